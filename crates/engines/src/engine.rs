@@ -1,0 +1,142 @@
+//! The contract between the database and an engine. What each word means for each engine is in
+//! `docs/decisions/0001-contracts.md`.
+
+use std::{fmt, ops::Bound, sync::Arc};
+
+use ecotone_substrate::{
+    Result, Seq, clock::Clock, double_write::DoubleWrite, health::Health, memory::Memory, scheduler::Scheduler,
+    storage::Storage, wal::Wal,
+};
+
+/// What all keyspaces of a database share.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    /// The directory.
+    pub storage: Arc<dyn Storage>,
+    /// The one memory budget.
+    pub memory: Arc<Memory>,
+    /// The one log.
+    pub wal: Arc<Wal>,
+    /// In-place page writes.
+    pub double_write: Arc<DoubleWrite>,
+    /// Background work.
+    pub scheduler: Arc<Scheduler>,
+    /// Whether writing is still allowed.
+    pub health: Arc<Health>,
+    /// Time and randomness.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// What one keyspace is told at its birth.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// Its number, never reused within a database; names its files.
+    pub keyspace: u32,
+    /// Whether its operations are in the log. An unlogged keyspace never holds the log back.
+    pub logged: bool,
+    /// The rest of the house.
+    pub shared: Shared,
+}
+
+/// One operation on one key: a value to store, or `None` to delete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation<'a> {
+    /// The key, 1..=[`MAX_KEY`](ecotone_substrate::limits::MAX_KEY) bytes.
+    pub key: &'a [u8],
+    /// The new value, or `None` for a delete.
+    pub value: Option<&'a [u8]>,
+}
+
+/// What [`Engine::admit`] took for one operation. Goes to [`Engine::apply`] or [`Engine::cancel`], exactly once.
+#[derive(Debug)]
+#[must_use = "an admission holds memory until it is applied or cancelled"]
+pub struct Admission(pub u64);
+
+/// A key range, by bytes.
+pub type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// A record as iterators give it: key and value.
+pub type Record = (Vec<u8>, Vec<u8>);
+
+/// An iterator over a range, from both ends. After an error it ends.
+pub type Cursor = Box<dyn DoubleEndedIterator<Item = Result<Record>> + Send>;
+
+/// What a checkpoint of a keyspace leaves for the manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root {
+    /// Structural records at or above this are not in `blob` and will be replayed.
+    pub structure: Seq,
+    /// The engine's own description of its durable structure.
+    pub blob: Vec<u8>,
+}
+
+/// Numbers of one keyspace, by name. Names are stable; new ones are added.
+pub type Stats = Vec<(&'static str, u64)>;
+
+/// What a full check of a keyspace found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Check {
+    /// Records seen.
+    pub records: u64,
+    /// Pages or blocks read and verified.
+    pub pages: u64,
+    /// Each damage, as a sentence.
+    pub problems: Vec<String>,
+}
+
+/// One keyspace, as the database drives it. All methods may be called from many threads.
+///
+/// The database promises: operations on one key are applied one at a time, in the order of their sequences; nothing is read before
+/// replay is finished; `checkpoint` and `checkpoint_is_durable` are not called concurrently.
+pub trait Engine: Send + Sync + fmt::Debug {
+    /// The newest value of a key.
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// Many keys at once, with many requests in flight; answers in the order of the keys.
+    fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>>;
+    /// The records of a range. Consistent per key: each key is given at most once, with a value that was the newest at some time since the cursor
+    /// was made, and a key that exists all that time is given.
+    fn cursor(self: Arc<Self>, range: Range) -> Cursor;
+
+    /// Takes whatever `operation` needs so that applying it cannot fail. May wait and do I/O.
+    fn admit(&self, operation: Operation<'_>) -> Result<Admission>;
+    /// Makes the operation visible. Infallible, no I/O.
+    fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>);
+    /// Gives an admission back unused.
+    fn cancel(&self, admission: Admission);
+
+    /// The smallest sequence whose effect may not be in the files yet, synced; `None` if there is none.
+    fn first_unflushed(&self) -> Option<Seq>;
+    /// Writes out until every effect below `below` is in the files, synced. May be called by several threads.
+    fn flush(&self, below: Seq) -> Result<()>;
+    /// Makes the present structure durable and describes it.
+    fn checkpoint(&self) -> Result<Root>;
+    /// The manifest with the last checkpoint is durable and its predecessor is gone: space that only older checkpoints need is free.
+    fn checkpoint_is_durable(&self);
+
+    /// Reapplies a structural record from the log.
+    fn replay_structure(&self, seq: Seq, body: &[u8]) -> Result<()>;
+    /// Reapplies an operation from the log.
+    fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()>;
+    /// Replay is over; everything may be used.
+    fn recovered(&self) -> Result<()>;
+
+    /// Loads records that come in ascending order, all above every key present. Gives the number of records. They are durable when it returns; after
+    /// a crash in between a prefix of them is there.
+    fn bulk_load(&self, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64>;
+    /// Reads and checks everything. Damage goes into the report; an error means that checking itself could not go on.
+    fn verify(&self) -> Result<Check>;
+    /// Numbers for people and tools.
+    fn stats(&self) -> Stats;
+    /// Stops all use of the files, which the database removes next. Later calls fail with `Closed`.
+    fn retire(&self);
+}
+
+/// Makes the keyspaces of one engine kind within one database.
+pub trait Family: Send + Sync + fmt::Debug {
+    /// The name that the manifest stores, such as `tree`.
+    fn name(&self) -> &'static str;
+    /// Makes an empty keyspace: its files exist, and their names are durable, when this returns. Its first checkpoint is in the result.
+    fn create(&self, context: Context) -> Result<(Arc<dyn Engine>, Root)>;
+    /// Opens a keyspace from its root. Replay follows.
+    fn open(&self, context: Context, root: &Root) -> Result<Arc<dyn Engine>>;
+}

@@ -1,0 +1,4 @@
+//! The engines of Ecotone behind one contract, [`engine::Engine`].
+
+pub mod engine;
+pub mod tree;

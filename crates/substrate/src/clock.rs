@@ -1,0 +1,35 @@
+//! Time and randomness, injected, so that a simulated run replays exactly.
+
+use std::{fmt, time::Instant};
+
+/// Where time and randomness come from.
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// Nanoseconds since some fixed moment; never goes back.
+    fn now(&self) -> u64;
+    /// A random number, for identities and seeds; not for secrets.
+    fn random(&self) -> u64;
+}
+
+/// The machine's clock.
+#[derive(Debug)]
+pub struct SystemClock {
+    start: Instant,
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        SystemClock { start: Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn random(&self) -> u64 {
+        // The standard library seeds every `RandomState` from the operating system.
+        use std::hash::{BuildHasher, RandomState};
+        RandomState::new().hash_one(self.now())
+    }
+}

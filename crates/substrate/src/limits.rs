@@ -1,0 +1,32 @@
+//! Every maximum of Ecotone, once. Checked where a caller's data enters (the public API) and where a decoder reads a length.
+
+/// Longest key, in bytes; the shortest has one byte.
+pub const MAX_KEY: usize = 1024;
+/// Key and value together, in bytes, stored inline by every engine. Larger values (out of line) are a later capability.
+pub const MAX_RECORD: usize = 1900;
+/// A batch: the encoded bytes of its operations.
+pub const MAX_BATCH: usize = 1 << 20;
+/// Body of one log record: a batch with its framing, or a structural record.
+pub const MAX_LOG_RECORD: usize = MAX_BATCH + (64 << 10);
+/// Bytes of a page, the unit of direct I/O.
+pub const PAGE: usize = 4096;
+/// Bytes that the disk writes atomically.
+pub const SECTOR: usize = 512;
+/// Pages in one batch of in-place writes.
+pub const DOUBLE_WRITE_PAGES: usize = 256;
+/// Longest name of a keyspace, in bytes.
+pub const MAX_NAME: usize = 255;
+/// Keyspaces that one database can hold at a time.
+pub const MAX_KEYSPACES: usize = 4096;
+/// Bytes of a manifest. Roots are small: the largest part is names.
+pub const MAX_MANIFEST: usize = 16 << 20;
+/// Smallest memory budget, in bytes.
+pub const MIN_BUDGET: usize = 16 << 20;
+/// Pages of one keyspace's file: page numbers are 32 bits, the last one means "none".
+pub const MAX_PAGES: u32 = u32::MAX - 1;
+
+/// Limit of the write-ahead log in bytes for a given write cache: 0.8 of it, so that replay finds memory for everything
+/// that it makes dirty (decision 1, "Log truncation").
+pub const fn log_limit(write_cache: usize) -> u64 {
+    (write_cache as u64) / 5 * 4
+}

@@ -1,0 +1,192 @@
+//! The one seam through which every byte goes to disk: files by numeric id, blocking calls, and queues of requests that are
+//! submitted and completed.
+//!
+//! [`disk`](crate::disk) is the real one; the test kit has a simulated one. What may be assumed of a disk is in
+//! `docs/format/disk.md`: 512-byte sectors are atomic, nothing else is ordered or durable before a sync, names are durable
+//! after [`Storage::sync_dir`].
+
+use std::{fmt, sync::Arc};
+
+pub use ecotone_sys::chunk::Block;
+
+use crate::Result;
+
+/// Name of a file inside a database directory. Made from numbers only, so that no user's text reaches a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FileId {
+    /// `manifest.N`: one checkpoint of the structure.
+    Manifest(u64),
+    /// `log.N`: one segment of the write-ahead log.
+    Log(u32),
+    /// `double.N`: a double-write area.
+    Double(u32),
+    /// `pages.K`: the pages of keyspace `K`.
+    Pages(u32),
+    /// `table.N`: a sorted file.
+    Table(u64),
+    /// `scratch.N`: a file for one run only (benchmarks, rebuilds), removed at open.
+    Scratch(u32),
+}
+
+impl FileId {
+    /// A number that tells files apart in checksums: kind in the upper byte, number below.
+    pub fn identity(self) -> u64 {
+        let (kind, number) = match self {
+            FileId::Manifest(n) => (1, n),
+            FileId::Log(n) => (2, u64::from(n)),
+            FileId::Double(n) => (3, u64::from(n)),
+            FileId::Pages(n) => (4, u64::from(n)),
+            FileId::Table(n) => (5, n),
+            FileId::Scratch(n) => (6, u64::from(n)),
+        };
+        (kind << 56) | (number & ((1 << 56) - 1))
+    }
+
+    /// Reads a file name back; anything else is not ours.
+    pub fn parse(name: &str) -> Option<Self> {
+        let (kind, number) = name.split_once('.')?;
+        let n: u64 = number.parse().ok()?;
+        if n.to_string() != number {
+            return None;
+        }
+        match kind {
+            "manifest" => Some(FileId::Manifest(n)),
+            "log" => Some(FileId::Log(n.try_into().ok()?)),
+            "double" => Some(FileId::Double(n.try_into().ok()?)),
+            "pages" => Some(FileId::Pages(n.try_into().ok()?)),
+            "table" => Some(FileId::Table(n)),
+            "scratch" => Some(FileId::Scratch(n.try_into().ok()?)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for FileId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileId::Manifest(n) => write!(f, "manifest.{n}"),
+            FileId::Log(n) => write!(f, "log.{n}"),
+            FileId::Double(n) => write!(f, "double.{n}"),
+            FileId::Pages(n) => write!(f, "pages.{n}"),
+            FileId::Table(n) => write!(f, "table.{n}"),
+            FileId::Scratch(n) => write!(f, "scratch.{n}"),
+        }
+    }
+}
+
+/// How the bytes of a file travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Past the page cache where the file system can (`O_DIRECT`): offsets, lengths and buffers are multiples of 4096 bytes.
+    Direct,
+    /// Through the page cache, any alignment: a write is cheap and survives the process, not the machine.
+    Cached,
+}
+
+/// One database directory.
+pub trait Storage: Send + Sync + fmt::Debug {
+    /// The files that are there, in no order; names that are not ours are left out.
+    fn list(&self) -> Result<Vec<FileId>>;
+    /// Makes a new empty file; an existing one is an error. The *name* is durable after [`sync_dir`](Self::sync_dir).
+    fn create(&self, id: FileId, access: Access) -> Result<Arc<dyn File>>;
+    /// Opens an existing file.
+    fn open(&self, id: FileId, access: Access) -> Result<Arc<dyn File>>;
+    /// Removes a file's name; durable after [`sync_dir`](Self::sync_dir).
+    fn remove(&self, id: FileId) -> Result<()>;
+    /// Makes all creations and removals so far durable.
+    fn sync_dir(&self) -> Result<()>;
+    /// A queue for requests, from a pool; dropping it gives it back.
+    fn queue(&self) -> Result<Box<dyn Queue>>;
+    /// Requests and bytes so far, as submitted to the device.
+    fn counters(&self) -> Counters;
+}
+
+/// One open file. Calls block; many threads may call at once.
+pub trait File: Send + Sync + fmt::Debug {
+    /// Its name.
+    fn id(&self) -> FileId;
+    /// Its length in bytes.
+    fn len(&self) -> Result<u64>;
+    /// Whether it has no bytes.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Fills `buffer` from `offset`. A file that ends before is [`Corruption`](crate::Error::Corruption).
+    fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()>;
+    /// Writes all of `buffer` at `offset`.
+    fn write(&self, buffer: &[u8], offset: u64) -> Result<()>;
+    /// Makes everything written and the length durable.
+    fn sync(&self) -> Result<()>;
+    /// Reserves space up to `length` and makes the file at least that long; new bytes read as zero.
+    /// The only call that gives [`NoSpace`](crate::Error::NoSpace).
+    fn preallocate(&self, length: u64) -> Result<()>;
+    /// Cuts or extends the file.
+    fn set_len(&self, length: u64) -> Result<()>;
+    /// Tells the kernel that its cached pages of this range are not needed (cached files, after a sync).
+    fn forget(&self, offset: u64, length: u64);
+    /// The operating system's file, for drivers that need it; `None` in a simulation.
+    fn system(&self) -> Option<&Arc<ecotone_sys::file::File>> {
+        None
+    }
+}
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// Fill the first `len` bytes of the block.
+    Read,
+    /// Write the first `len` bytes of the block.
+    Write,
+}
+
+/// One transfer between a block of memory and a file. The queue owns the block until it completes.
+#[derive(Debug)]
+pub struct Request {
+    /// Where.
+    pub file: Arc<dyn File>,
+    /// What.
+    pub op: Op,
+    /// Byte offset in the file, a multiple of 4096 for direct files.
+    pub offset: u64,
+    /// The memory.
+    pub block: Block,
+    /// Bytes to transfer, from the start of the block.
+    pub len: usize,
+    /// The caller's own mark, given back with the completion.
+    pub tag: u64,
+}
+
+/// A finished request.
+#[derive(Debug)]
+pub struct Completion {
+    /// The request, with its block.
+    pub request: Request,
+    /// Whether all `len` bytes were transferred. A read past the end of the file is corruption.
+    pub result: Result<()>,
+}
+
+/// Requests in flight. Used by one thread at a time; completions come in any order.
+pub trait Queue: Send + fmt::Debug {
+    /// Takes a request; it may start at once or with the next [`complete`](Self::complete). Blocks while the queue is full.
+    fn submit(&mut self, request: Request);
+    /// Starts what was submitted, waits until at least `at_least` requests (or all, if fewer) are finished, and appends
+    /// all finished ones to `done`.
+    fn complete(&mut self, at_least: usize, done: &mut Vec<Completion>);
+    /// Requests taken and not yet given back.
+    fn in_flight(&self) -> usize;
+}
+
+/// Device requests and bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Read requests.
+    pub reads: u64,
+    /// Write requests.
+    pub writes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Syncs of files and directories.
+    pub syncs: u64,
+}
