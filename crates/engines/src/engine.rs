@@ -11,6 +11,8 @@ use ecotone_substrate::{
 /// What all keyspaces of a database share.
 #[derive(Debug, Clone)]
 pub struct Shared {
+    /// The database's identity, which its files carry.
+    pub database: u64,
     /// The directory.
     pub storage: Arc<dyn Storage>,
     /// The one memory budget.
@@ -34,6 +36,8 @@ pub struct Context {
     pub keyspace: u32,
     /// Whether its operations are in the log. An unlogged keyspace never holds the log back.
     pub logged: bool,
+    /// Options by name, as given when the keyspace is made; empty when it is opened (the engine keeps what it needs in its root).
+    pub settings: Vec<(String, String)>,
     /// The rest of the house.
     pub shared: Shared,
 }
@@ -122,7 +126,7 @@ pub trait Engine: Send + Sync + fmt::Debug {
 
     /// Loads records that come in ascending order, all above every key present. Gives the number of records. They are durable when it returns; after
     /// a crash in between a prefix of them is there.
-    fn bulk_load(&self, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64>;
+    fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64>;
     /// Reads and checks everything. Damage goes into the report; an error means that checking itself could not go on.
     fn verify(&self) -> Result<Check>;
     /// Numbers for people and tools.

@@ -107,6 +107,11 @@ impl Scheduler {
         }
     }
 
+    /// Whether jobs run on threads of their own.
+    pub fn is_threaded(&self) -> bool {
+        !self.manual
+    }
+
     /// Adds a job. Jobs may wait for I/O, not for other jobs.
     pub fn spawn(&self, priority: Priority, name: &'static str, run: impl FnOnce() + Send + 'static) {
         let mut state = self.state.lock();

@@ -1,0 +1,116 @@
+//! Keeping the log short: flush by age, checkpoint, recycle.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use ecotone_engines::engine::Root;
+use ecotone_substrate::{Seq, manifest::Manifest, scheduler::Priority};
+
+use crate::{
+    Durability, Result,
+    database::{Inner, Space},
+};
+
+/// Has the log call for relief when it is half full.
+pub(crate) fn watch_log(inner: &Arc<Inner>) {
+    let weak = Arc::downgrade(inner);
+    inner.wal.on_half_full(Box::new(move || {
+        if let Some(inner) = weak.upgrade() {
+            inner.schedule_relief();
+        }
+    }));
+}
+
+/// A keyspace's state as one checkpoint saw it.
+struct Taken {
+    space: Arc<Space>,
+    watermark: Seq,
+    root: Root,
+}
+
+impl Taken {
+    /// Where the log must be kept from.
+    fn needs_log_from(&self) -> Seq {
+        self.watermark.min(self.root.structure)
+    }
+}
+
+impl Inner {
+    /// Has the log relieved in the background, unless that waits already.
+    fn schedule_relief(self: &Arc<Self>) {
+        if self.checkpoint_waits.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let weak = Arc::downgrade(self);
+        self.scheduler.spawn(Priority::Checkpoint, "relieve the log", move || {
+            let Some(inner) = weak.upgrade() else { return };
+            inner.checkpoint_waits.store(false, Ordering::Release);
+            match inner.relieve_log() {
+                Ok(()) => {}
+                Err(error) => inner.wal.relief_failed(inner.health.poison(error)),
+            }
+            inner.scheduler.notify();
+        });
+    }
+
+    /// Flushes what is oldest, so that three quarters of the log's limit come free.
+    fn relieve_log(&self) -> Result<()> {
+        let keep = self.wal.options().limit_bytes / 4;
+        let below = self.wal.tail().saturating_sub(keep);
+        for space in self.all_spaces().iter().filter(|space| space.logged) {
+            space.engine.flush(below)?;
+        }
+        self.checkpoint()
+    }
+
+    /// Brings everything into the files, unlogged keyspaces included, and checkpoints.
+    pub(crate) fn flush_all(&self) -> Result<()> {
+        self.wal.commit(self.wal.tail(), Durability::Sync)?;
+        for space in self.all_spaces() {
+            space.engine.flush(Seq::MAX)?;
+        }
+        self.checkpoint()
+    }
+
+    /// Makes all structure durable, stores a manifest that says so, and recycles the log that it makes unneeded.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        let mut manifest = self.manifest.lock();
+        let applied = self.wal.applied();
+        let taken = self.all_spaces().into_iter().map(|space| take(space, applied)).collect::<Result<Vec<_>>>()?;
+        // A manifest must not know more than the log does after a power failure: its positions would be given out again.
+        let known = taken.iter().map(|taken| taken.watermark.max(taken.root.structure)).max().unwrap_or(applied).max(applied);
+        self.wal.commit(known, Durability::Sync)?;
+        let replay = taken.iter().map(Taken::needs_log_from).min().unwrap_or(applied);
+        let next = self.describe(&manifest, &taken, replay);
+        self.store(&mut manifest, next)?;
+        taken.iter().for_each(|taken| taken.space.engine.checkpoint_is_durable());
+        self.wal.truncate(replay);
+        Ok(())
+    }
+
+    fn describe(&self, manifest: &Manifest, taken: &[Taken], replay: Seq) -> Manifest {
+        let mut next = manifest.clone();
+        next.replay = replay;
+        next.synced = self.wal.synced();
+        next.incarnation = self.wal.incarnation();
+        for record in &mut next.keyspaces {
+            if let Some(taken) = taken.iter().find(|taken| taken.space.id == record.id) {
+                record.watermark = taken.watermark;
+                record.structure = taken.root.structure;
+                record.blob.clone_from(&taken.root.blob);
+            }
+        }
+        next
+    }
+
+    fn all_spaces(&self) -> Vec<Arc<Space>> {
+        self.spaces.read().values().cloned().collect()
+    }
+}
+
+/// The watermark first: what is flushed meanwhile only makes it more careful than it need be.
+fn take(space: Arc<Space>, applied: Seq) -> Result<Taken> {
+    let unflushed = space.engine.first_unflushed().filter(|_| space.logged);
+    let watermark = unflushed.map_or(applied, |first| first.min(applied));
+    let root = space.engine.checkpoint()?;
+    Ok(Taken { space, watermark, root })
+}

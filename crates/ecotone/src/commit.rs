@@ -1,0 +1,154 @@
+//! The commit path: admit, reserve, lock, append, apply, acknowledge (`docs/decisions/0001-contracts.md`, "Commit").
+
+use std::cell::RefCell;
+
+use ecotone_engines::engine::{Admission, Operation};
+use ecotone_substrate::wal::{BatchEncoder, RecordKind, Room};
+
+use crate::{
+    Durability, Error, Result,
+    database::{Inner, Space},
+    limits, limits_check,
+    stripes::Locked,
+};
+
+thread_local! {
+    /// The encoded record of this thread's write, so that a write allocates nothing.
+    static ENCODED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// One operation of a commit and the keyspace it goes to.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) space: &'a Space,
+    pub(crate) operation: Operation<'a>,
+}
+
+impl Inner {
+    /// Writes one operation.
+    pub(crate) fn write(&self, target: Target<'_>, durability: Durability) -> Result<()> {
+        let stripe = self.stripes.of(target.space.id, target.operation.key);
+        self.commit(&[target], durability, || Some(self.stripes.lock(stripe))).map(|_| ())
+    }
+
+    /// Writes one operation if the key's stripe is still at `version`; false if it has moved.
+    pub(crate) fn write_if(&self, target: Target<'_>, version: u64, durability: Durability) -> Result<bool> {
+        let stripe = self.stripes.of(target.space.id, target.operation.key);
+        self.commit(&[target], durability, || self.stripes.lock_if(stripe, version))
+    }
+
+    /// Writes several operations as one: recovered whole or not at all.
+    pub(crate) fn write_batch(&self, targets: &[Target<'_>], durability: Durability) -> Result<()> {
+        let Some(first) = targets.first() else { return Ok(()) };
+        if targets.iter().any(|target| target.space.logged != first.space.logged) {
+            return Err(Error::Invalid("a batch cannot mix logged and unlogged keyspaces; commit one batch for each".into()));
+        }
+        // Large batches pass one at a time, so that two of them cannot each hold half of the memory that both need.
+        let bytes: usize = targets.iter().map(|target| target.operation.key.len() + target.operation.value.map_or(0, <[u8]>::len)).sum();
+        let _turn = (bytes > limits::MAX_BATCH / 16).then(|| self.large_batches.lock());
+        let stripes = targets.iter().map(|target| self.stripes.of(target.space.id, target.operation.key)).collect();
+        self.commit(targets, durability, || Some(self.stripes.lock_all(stripes))).map(|_| ())
+    }
+
+    /// The path itself. `lock` takes the stripes, or refuses because one has moved; then nothing is written and the answer is false.
+    fn commit<'a>(&'a self, targets: &[Target<'_>], durability: Durability, lock: impl FnOnce() -> Option<Locked<'a>>) -> Result<bool> {
+        self.health.check()?;
+        targets.iter().try_for_each(|target| limits_check::operation(target.operation))?;
+        if targets.iter().all(|target| !target.space.logged) {
+            return self.commit_unlogged(targets, lock);
+        }
+        ENCODED.with_borrow_mut(|body| {
+            encode(targets, body)?;
+            let room = if targets.iter().all(|target| target.operation.value.is_none()) { Room::Delete } else { Room::Write };
+            let mut admitted = Admitted::all(targets)?;
+            let reservation = self.wal.reserve(room, body.len())?;
+            let Some(locked) = lock() else { return Ok(false) };
+            let in_flight = self.wal.announce();
+            let placed = self.wal.append(reservation, RecordKind::Batch, body, |_| ());
+            admitted.apply(placed.seq);
+            drop(in_flight);
+            drop(locked);
+            self.wal.commit(placed.end, durability)?;
+            Ok(true)
+        })
+    }
+
+    fn commit_unlogged<'a>(&'a self, targets: &[Target<'_>], lock: impl FnOnce() -> Option<Locked<'a>>) -> Result<bool> {
+        let mut admitted = Admitted::all(targets)?;
+        let Some(_locked) = lock() else { return Ok(false) };
+        admitted.apply(self.wal.tail());
+        Ok(true)
+    }
+}
+
+fn encode(targets: &[Target<'_>], body: &mut Vec<u8>) -> Result<()> {
+    body.clear();
+    let mut encoder = BatchEncoder::new(body, targets.len());
+    for target in targets {
+        encoder.push(target.space.id, target.operation.key, target.operation.value);
+    }
+    if body.len() > limits::MAX_BATCH {
+        let (limit, actual) = (limits::MAX_BATCH as u64, body.len() as u64);
+        return Err(Error::Limit { what: "the encoded length of a batch in bytes", limit, actual });
+    }
+    Ok(())
+}
+
+/// Admissions that are given back unless they are applied.
+struct Admitted<'t, 'a> {
+    targets: &'t [Target<'a>],
+    admissions: Admissions,
+}
+
+/// One admission needs no allocation.
+enum Admissions {
+    One(Option<Admission>),
+    Many(Vec<Admission>),
+}
+
+impl<'t, 'a> Admitted<'t, 'a> {
+    fn all(targets: &'t [Target<'a>]) -> Result<Self> {
+        if let [target] = targets {
+            let admission = target.space.engine.admit(target.operation)?;
+            return Ok(Admitted { targets, admissions: Admissions::One(Some(admission)) });
+        }
+        let mut admitted = Admitted { targets, admissions: Admissions::Many(Vec::with_capacity(targets.len())) };
+        for target in targets {
+            let admission = target.space.engine.admit(target.operation)?;
+            admitted.admissions.push(admission);
+        }
+        Ok(admitted)
+    }
+
+    /// Applies the operations; the i-th has the sequence `first + i`.
+    fn apply(&mut self, first: u64) {
+        for ((target, admission), seq) in self.targets.iter().zip(self.admissions.take()).zip(first..) {
+            target.space.engine.apply(admission, seq, target.operation);
+        }
+    }
+}
+
+impl Admissions {
+    fn push(&mut self, admission: Admission) {
+        match self {
+            Admissions::One(one) => *one = Some(admission),
+            Admissions::Many(many) => many.push(admission),
+        }
+    }
+
+    fn take(&mut self) -> impl Iterator<Item = Admission> + use<> {
+        let (one, many) = match self {
+            Admissions::One(one) => (one.take(), Vec::new()),
+            Admissions::Many(many) => (None, std::mem::take(many)),
+        };
+        one.into_iter().chain(many)
+    }
+}
+
+impl Drop for Admitted<'_, '_> {
+    fn drop(&mut self) {
+        for (target, admission) in self.targets.iter().zip(self.admissions.take()) {
+            target.space.engine.cancel(admission);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! A database: keyspaces over one log, one manifest, one memory budget.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use ecotone_engines::engine::{Context, Engine, Family, Root, Shared};
+use ecotone_substrate::{
+    health::Health,
+    manifest::{KeyspaceRecord, Manifest},
+    memory::Memory,
+    scheduler::Scheduler,
+    storage::{FileId, Storage},
+    wal::Wal,
+};
+use parking_lot::{Mutex, RwLock};
+
+use crate::{
+    Batch, Builder, Check, Durability, Error, Keyspace, KeyspaceOptions, Result, Stats, limits, limits_check, stats, stripes::Stripes,
+};
+
+/// A handle of an open database. Clones share it; the last one to go (keyspaces and batches count) closes it.
+#[derive(Clone)]
+pub struct Database {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What is behind all handles.
+pub(crate) struct Inner {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) wal: Arc<Wal>,
+    pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) stripes: Stripes,
+    pub(crate) large_batches: Mutex<()>,
+    pub(crate) spaces: RwLock<BTreeMap<String, Arc<Space>>>,
+    /// The manifest as last stored. Locked for the whole of a checkpoint, a creation and a drop, which so happen one at a time.
+    pub(crate) manifest: Mutex<Manifest>,
+    pub(crate) durability: Durability,
+    shared: Shared,
+    families: Vec<Arc<dyn Family>>,
+    closed: AtomicBool,
+    pub(crate) checkpoint_waits: AtomicBool,
+}
+
+/// One keyspace inside an open database.
+#[derive(Debug)]
+pub(crate) struct Space {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    pub(crate) kind: &'static str,
+    pub(crate) logged: bool,
+    pub(crate) engine: Arc<dyn Engine>,
+}
+
+/// What [`Database::keyspaces`] tells of each keyspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyspaceInfo {
+    /// Its name.
+    pub name: String,
+    /// Its number, never reused within the database.
+    pub id: u32,
+    /// Its engine's name.
+    pub engine: &'static str,
+    /// Whether its writes are in the log.
+    pub logged: bool,
+}
+
+impl Database {
+    /// How to open a database at `path`, a directory that may not exist yet.
+    pub fn builder(path: impl AsRef<Path>) -> Builder {
+        Builder::new(path.as_ref())
+    }
+
+    /// Opens the keyspace `name`, or makes it with `options` if there is none. An existing one keeps the options it was made with.
+    ///
+    /// # Errors
+    /// A name that is empty, longer than [`limits::MAX_NAME`] bytes or holds control characters; an existing keyspace of another engine; a full disk.
+    pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        match self.open_keyspace(name) {
+            Err(Error::UnknownKeyspace { .. }) => self.create(name, &options, true),
+            Ok(keyspace) if keyspace.space.kind == options.engine => Ok(keyspace),
+            Ok(keyspace) => {
+                let (has, wants) = (keyspace.space.kind, options.engine);
+                Err(Error::Invalid(format!("the keyspace {name:?} has the engine {has}, not {wants}; open it with open_keyspace")))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes a new keyspace. Durable when it returns.
+    ///
+    /// # Errors
+    /// As [`keyspace`](Self::keyspace), and if one of this name exists.
+    pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        self.create(name, &options, false)
+    }
+
+    /// Opens an existing keyspace.
+    pub fn open_keyspace(&self, name: &str) -> Result<Keyspace> {
+        self.inner.check_open()?;
+        let space = self.inner.spaces.read().get(name).cloned();
+        let space = space.ok_or_else(|| Error::UnknownKeyspace { name: name.to_owned() })?;
+        Ok(Keyspace { database: self.clone(), space, durability: self.inner.durability })
+    }
+
+    /// The keyspaces, by name.
+    pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
+        let info = |space: &Arc<Space>| KeyspaceInfo { name: space.name.clone(), id: space.id, engine: space.kind, logged: space.logged };
+        self.inner.spaces.read().values().map(info).collect()
+    }
+
+    /// Drops a keyspace with everything in it, durably. Its space returns to the file system; handles of it fail with
+    /// [`Error::Closed`] from now on.
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        let inner = &self.inner;
+        inner.check_writable()?;
+        let mut manifest = inner.manifest.lock();
+        let space = inner.spaces.read().get(name).cloned().ok_or_else(|| Error::UnknownKeyspace { name: name.to_owned() })?;
+        let mut next = manifest.clone();
+        next.keyspaces.retain(|record| record.id != space.id);
+        inner.store(&mut manifest, next)?;
+        inner.spaces.write().remove(name);
+        space.engine.retire();
+        let pages = FileId::Pages(space.id);
+        let removed = inner.storage.remove(pages).and_then(|()| inner.storage.sync_dir());
+        removed.map_err(|error| inner.health.poison(error))
+    }
+
+    /// An empty batch.
+    pub fn batch(&self) -> Batch {
+        Batch::new(self.clone())
+    }
+
+    /// Makes everything written so far durable and brings it into the data files, unlogged keyspaces included, and writes a checkpoint, so that the next
+    /// open has nothing to replay. Long if much is unwritten.
+    pub fn flush(&self) -> Result<()> {
+        self.inner.check_writable()?;
+        self.inner.flush_all()
+    }
+
+    /// Makes everything written to logged keyspaces so far survive a power failure: one sync of the log.
+    pub fn sync(&self) -> Result<()> {
+        self.inner.check_writable()?;
+        self.inner.wal.commit(self.inner.wal.tail(), Durability::Sync)
+    }
+
+    /// Numbers: memory against budget, log, device requests, and each keyspace's own.
+    pub fn stats(&self) -> Stats {
+        stats::collect(&self.inner)
+    }
+
+    /// Reads everything and checks it: every page, every fence, every record. Gives a report for each keyspace.
+    pub fn verify(&self) -> Result<Vec<(String, Check)>> {
+        self.inner.check_open()?;
+        let spaces: Vec<_> = self.inner.spaces.read().values().cloned().collect();
+        spaces.iter().map(|space| Ok((space.name.clone(), space.engine.verify()?))).collect()
+    }
+
+    /// Why writing has stopped, or `None` while all is well.
+    pub fn failure(&self) -> Option<Arc<Error>> {
+        self.inner.health.cause()
+    }
+
+    /// Flushes, writes a checkpoint and closes; other handles fail with [`Error::Closed`] from now on. Dropping the last handle does
+    /// the same, but can only log an error.
+    pub fn close(self) -> Result<()> {
+        self.inner.shut_down()
+    }
+
+    fn create(&self, name: &str, options: &KeyspaceOptions, or_open: bool) -> Result<Keyspace> {
+        limits_check::name(name)?;
+        let inner = &self.inner;
+        inner.check_writable()?;
+        let mut manifest = inner.manifest.lock();
+        if inner.spaces.read().contains_key(name) {
+            drop(manifest);
+            let exists = || Err(Error::Invalid(format!("there is already a keyspace named {name:?}")));
+            return if or_open { self.open_keyspace(name) } else { exists() };
+        }
+        if manifest.keyspaces.len() >= limits::MAX_KEYSPACES {
+            let limit = limits::MAX_KEYSPACES as u64;
+            return Err(Error::Limit { what: "the number of keyspaces", limit, actual: limit + 1 });
+        }
+        let space = Arc::new(inner.create_space(&mut manifest, name, options)?);
+        inner.spaces.write().insert(name.to_owned(), space.clone());
+        Ok(Keyspace { database: self.clone(), space, durability: inner.durability })
+    }
+}
+
+impl Inner {
+    pub(crate) fn new(shared: Shared, families: Vec<Arc<dyn Family>>, manifest: Manifest, spaces: Vec<Space>, durability: Durability) -> Self {
+        Inner {
+            storage: shared.storage.clone(),
+            memory: shared.memory.clone(),
+            wal: shared.wal.clone(),
+            scheduler: shared.scheduler.clone(),
+            health: shared.health.clone(),
+            stripes: Stripes::new(),
+            large_batches: Mutex::new(()),
+            spaces: RwLock::new(spaces.into_iter().map(|space| (space.name.clone(), Arc::new(space))).collect()),
+            manifest: Mutex::new(manifest),
+            durability,
+            shared,
+            families,
+            closed: AtomicBool::new(false),
+            checkpoint_waits: AtomicBool::new(false),
+        }
+    }
+
+    /// Fails if the database was closed.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(Error::Closed { what: "the database" }) } else { Ok(()) }
+    }
+
+    /// Fails if the database was closed or has stopped writing.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        self.health.check()
+    }
+
+    /// Stores `next` as the manifest and remembers it.
+    pub(crate) fn store(&self, manifest: &mut Manifest, mut next: Manifest) -> Result<()> {
+        next.number = manifest.number + 1;
+        next.store(&*self.storage).map_err(|error| self.health.poison(error))?;
+        *manifest = next;
+        Ok(())
+    }
+
+    fn create_space(&self, manifest: &mut Manifest, name: &str, options: &KeyspaceOptions) -> Result<Space> {
+        let family = family(&self.families, &options.engine)?;
+        let mut next = manifest.clone();
+        let id = next.next_keyspace;
+        // The number is used up even if the rest fails, so files of a failed attempt are never taken for another keyspace's.
+        manifest.next_keyspace += 1;
+        next.next_keyspace += 1;
+        let context = context(&self.shared, id, options.logged, &options.settings);
+        let (engine, root) = family.create(context)?;
+        next.keyspaces.push(record(id, name, family.name(), options.logged, &root));
+        self.store(manifest, next)?;
+        Ok(Space { id, name: name.to_owned(), kind: family.name(), logged: options.logged, engine })
+    }
+
+    /// Ends background work after a last flush and checkpoint. Only the first call does anything.
+    pub(crate) fn shut_down(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let flushed = self.health.check().and_then(|()| self.flush_all());
+        self.scheduler.stop();
+        flushed
+    }
+}
+
+fn record(id: u32, name: &str, engine: &str, logged: bool, root: &Root) -> KeyspaceRecord {
+    KeyspaceRecord {
+        id,
+        name: name.to_owned(),
+        engine: engine.to_owned(),
+        logged,
+        watermark: root.structure,
+        structure: root.structure,
+        blob: root.blob.clone(),
+    }
+}
+
+/// What an engine is told about the keyspace `id`.
+pub(crate) fn context(shared: &Shared, id: u32, logged: bool, settings: &[(String, String)]) -> Context {
+    Context { keyspace: id, logged, settings: settings.to_vec(), shared: shared.clone() }
+}
+
+/// The family of engines with this name.
+pub(crate) fn family<'a>(families: &'a [Arc<dyn Family>], name: &str) -> Result<&'a Arc<dyn Family>> {
+    let found = families.iter().find(|family| family.name() == name);
+    found.ok_or_else(|| Error::Invalid(format!("this version of Ecotone has no engine named {name:?}")))
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Err(error) = self.shut_down() {
+            tracing::error!(%error, "closing the database failed; its log still holds everything acknowledged");
+        }
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("storage", &self.inner.storage).field("keyspaces", &self.keyspaces()).finish()
+    }
+}

@@ -1,0 +1,65 @@
+//! **Ecotone**: an embedded, persistent key-value store for data several times larger than memory on NVMe disks.
+//!
+//! A [`Database`] is a directory with one write-ahead log and one memory budget. It holds *keyspaces*, each made with an
+//! [`Engine`] that suits its use; today that is [`Engine::Tree`], an update-in-place tree behind a record cache (after TreeLine,
+//! VLDB 2023).
+//!
+//! ```
+//! use ecotone::{Database, KeyspaceOptions};
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("db");
+//! let database = Database::builder(&path).memory_budget(64 << 20).open()?;
+//! let towns = database.keyspace("towns", KeyspaceOptions::default())?;
+//! towns.insert("Zwolle", "52.51,6.09")?;
+//! assert_eq!(towns.get("Zwolle")?.as_deref(), Some(&b"52.51,6.09"[..]));
+//! for record in towns.range("A".."Zz") {
+//!     let (key, value) = record?;
+//!     println!("{} is at {}", String::from_utf8_lossy(&key), String::from_utf8_lossy(&value));
+//! }
+//! database.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Durability
+//!
+//! The default is [`Durability::Buffered`]: when a write returns, it survives the death of the process, not a power failure. With
+//! [`Durability::Sync`] it survives both. What survives is always a prefix of what was written. Choose per write:
+//! [`Keyspace::durability`], [`Batch::durability`]. A keyspace can also be *unlogged*
+//! ([`KeyspaceOptions::unlogged`]): after a crash it holds what the last [`Database::flush`] covered, and perhaps more.
+//!
+//! # What concurrent readers see
+//!
+//! A read sees a write from the moment it is applied, which may be before it is durable. A [`Batch`] is recovered whole or not at all, but becomes
+//! visible key by key. Iterators are consistent per key, see [`Iter`].
+
+mod batch;
+mod builder;
+mod checkpoint;
+mod commit;
+mod database;
+mod iter;
+mod keyspace;
+mod limits_check;
+mod options;
+mod recovery;
+mod stats;
+mod stripes;
+
+pub use batch::Batch;
+pub use builder::Builder;
+pub use database::{Database, KeyspaceInfo};
+pub use ecotone_engines::engine::Check;
+pub use ecotone_substrate::{Error, Result, limits, storage::Counters};
+pub use iter::Iter;
+pub use keyspace::{Keyspace, Swap};
+pub use options::{Durability, Engine, KeyspaceOptions};
+pub use stats::{KeyspaceStats, LogStats, MemoryUse, Stats};
+
+/// Parts that tests of the house put together differently: another storage, another scheduler, other engines. Not a public interface.
+#[doc(hidden)]
+pub mod internal {
+    pub use ecotone_engines as engines;
+    pub use ecotone_substrate as substrate;
+
+    pub use crate::builder::Parts;
+}

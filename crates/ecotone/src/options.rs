@@ -1,0 +1,68 @@
+//! What can be chosen: durability of a write, engine and logging of a keyspace.
+
+pub use ecotone_substrate::wal::Durability;
+
+/// The engine of a keyspace: how its records are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Engine {
+    /// Update-in-place pages behind a record cache; ordered. For reads, skew, mixed reads and writes, scans.
+    #[default]
+    Tree,
+}
+
+impl Engine {
+    /// The name that files and tools use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Tree => "tree",
+        }
+    }
+}
+
+/// How a keyspace is made. Fixed at its creation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyspaceOptions {
+    pub(crate) engine: String,
+    pub(crate) logged: bool,
+    pub(crate) settings: Vec<(String, String)>,
+}
+
+impl Default for KeyspaceOptions {
+    fn default() -> Self {
+        KeyspaceOptions { engine: Engine::default().name().to_owned(), logged: true, settings: Vec::new() }
+    }
+}
+
+impl KeyspaceOptions {
+    /// The engine; the default is [`Engine::Tree`].
+    pub fn engine(mut self, engine: Engine) -> Self {
+        self.engine = engine.name().to_owned();
+        self
+    }
+
+    /// Keeps the operations of this keyspace out of the log: faster writes, and after a crash the keyspace is sound and holds at least what the last
+    /// [`Database::flush`](crate::Database::flush) covered; later writes may or may not be there. An unlogged keyspace cannot share a batch with
+    /// logged ones.
+    pub fn unlogged(mut self) -> Self {
+        self.logged = false;
+        self
+    }
+
+    /// Sets a documented option of the engine by its name. Unknown names and bad values are errors when the keyspace is made.
+    ///
+    /// | engine | option | default | effect |
+    /// |---|---|---|---|
+    /// | tree | `fill` | 90 | percent of a page that reorganisation and bulk load fill; less leaves room for inserts, more packs cold data |
+    /// | tree | `neighbours` | 5 | how many pages on each side a reorganisation may take along (r of TreeLine §4.2) |
+    pub fn set(mut self, option: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.push((option.into(), value.into()));
+        self
+    }
+
+    #[doc(hidden)]
+    pub fn engine_named(mut self, name: &str) -> Self {
+        self.engine = name.to_owned();
+        self
+    }
+}

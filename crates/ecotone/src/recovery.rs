@@ -1,0 +1,150 @@
+//! Opening: a new database is made, an existing one is recovered. Interrupted at any point, the next opening does the same again.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ecotone_engines::engine::{Family, Operation, Root, Shared};
+use ecotone_substrate::{
+    double_write::DoubleWrite,
+    health::Health,
+    manifest::Manifest,
+    memory::Memory,
+    storage::{Access, File, FileId, Storage},
+    wal::{Record, Replay, Wal, WalOptions},
+};
+
+use crate::{
+    Builder, Database, Error, Result,
+    builder::Parts,
+    checkpoint,
+    database::{self, Inner, Space},
+    limits,
+};
+
+/// Opens or makes the database in `parts.storage`.
+pub(crate) fn open(builder: &Builder, parts: Parts) -> Result<Database> {
+    let manifest = Manifest::load(&*parts.storage)?;
+    let (inner, fresh) = match manifest {
+        Some(manifest) => (recover(builder, parts, manifest)?, false),
+        None => (make(builder, parts)?, true),
+    };
+    let inner = Arc::new(inner);
+    checkpoint::watch_log(&inner);
+    if !fresh {
+        tracing::info!(keyspaces = inner.spaces.read().len(), tail = inner.wal.tail(), "recovered");
+    }
+    Ok(Database { inner })
+}
+
+/// Sizes of the log for a budget: the limit of decision 1, in eight segments.
+fn wal_options(budget: usize) -> WalOptions {
+    let limit_bytes = limits::log_limit(budget / 2).max(4 << 20);
+    let segment_bytes = (limit_bytes / 8).next_power_of_two().clamp(1 << 20, 64 << 20);
+    WalOptions { segment_bytes, limit_bytes }
+}
+
+fn make(builder: &Builder, parts: Parts) -> Result<Inner> {
+    let files = parts.storage.list()?;
+    if let Some(pages) = files.iter().find(|file| matches!(file, FileId::Pages(_) | FileId::Table(_))) {
+        let why = format!("it has no manifest, though it has the data file {pages}; restore the newest manifest file");
+        return Err(Error::NotADatabase { path: builder.path().to_owned(), why });
+    }
+    if !builder.create {
+        return Err(Error::NotADatabase { path: builder.path().to_owned(), why: "it has no manifest".into() });
+    }
+    // Left by a creation that was interrupted before its manifest was durable.
+    files.iter().try_for_each(|file| parts.storage.remove(*file))?;
+    let health = Arc::new(Health::default());
+    let memory = Memory::new(builder.memory_budget);
+    let scheduler = builder.scheduler(parts.workers, &health);
+    let database = parts.clock.random();
+    let double_write = Arc::new(DoubleWrite::create(&parts.storage, &memory, &health)?);
+    let options = wal_options(builder.memory_budget);
+    let wal = Wal::create(&parts.storage, &memory, &scheduler, &health, database, options)?;
+    let mut manifest = Manifest::new(database);
+    manifest.replay = wal.tail();
+    manifest.synced = wal.synced();
+    manifest.incarnation = wal.incarnation();
+    manifest.store(&*parts.storage)?;
+    let shared = Shared { database, storage: parts.storage, memory, wal, double_write, scheduler, health, clock: parts.clock };
+    Ok(Inner::new(shared, parts.families, manifest, Vec::new(), builder.durability))
+}
+
+fn recover(builder: &Builder, parts: Parts, manifest: Manifest) -> Result<Inner> {
+    remove_strays(&*parts.storage, &manifest)?;
+    let health = Arc::new(Health::default());
+    let memory = Memory::new(builder.memory_budget);
+    let scheduler = builder.scheduler(parts.workers, &health);
+    let double_write = Arc::new(DoubleWrite::open(&parts.storage, &memory, &health)?);
+    repair_torn_pages(&*parts.storage, &double_write, &manifest)?;
+    let options = wal_options(builder.memory_budget);
+    let wal = Wal::open(&parts.storage, &memory, &scheduler, &health, manifest.database, options)?;
+    let shared = Shared { database: manifest.database, storage: parts.storage, memory, wal, double_write, scheduler, health, clock: parts.clock };
+    let spaces = open_spaces(&shared, &parts.families, &manifest)?;
+    replay(&shared.wal, &spaces, &manifest)?;
+    spaces.values().try_for_each(|opened| opened.space.engine.recovered())?;
+    let spaces = spaces.into_values().map(|opened| opened.space).collect();
+    Ok(Inner::new(shared, parts.families, manifest, spaces, builder.durability))
+}
+
+/// Files that no manifest names: of a creation or a drop that was interrupted, and of runs that are over.
+fn remove_strays(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
+    let known = |id: u32| manifest.keyspaces.iter().any(|keyspace| keyspace.id == id);
+    let stray = |file: &FileId| match file {
+        FileId::Pages(id) => !known(*id),
+        FileId::Scratch(_) => true,
+        _ => false,
+    };
+    let strays: Vec<FileId> = storage.list()?.into_iter().filter(stray).collect();
+    strays.iter().try_for_each(|file| storage.remove(*file))?;
+    if strays.is_empty() { Ok(()) } else { storage.sync_dir() }
+}
+
+fn repair_torn_pages(storage: &dyn Storage, double_write: &DoubleWrite, manifest: &Manifest) -> Result<()> {
+    let ids = manifest.keyspaces.iter().map(|keyspace| FileId::Pages(keyspace.id));
+    let files: BTreeMap<u64, FileId> = ids.map(|id| (id.identity(), id)).collect();
+    let mut file_of = |identity: u64| -> Option<Arc<dyn File>> { storage.open(*files.get(&identity)?, Access::Direct).ok() };
+    let repaired = double_write.repair(&mut file_of)?;
+    if repaired.repaired > 0 {
+        tracing::info!(pages = repaired.repaired, "repaired torn pages from the double-write area");
+    }
+    Ok(())
+}
+
+/// A keyspace and where its part of the log begins.
+struct Opened {
+    space: Space,
+    watermark: u64,
+    structure: u64,
+}
+
+fn open_spaces(shared: &Shared, families: &[Arc<dyn Family>], manifest: &Manifest) -> Result<BTreeMap<u32, Opened>> {
+    let open = |record: &ecotone_substrate::manifest::KeyspaceRecord| {
+        let family = database::family(families, &record.engine)?;
+        let root = Root { structure: record.structure, blob: record.blob.clone() };
+        let engine = family.open(database::context(shared, record.id, record.logged, &[]), &root)?;
+        let space = Space { id: record.id, name: record.name.clone(), kind: family.name(), logged: record.logged, engine };
+        Ok((record.id, Opened { space, watermark: record.watermark, structure: record.structure }))
+    };
+    manifest.keyspaces.iter().map(open).collect()
+}
+
+/// Reapplies the log in order: structure at or above each keyspace's structure position, operations at or above its watermark.
+fn replay(wal: &Wal, spaces: &BTreeMap<u32, Opened>, manifest: &Manifest) -> Result<()> {
+    let from = Replay { from: manifest.replay, synced: manifest.synced, incarnation: manifest.incarnation };
+    wal.replay(from, &mut |position, record| match record {
+        Record::Structure { keyspace, body } => match spaces.get(&keyspace) {
+            Some(opened) if position >= opened.structure => opened.space.engine.replay_structure(position, body),
+            _ => Ok(()),
+        },
+        Record::Batch(operations) => {
+            for (seq, operation) in (position..).zip(operations) {
+                let (keyspace, key, value) = operation?;
+                match spaces.get(&keyspace) {
+                    Some(opened) if seq >= opened.watermark => opened.space.engine.replay(seq, Operation { key, value })?,
+                    _ => {}
+                }
+            }
+            Ok(())
+        }
+    })
+}

@@ -1,0 +1,92 @@
+//! Numbers for people and tools.
+
+use std::sync::Arc;
+
+use crate::{
+    Counters,
+    database::{Inner, Space},
+};
+
+/// A look at a whole database.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The memory budget in bytes.
+    pub memory_budget: u64,
+    /// Bytes of it that are held from the operating system now.
+    pub memory_held: u64,
+    /// Who uses how much of it.
+    pub memory: Vec<MemoryUse>,
+    /// Device requests since the database was opened.
+    pub io: Counters,
+    /// The write-ahead log.
+    pub log: LogStats,
+    /// Background jobs that wait or run.
+    pub background_jobs: u64,
+    /// Every keyspace, by name.
+    pub keyspaces: Vec<KeyspaceStats>,
+    /// Why writing has stopped, if it has.
+    pub failure: Option<String>,
+}
+
+/// One component's part of the memory budget.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Its name, such as `record cache`.
+    pub component: &'static str,
+    /// Bytes leased to it.
+    pub bytes: u64,
+}
+
+/// The write-ahead log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogStats {
+    /// Logical bytes ever written to it.
+    pub tail: u64,
+    /// Of these, how many survive the process.
+    pub written: u64,
+    /// Of these, how many survive a power failure.
+    pub synced: u64,
+    /// Bytes that an opening would replay now.
+    pub used_bytes: u64,
+    /// The limit of `used_bytes`; at half of it the oldest writes are flushed.
+    pub limit_bytes: u64,
+}
+
+/// One keyspace.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct KeyspaceStats {
+    /// Its name.
+    pub name: String,
+    /// Its engine's name.
+    pub engine: &'static str,
+    /// The engine's own counters, by name.
+    pub counters: Vec<(&'static str, u64)>,
+}
+
+pub(crate) fn collect(inner: &Inner) -> Stats {
+    let component = |(component, bytes)| MemoryUse { component, bytes: bytes as u64 };
+    let spaces: Vec<Arc<Space>> = inner.spaces.read().values().cloned().collect();
+    Stats {
+        memory_budget: inner.memory.budget() as u64,
+        memory_held: inner.memory.held() as u64,
+        memory: inner.memory.usage().into_iter().map(component).collect(),
+        io: inner.storage.counters(),
+        log: LogStats {
+            tail: inner.wal.tail(),
+            written: inner.wal.written(),
+            synced: inner.wal.synced(),
+            used_bytes: inner.wal.used(),
+            limit_bytes: inner.wal.options().limit_bytes,
+        },
+        background_jobs: inner.scheduler.debt() as u64,
+        keyspaces: spaces.iter().map(|space| keyspace(space)).collect(),
+        failure: inner.health.cause().map(|cause| cause.to_string()),
+    }
+}
+
+pub(crate) fn keyspace(space: &Space) -> KeyspaceStats {
+    KeyspaceStats { name: space.name.clone(), engine: space.kind, counters: space.engine.stats() }
+}

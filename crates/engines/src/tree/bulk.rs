@@ -1,0 +1,76 @@
+//! Sorted bulk load: full pages, straight into free space, a chunk at a time (decision 2, "Bulk load").
+
+use ecotone_substrate::{Error, Result, limits::PAGE};
+
+use super::{
+    Tree,
+    records::Records,
+    reorganise::Neighbourhood,
+    scan::Scan,
+    spread::fill_up,
+    store::descending,
+};
+use crate::engine::Record;
+
+/// Bytes of records in one chunk.
+const CHUNK: usize = 192 * PAGE;
+
+impl Tree {
+    /// Loads ascending records above every key present.
+    pub(crate) fn load_sorted(self: &std::sync::Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
+        let last = Scan::new(self.clone(), (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded)).next_back().transpose()?;
+        let mut last = last.map(|(key, _)| key);
+        let mut chunk = Records::default();
+        let mut loaded = 0;
+        loop {
+            let next = records.next();
+            let in_order = next.map(|record| record.and_then(|record| ascends(last.as_deref(), record)));
+            match in_order {
+                Some(Ok((key, value))) => {
+                    chunk.push(&key, &value);
+                    last = Some(key);
+                    if chunk.bytes() >= CHUNK {
+                        loaded += self.load_chunk(std::mem::take(&mut chunk))?;
+                    }
+                }
+                end => {
+                    loaded += self.load_chunk(chunk)?;
+                    self.context.shared.wal.sync_through(self.context.shared.wal.tail().saturating_sub(1))?;
+                    return end.map_or(Ok(loaded), |error| error.map(|_| loaded));
+                }
+            }
+        }
+    }
+
+    /// Replaces the last segment by its own records and the chunk's.
+    fn load_chunk(&self, chunk: Records) -> Result<u64> {
+        let records = chunk.len() as u64;
+        if chunk.is_empty() {
+            return Ok(0);
+        }
+        self.check_live()?;
+        let mut claim = self.store.claims.claim();
+        let last = loop {
+            let snapshot = self.store.index.snapshot();
+            let last = descending(&snapshot, None, true, 1).pop().expect("there is a last segment");
+            if self.claim_current(&mut claim, &last) {
+                break last;
+            }
+            // Its holder is in the middle of a write-out.
+            self.context.shared.health.check()?;
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        };
+        let mut hood = Neighbourhood::new(vec![last]);
+        hood.records = chunk;
+        self.rebuild(vec![hood], |tree, hood| fill_up(&hood.records, hood.lower(), hood.upper(), tree.options.fill.into()))?;
+        Ok(records)
+    }
+}
+
+fn ascends(last: Option<&[u8]>, record: Record) -> Result<Record> {
+    if last.is_none_or(|last| last < record.0.as_slice()) {
+        return Ok(record);
+    }
+    let key = String::from_utf8_lossy(&record.0).into_owned();
+    Err(Error::Invalid(format!("bulk load wants strictly ascending keys above all keys present, and {key:?} is not above the key before it")))
+}

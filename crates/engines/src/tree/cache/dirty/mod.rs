@@ -1,0 +1,303 @@
+//! Which records of a page are dirty, and since which sequence (part of mechanism T4).
+//!
+//! A chained record and its entry know each other's place (decision 3, invariant 4), so an entry follows its record in one step.
+
+mod chunks;
+mod pages;
+mod pool;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use ecotone_substrate::{
+    Seq, bug,
+    memory::{Component, Memory},
+};
+use ecotone_sys::chunk::{Block, Size};
+use parking_lot::{Mutex, MutexGuard};
+
+use self::{
+    chunks::{PER_CHUNK, Place},
+    pages::{PageKey, Pages, State},
+};
+use super::handle::Address;
+
+/// Credits that are made at a time.
+const STEP: usize = 256;
+/// Nodes beyond the credits: chains that one redistribution of a page may begin.
+const HEADROOM: usize = 1024;
+
+/// A place in the chains: the part of the map in the upper four bits. A dirty record has it in its header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry(pub(super) u32);
+
+impl Entry {
+    fn new(part: usize, place: Place) -> Self {
+        Entry((part as u32) << 28 | place.0)
+    }
+
+    fn part(self) -> usize {
+        (self.0 >> 28) as usize
+    }
+
+    fn place(self) -> Place {
+        Place(self.0 & ((1 << 28) - 1))
+    }
+}
+
+/// The addresses of a page's chains as they were at some moment.
+#[derive(Debug)]
+pub(super) struct Copied {
+    pub(super) entries: Vec<(Entry, Address)>,
+    /// Equal later if nothing was missed.
+    pub(super) changes: u64,
+}
+
+/// A piece of a chain: its number, and the addresses with their entries, [`Address::NONE`] where there is none.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece {
+    pub(super) number: u32,
+    entries: [(Entry, Address); PER_CHUNK],
+}
+
+impl Piece {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (Entry, Address)> {
+        self.entries.into_iter().filter(|(_, address)| *address != Address::NONE)
+    }
+}
+
+/// Chains of dirty records by page.
+#[derive(Debug)]
+pub(super) struct DirtyMap {
+    parts: Box<[Mutex<Pages>]>,
+    memory: Arc<Memory>,
+    growth: Mutex<()>,
+    /// Credits that are made and not given out.
+    room: AtomicUsize,
+    /// Credits that are given out: each may still push once, into any part.
+    outstanding: AtomicUsize,
+}
+
+impl DirtyMap {
+    /// A map of `parts`, a power of two up to 16.
+    pub(super) fn new(parts: usize, memory: Arc<Memory>) -> Self {
+        assert!(parts.is_power_of_two() && parts <= 16);
+        let parts = (0..parts).map(|_| Mutex::default()).collect();
+        DirtyMap { parts, memory, growth: Mutex::default(), room: AtomicUsize::new(0), outstanding: AtomicUsize::new(0) }
+    }
+
+    /// Takes a credit for one [`push`](Self::push). `spare` finds a block when the budget has none; false if it does not.
+    pub(super) fn credit(&self, spare: &dyn Fn() -> Option<Block>) -> bool {
+        self.outstanding.fetch_add(1, Ordering::SeqCst);
+        let take = |room: usize| room.checked_sub(1);
+        while self.room.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_err() {
+            if !self.make_room(spare) {
+                self.repay();
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Gives a credit back, used or not.
+    pub(super) fn repay(&self) {
+        self.outstanding.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Makes [`STEP`] credits, unless somebody else just did: every part gets as many free nodes as there are credits then.
+    fn make_room(&self, spare: &dyn Fn() -> Option<Block>) -> bool {
+        let _growing = self.growth.lock();
+        if self.room.load(Ordering::SeqCst) > 0 {
+            return true;
+        }
+        if !self.provide(self.outstanding.load(Ordering::SeqCst) + STEP + HEADROOM, spare) {
+            return false;
+        }
+        self.room.fetch_add(STEP, Ordering::SeqCst);
+        true
+    }
+
+    fn provide(&self, need: usize, spare: &dyn Fn() -> Option<Block>) -> bool {
+        self.parts.iter().all(|part| {
+            part.lock().trim(need);
+            loop {
+                // The lock is not held while a block is looked for, since that may lock shards.
+                let Some(wanted) = part.lock().wants(need) else { return true };
+                let Some(mut block) = self.lease().or_else(spare) else { return false };
+                block.retag(Component::DirtyChains as u8);
+                part.lock().add(wanted, block);
+            }
+        })
+    }
+
+    /// Credits that are given out or may be at any time.
+    fn credits(&self) -> usize {
+        // In this order a credit that is being given out counts twice rather than not at all.
+        let room = self.room.load(Ordering::SeqCst);
+        room + self.outstanding.load(Ordering::SeqCst)
+    }
+
+    /// Sees to it that taking the chain of a page apart finds nodes, as far as memory allows.
+    fn prepare_to_leave(&self, key: PageKey, spare: &dyn Fn() -> Option<Block>) {
+        let chunks = self.part(key).chunks_of(key, State::Current).count();
+        let _growing = self.growth.lock();
+        // Usually all of it is there. Without memory it may still do: the records of a page rarely go to as many pages.
+        self.provide(self.credits() + HEADROOM.max(chunks * PER_CHUNK), spare);
+    }
+
+    fn lease(&self) -> Option<Block> {
+        self.memory.lease(Component::DirtyChains, Size::Slab)
+    }
+
+    fn part_of(&self, key: PageKey) -> usize {
+        (key.hash() >> 40) as usize & (self.parts.len() - 1)
+    }
+
+    fn part(&self, key: PageKey) -> MutexGuard<'_, Pages> {
+        self.parts[self.part_of(key)].lock()
+    }
+
+    /// Chains a record to its page, on a credit. `rewritten`: it is in a writing chain too, and that entry becomes stale.
+    pub(super) fn push(&self, keyspace: u16, page: u32, address: Address, seq: Seq, rewritten: bool) -> Entry {
+        let key = PageKey { keyspace, page };
+        let mut pages = self.part(key);
+        pages.changes += u64::from(rewritten);
+        pages.grow(|| self.lease());
+        Entry::new(self.part_of(key), pages.push(key, address, seq))
+    }
+
+    /// The record of an entry has another address now.
+    pub(super) fn moved(&self, entry: Entry, address: Address) {
+        let mut pages = self.parts[entry.part()].lock();
+        pages.changes += 1;
+        pages.chunks.set(entry.place(), address);
+    }
+
+    /// The address that an entry holds now.
+    pub(super) fn at(&self, entry: Entry) -> Address {
+        self.parts[entry.part()].lock().chunks.get(entry.place())
+    }
+
+    fn piece(&self, key: PageKey, pages: &Pages, number: u32) -> Piece {
+        let part = self.part_of(key);
+        let entries = pages.chunks.entries(number).map(|(place, address)| (Entry::new(part, place), address));
+        Piece { number, entries }
+    }
+
+    /// All addresses of a page, in whatever state.
+    pub(super) fn chained(&self, keyspace: u16, page: u32) -> Copied {
+        let key = PageKey { keyspace, page };
+        let pages = self.part(key);
+        let numbers = State::ALL.iter().flat_map(|state| pages.chunks_of(key, *state));
+        let pieces = numbers.map(|number| self.piece(key, &pages, number));
+        Copied { entries: pieces.flat_map(|piece| piece.entries().collect::<Vec<_>>()).collect(), changes: pages.changes }
+    }
+
+    /// The piece after `before` of what a write-out of the page has taken, or the first.
+    pub(super) fn writing(&self, keyspace: u16, page: u32, before: Option<u32>) -> Option<Piece> {
+        let key = PageKey { keyspace, page };
+        let pages = self.part(key);
+        let number = pages.chunk_after(key, State::Writing, before)?;
+        Some(self.piece(key, &pages, number))
+    }
+
+    /// Whether a copy of the page's addresses may have missed a record since.
+    pub(super) fn has_changed(&self, keyspace: u16, page: u32, copied: &Copied) -> bool {
+        self.part(PageKey { keyspace, page }).changes != copied.changes
+    }
+
+    /// Turns the present chain of a page into its writing chain.
+    pub(super) fn begin_write(&self, keyspace: u16, page: u32) {
+        let key = PageKey { keyspace, page };
+        self.part(key).turn(key, State::Current, State::Writing);
+    }
+
+    /// Frees the writing chain of a page, whose records are clean or in the present chain.
+    pub(super) fn end_write(&self, keyspace: u16, page: u32) {
+        let key = PageKey { keyspace, page };
+        let mut pages = self.part(key);
+        pages.changes += 1;
+        pages.drop_chain(key, State::Writing);
+    }
+
+    /// Joins the writing chain of a page to the present one.
+    pub(super) fn abort_write(&self, keyspace: u16, page: u32) {
+        let key = PageKey { keyspace, page };
+        self.part(key).restore(key);
+    }
+
+    /// Gives what a write-out does not want, everything behind the piece `at`, back to the present chain of the page. False if there is no node for it.
+    pub(super) fn give_back(&self, keyspace: u16, page: u32, at: u32) -> bool {
+        let key = PageKey { keyspace, page };
+        self.part(key).give_back(key, at, self.credits())
+    }
+
+    /// Sets the present chain of a page aside, to be taken apart; gives its first sequence. `spare` finds blocks when the budget has none.
+    pub(super) fn leave(&self, keyspace: u16, page: u32, spare: &dyn Fn() -> Option<Block>) -> Option<Seq> {
+        let key = PageKey { keyspace, page };
+        self.prepare_to_leave(key, spare);
+        self.part(key).turn(key, State::Current, State::Leaving)
+    }
+
+    /// The first piece of the chain that was set aside; none when it is used up.
+    pub(super) fn leaving(&self, keyspace: u16, page: u32) -> Option<Piece> {
+        let key = PageKey { keyspace, page };
+        let pages = self.part(key);
+        let number = pages.chunk_after(key, State::Leaving, None)?;
+        Some(self.piece(key, &pages, number))
+    }
+
+    /// Frees the piece that [`leaving`](Self::leaving) gave.
+    pub(super) fn left(&self, keyspace: u16, page: u32) {
+        let key = PageKey { keyspace, page };
+        let mut pages = self.part(key);
+        pages.changes += 1;
+        pages.drop_first(key, State::Leaving);
+    }
+
+    /// Pages with a present chain that began below `below`, ascending.
+    pub(super) fn pages(&self, keyspace: u16, below: Seq) -> Vec<u32> {
+        let mut found = Vec::new();
+        for part in &self.parts {
+            let pages = part.lock();
+            found.extend(pages.chains(keyspace, State::Current).filter(|(_, first)| *first < below).map(|(page, _)| page));
+        }
+        found.sort_unstable();
+        found
+    }
+
+    /// The smallest first sequence of all chains of a keyspace.
+    pub(super) fn first(&self, keyspace: u16) -> Option<Seq> {
+        let counts = |state: &&State| !(bug!(WatermarkTooHigh) && **state == State::Writing);
+        let first = |pages: &Pages| {
+            let chains = State::ALL.iter().filter(counts).flat_map(|state| pages.chains(keyspace, *state));
+            chains.map(|(_, first)| first).min()
+        };
+        self.parts.iter().filter_map(|part| first(&part.lock())).min()
+    }
+
+    /// Entries in the chains of a keyspace, stale ones included.
+    pub(super) fn count(&self, keyspace: u16) -> usize {
+        self.parts.iter().map(|part| part.lock().count(keyspace)).sum()
+    }
+
+    /// Frees all chains of a keyspace, whose records are gone.
+    pub(super) fn forget(&self, keyspace: u16) {
+        self.parts.iter().for_each(|part| part.lock().forget(keyspace));
+    }
+
+    /// Parts that lease on their own.
+    #[cfg(test)]
+    pub(super) fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Bytes leased.
+    pub(super) fn bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.lock().bytes()).sum()
+    }
+}

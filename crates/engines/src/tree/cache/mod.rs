@@ -1,0 +1,272 @@
+//! The record cache: the records of all tree keyspaces that are in memory, dirty ones among them (mechanisms T1, T3 and the cache's part of T4).
+//!
+//! It knows neither the log nor what is in a page. Layout and protocol are in `docs/decisions/0003-record-cache.md`; start at
+//! [`shard`], then [`room`] (where memory comes from), [`dirty`] and [`write_out`].
+
+mod class;
+mod clock;
+mod dirty;
+mod handle;
+mod hash;
+mod record;
+mod room;
+mod shard;
+mod slab;
+mod slabs;
+mod stats;
+mod table;
+#[cfg(test)]
+mod tests;
+mod write_out;
+
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use ecotone_substrate::{
+    Seq, bug,
+    limits::MAX_RECORD,
+    memory::{Component, Memory},
+};
+use ecotone_sys::chunk::{Block, CHUNK_BYTES};
+use parking_lot::{Mutex, MutexGuard};
+
+use self::{
+    class::SLAB,
+    dirty::DirtyMap,
+    handle::{Address, Handle},
+    hash::KeyHasher,
+    shard::{Common, Shard, Write},
+};
+pub(crate) use self::{hash::KeyHash, shard::ENTER_PRIORITY, stats::CacheStats, write_out::DirtyRecord};
+
+/// Budget that one shard serves, in bytes.
+const SHARD_BUDGET: usize = 8 << 20;
+/// Shards that share one part of the map of dirty pages.
+const SHARDS_PER_PART: usize = 16;
+/// Counters of writes in the whole cache.
+const STRIPES: usize = 1 << 14;
+/// Shards that are asked for a slab when one has nothing left.
+const ASK: usize = 8;
+/// Questions for the capacity that one look answers.
+const CAPACITY_LASTS: usize = 256;
+
+/// What a cache says about a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The newest value.
+    Value(Vec<u8>),
+    /// The key was deleted, and its page may not know yet.
+    Tombstone,
+    /// Ask the page. The ticket tells whether the answer is still good then.
+    Missing(Ticket),
+}
+
+/// The moment of a miss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    hash: KeyHash,
+    version: u32,
+}
+
+/// The record cache of a database.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    shards: Box<[Mutex<Shard>]>,
+    common: Common,
+    /// What [`capacity_bytes`](Self::capacity_bytes) last found, and how often it was asked.
+    capacity: AtomicUsize,
+    asked: AtomicUsize,
+    /// Where the next search for a slab begins.
+    turn: AtomicUsize,
+    /// Held while chains go from one page to others, and while all are looked at.
+    rehoming: Mutex<()>,
+}
+
+impl Cache {
+    /// An empty cache that leases from `memory` and gives back when asked. `seed` is for its hashes.
+    pub(crate) fn new(memory: Arc<Memory>, seed: u64) -> Arc<Cache> {
+        let count = (memory.budget() / SHARD_BUDGET).next_power_of_two().clamp(2, 256);
+        let chains = DirtyMap::new((count / SHARDS_PER_PART).clamp(1, 16), memory.clone());
+        let common = Common { hasher: KeyHasher::new(seed), memory, chains: Arc::new(chains), dirty_bytes: Arc::default() };
+        let shard = |number: usize| Mutex::new(Shard::new(number as u8, STRIPES / count, common.clone()));
+        let shards = (0..count).map(shard).collect();
+        let rehoming = Mutex::default();
+        let [capacity, asked, turn] = [0; 3].map(AtomicUsize::new);
+        let cache = Arc::new(Cache { shards, common, capacity, asked, turn, rehoming });
+        let weak: Weak<Cache> = Arc::downgrade(&cache);
+        let shrink = move |bytes| weak.upgrade().map_or(0, |cache| cache.shrink(bytes));
+        cache.common.memory.register_shrinker(Box::new(shrink));
+        cache
+    }
+
+    /// The hash of a key.
+    pub(crate) fn hash(&self, keyspace: u16, key: &[u8]) -> KeyHash {
+        self.common.hasher.hash(keyspace, key)
+    }
+
+    fn shard(&self, hash: KeyHash) -> MutexGuard<'_, Shard> {
+        self.shards[hash.shard(self.shards.len())].lock()
+    }
+
+    /// The newest value of a key, or a ticket to look in its page. An access raises the record's priority.
+    pub(crate) fn get(&self, keyspace: u16, key: &[u8]) -> Found {
+        let hash = self.hash(keyspace, key);
+        let mut shard = self.shard(hash);
+        if let Some(slot) = shard.access(hash, keyspace, key) {
+            return record::value(slot).map_or(Found::Tombstone, |value| Found::Value(value.to_vec()));
+        }
+        Found::Missing(Ticket { hash, version: shard.version(hash) })
+    }
+
+    /// Whether no write to the key was applied since its miss, so that what its page said then is the newest.
+    pub(crate) fn ticket_is_current(&self, ticket: &Ticket) -> bool {
+        self.shard(ticket.hash).version(ticket.hash) == ticket.version
+    }
+
+    /// Takes in a record read from its page after the miss that gave the ticket. Never waits; evicts clean records only. False if
+    /// it was overtaken by a write, is present, or has no room.
+    pub(crate) fn admit_clean(&self, keyspace: u16, key: &[u8], value: &[u8], ticket: &Ticket, priority: u8) -> bool {
+        let hash = ticket.hash;
+        let mut shard = self.shard(hash);
+        let stale = shard.version(hash) != ticket.version && !bug!(StaleAdmission);
+        let slot = if stale || shard.find(hash, keyspace, key).is_some() {
+            None
+        } else {
+            shard.slot_for(record::bytes(key.len(), value.len()))
+        };
+        match slot {
+            Some(slot) => shard.admit(hash, slot, keyspace, key, value, priority),
+            None => shard.stats.refused += 1,
+        }
+        slot.is_some()
+    }
+
+    /// Takes a slot for a write, and whatever else [`apply`](Self::apply) will need, evicting clean records if need be. Gives a token.
+    /// `None` if all that could go is dirty or reserved: wait for a write-out, then try again.
+    pub(crate) fn reserve(&self, keyspace: u16, key: &[u8], value_len: usize) -> Option<u64> {
+        assert!(key.len() + value_len <= MAX_RECORD, "limits are checked before a record comes to the cache");
+        let hash = self.hash(keyspace, key);
+        if !self.common.chains.credit(&|| self.spare_block()) {
+            return None;
+        }
+        let address = self.reserve_slot(hash, record::bytes(key.len(), value_len));
+        if address.is_none() {
+            self.common.chains.repay();
+        }
+        address.map(|address| u64::from(address.0))
+    }
+
+    /// A slot in the key's shard, with a slab from another shard if it has none to give. A shard without a table needs two.
+    fn reserve_slot(&self, hash: KeyHash, bytes: usize) -> Option<Address> {
+        for _ in 0..2 {
+            let reserved = self.try_reserve(hash, bytes);
+            if reserved.is_some() {
+                return reserved;
+            }
+            let block = self.spare_block()?;
+            self.shard(hash).adopt(block, bytes);
+        }
+        self.try_reserve(hash, bytes)
+    }
+
+    fn try_reserve(&self, hash: KeyHash, bytes: usize) -> Option<Address> {
+        let mut shard = self.shard(hash);
+        let handle = shard.slot_for(bytes)?;
+        shard.set_meta(handle, record::Meta::RESERVED);
+        Some(shard.address(handle))
+    }
+
+    fn token(&self, token: u64) -> (usize, Handle) {
+        let address = Address(u32::try_from(token).expect("a token of this cache"));
+        (address.shard(), address.handle())
+    }
+
+    /// Makes a write visible, in the slot that `token` stands for; no value deletes. Infallible. `page_of` gives the page of a key; it must
+    /// not use the cache, and its answers must not change meanwhile (see [`rehome`](Self::rehome)).
+    pub(crate) fn apply(
+        &self,
+        token: u64,
+        keyspace: u16,
+        key: &[u8],
+        value: Option<&[u8]>,
+        seq: Seq,
+        page_of: &mut dyn FnMut(&[u8]) -> u32,
+    ) {
+        let hash = self.hash(keyspace, key);
+        let (shard, reserved) = self.token(token);
+        debug_assert_eq!(shard, hash.shard(self.shards.len()), "a token goes with the key that it was made for");
+        self.shard(hash).apply(hash, reserved, Write { keyspace, key, value, seq }, page_of);
+        self.common.chains.repay();
+    }
+
+    /// Gives a reserved slot back.
+    pub(crate) fn cancel(&self, token: u64) {
+        let (shard, reserved) = self.token(token);
+        self.shards[shard].lock().release(reserved);
+        self.common.chains.repay();
+    }
+
+    /// Bytes of slots that hold dirty or written records. Cheap.
+    pub(crate) fn dirty_bytes(&self) -> usize {
+        self.common.dirty_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of slots that the cache could have as the budget is used now. Cheap, since it looks anew only now and then.
+    pub(crate) fn capacity_bytes(&self) -> usize {
+        if self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(CAPACITY_LASTS) {
+            self.capacity.store(self.look_for_capacity(), Ordering::Relaxed);
+        }
+        self.capacity.load(Ordering::Relaxed)
+    }
+
+    fn look_for_capacity(&self) -> usize {
+        let memory = &self.common.memory;
+        let mine = Component::RecordCache.name();
+        let others: usize = memory.usage().iter().filter(|(name, _)| *name != mine).map(|(_, bytes)| bytes).sum();
+        let reserve = CHUNK_BYTES.max(memory.budget() / 32);
+        memory.budget().saturating_sub(reserve + others)
+    }
+
+    /// Takes one slab's memory from a shard that can give one.
+    fn spare_block(&self) -> Option<Block> {
+        (0..ASK.min(self.shards.len())).find_map(|_| self.next_shard().lock().take_slab())
+    }
+
+    fn next_shard(&self) -> &Mutex<Shard> {
+        &self.shards[self.turn.fetch_add(1, Ordering::Relaxed) % self.shards.len()]
+    }
+
+    /// Gives whole slabs back to the budget, evicting clean records; gives the bytes. Does no I/O and waits for nothing.
+    pub(crate) fn shrink(&self, bytes: usize) -> usize {
+        let (mut freed, mut refused) = (0, 0);
+        while freed < bytes && refused < self.shards.len() {
+            match self.next_shard().lock().take_slab() {
+                Some(_) => (freed, refused) = (freed + SLAB, 0),
+                None => refused += 1,
+            }
+        }
+        freed
+    }
+
+    /// Drops everything of a keyspace, dirty records too. Nobody may reserve, apply or write out for it meanwhile or after.
+    pub(crate) fn forget_keyspace(&self, keyspace: u16) {
+        self.shards.iter().for_each(|shard| shard.lock().forget_keyspace(keyspace));
+        self.common.chains.forget(keyspace);
+    }
+
+    /// What it counted, and its present size.
+    pub(crate) fn counts(&self) -> CacheStats {
+        let chains = CacheStats { bytes: self.common.chains.bytes(), ..CacheStats::default() };
+        self.shards.iter().fold(chains, |mut sum, shard| {
+            sum += shard.lock().stats();
+            sum
+        })
+    }
+
+    /// The same by name.
+    pub(crate) fn stats(&self) -> Vec<(&'static str, u64)> {
+        self.counts().named()
+    }
+}

@@ -1,0 +1,180 @@
+//! The bytes of one record in its slot (decision 3 has the table).
+
+use super::handle::Link;
+
+/// Bytes before the key.
+pub(super) const HEADER: usize = 14;
+const NEXT: usize = 0;
+const META: usize = 4;
+const ENTRY: usize = 8;
+const KEYSPACE: usize = 12;
+
+/// The highest priority.
+pub(crate) const MAX_PRIORITY: u8 = 7;
+
+/// Lengths and state of a record: 11 bits of key length, 11 of value length, 3 of priority, then the flags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Meta(u32);
+
+const LENGTH: u32 = (1 << 11) - 1;
+const PRIORITY: u32 = 7 << 22;
+const LIVE: u32 = 1 << 25;
+const DIRTY: u32 = 1 << 26;
+const WRITING: u32 = 1 << 27;
+const TOMBSTONE: u32 = 1 << 28;
+const RESERVED: u32 = 1 << 29;
+
+impl Meta {
+    /// A slot that holds nothing.
+    pub(super) const FREE: Meta = Meta(0);
+    /// A slot that is kept for a write to come.
+    pub(super) const RESERVED: Meta = Meta(RESERVED);
+
+    /// A clean record; no value makes it a tombstone.
+    pub(super) fn clean(key: &[u8], value: Option<&[u8]>, priority: u8) -> Meta {
+        let kind = if value.is_none() { LIVE | TOMBSTONE } else { LIVE };
+        let lengths = key.len() as u32 | (value.map_or(0, <[u8]>::len) as u32) << 11;
+        Meta(lengths | u32::from(priority.min(MAX_PRIORITY)) << 22 | kind)
+    }
+
+    pub(super) fn priority(self) -> u8 {
+        ((self.0 & PRIORITY) >> 22) as u8
+    }
+
+    pub(super) fn with_priority(self, priority: u8) -> Meta {
+        Meta(self.0 & !PRIORITY | u32::from(priority) << 22)
+    }
+
+    /// One higher, up to the highest.
+    pub(super) fn promoted(self) -> Meta {
+        self.with_priority((self.priority() + 1).min(MAX_PRIORITY))
+    }
+
+    /// Content that is in no page yet and that no write-out has taken.
+    pub(super) fn as_dirty(self) -> Meta {
+        Meta(self.0 & !WRITING | DIRTY)
+    }
+
+    /// Content that a write-out has taken.
+    pub(super) fn as_writing(self) -> Meta {
+        Meta(self.0 & !DIRTY | WRITING)
+    }
+
+    /// Content that is in its page.
+    pub(super) fn as_clean(self) -> Meta {
+        Meta(self.0 & !(DIRTY | WRITING))
+    }
+
+    pub(super) fn live(self) -> bool {
+        self.0 & LIVE != 0
+    }
+
+    pub(super) fn dirty(self) -> bool {
+        self.0 & DIRTY != 0
+    }
+
+    pub(super) fn writing(self) -> bool {
+        self.0 & WRITING != 0
+    }
+
+    /// Dirty or writing: it has an entry in the chains and may not be dropped.
+    pub(super) fn chained(self) -> bool {
+        self.0 & (DIRTY | WRITING) != 0
+    }
+
+    pub(super) fn tombstone(self) -> bool {
+        self.0 & TOMBSTONE != 0
+    }
+
+    pub(super) fn reserved(self) -> bool {
+        self.0 & RESERVED != 0
+    }
+
+    /// Bytes of key and value.
+    pub(super) fn bytes(self) -> usize {
+        self.key_len() + self.value_len()
+    }
+
+    fn key_len(self) -> usize {
+        (self.0 & LENGTH) as usize
+    }
+
+    fn value_len(self) -> usize {
+        (self.0 >> 11 & LENGTH) as usize
+    }
+}
+
+fn word(slot: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(slot[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn set_word(slot: &mut [u8], at: usize, word: u32) {
+    slot[at..at + 4].copy_from_slice(&word.to_le_bytes());
+}
+
+/// The next record of the hash chain; in a free slot, the next free slot.
+#[inline]
+pub(super) fn next(slot: &[u8]) -> Link {
+    Link(word(slot, NEXT))
+}
+
+pub(super) fn set_next(slot: &mut [u8], next: Link) {
+    set_word(slot, NEXT, next.0);
+}
+
+#[inline]
+pub(super) fn meta(slot: &[u8]) -> Meta {
+    Meta(word(slot, META))
+}
+
+pub(super) fn set_meta(slot: &mut [u8], meta: Meta) {
+    set_word(slot, META, meta.0);
+}
+
+/// Place in the chains, while the record is chained.
+pub(super) fn entry(slot: &[u8]) -> u32 {
+    word(slot, ENTRY)
+}
+
+pub(super) fn set_entry(slot: &mut [u8], entry: u32) {
+    set_word(slot, ENTRY, entry);
+}
+
+#[inline]
+pub(super) fn keyspace(slot: &[u8]) -> u16 {
+    u16::from_le_bytes([slot[KEYSPACE], slot[KEYSPACE + 1]])
+}
+
+#[inline]
+pub(super) fn key(slot: &[u8]) -> &[u8] {
+    &slot[HEADER..HEADER + meta(slot).key_len()]
+}
+
+/// The value; `None` in a tombstone.
+#[inline]
+pub(super) fn value(slot: &[u8]) -> Option<&[u8]> {
+    let meta = meta(slot);
+    let start = HEADER + meta.key_len();
+    (!meta.tombstone()).then(|| &slot[start..start + meta.value_len()])
+}
+
+/// Whether the slot holds this key.
+#[inline]
+pub(super) fn holds(slot: &[u8], keyspace_of_key: u16, wanted: &[u8]) -> bool {
+    keyspace(slot) == keyspace_of_key && key(slot) == wanted
+}
+
+/// Writes keyspace, key and value; their lengths are in the meta word, which is set by the slab.
+pub(super) fn fill(slot: &mut [u8], keyspace: u16, key: &[u8], value: Option<&[u8]>) {
+    slot[KEYSPACE..HEADER].copy_from_slice(&keyspace.to_le_bytes());
+    let (head, rest) = slot[HEADER..].split_at_mut(key.len());
+    head.copy_from_slice(key);
+    if let Some(value) = value {
+        rest[..value.len()].copy_from_slice(value);
+    }
+}
+
+/// Bytes that a record needs.
+pub(super) fn bytes(key_len: usize, value_len: usize) -> usize {
+    HEADER + key_len + value_len
+}

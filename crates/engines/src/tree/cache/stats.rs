@@ -1,0 +1,53 @@
+//! What a cache counts.
+
+use std::ops::AddAssign;
+
+/// Numbers of a cache since it was made, and its present size.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct CacheStats {
+    /// Gets that found a record or a tombstone.
+    pub(crate) hits: u64,
+    /// Gets that found nothing.
+    pub(crate) misses: u64,
+    /// Records dropped to make room.
+    pub(crate) evictions: u64,
+    /// Clean records that were not taken in: overtaken by a write, present, or without room.
+    pub(crate) refused: u64,
+    /// Slabs that were emptied for another use.
+    pub(crate) slabs_moved: u64,
+    /// Records now, tombstones included.
+    pub(crate) records: usize,
+    /// Records that are dirty or being written now.
+    pub(crate) dirty_records: usize,
+    /// Bytes leased now, for records, tables and chains.
+    pub(crate) bytes: usize,
+}
+
+impl CacheStats {
+    /// The numbers as statistics show them.
+    pub(super) fn named(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("cache_hits", self.hits),
+            ("cache_misses", self.misses),
+            ("cache_evictions", self.evictions),
+            ("cache_refused", self.refused),
+            ("cache_slabs_moved", self.slabs_moved),
+            ("cache_records", self.records as u64),
+            ("cache_dirty_records", self.dirty_records as u64),
+            ("cache_bytes", self.bytes as u64),
+        ]
+    }
+}
+
+impl AddAssign for CacheStats {
+    fn add_assign(&mut self, other: Self) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.evictions += other.evictions;
+        self.refused += other.refused;
+        self.slabs_moved += other.slabs_moved;
+        self.records += other.records;
+        self.dirty_records += other.dirty_records;
+        self.bytes += other.bytes;
+    }
+}

@@ -1,0 +1,113 @@
+//! Where memory goes, and how it moves.
+
+use ecotone_substrate::memory::{Component, Memory};
+use ecotone_sys::chunk::Size;
+
+use super::*;
+
+fn key(number: usize) -> [u8; 8] {
+    (number as u64).to_be_bytes()
+}
+
+#[test]
+fn a_record_costs_little_more_than_its_bytes() {
+    let (_memory, cache) = cache(64);
+    let records = 300_000;
+    (0..records).for_each(|n| drop(read(&cache, &key(n), &[2; 100])));
+    let counts = cache.counts();
+    assert_eq!((counts.records, counts.evictions), (records, 0));
+    let overhead = counts.bytes as f64 / records as f64 - 108.0;
+    println!("{overhead:.2} bytes of overhead a record of 8 + 100 bytes");
+    assert!(overhead <= 22.0);
+}
+
+#[test]
+fn dirty_chains_cost_little() {
+    for (pages, records, most) in [(20_000, 20_000, 44), (20_000, 100_000, 5 * 12 + 32), (10, 100_000, 120_010)] {
+        let (memory, cache) = cache(64);
+        let chains = |memory: &Memory| memory.usage().iter().find(|(name, _)| *name == Component::DirtyChains.name()).unwrap().1;
+        for n in 0..records {
+            let token = cache.reserve(0, &key(n), 100).unwrap();
+            cache.apply(token, 0, &key(n), Some(&[1; 100]), 1, &mut |_| (n % pages) as u32);
+        }
+        // The table, the slack of the last blocks, and the credits in store.
+        let fixed = 4 * Size::Slab.bytes() * cache.common.chains.parts();
+        let bytes = chains(&memory).saturating_sub(fixed);
+        assert!(bytes <= pages * most, "{bytes} bytes for {records} records on {pages} pages");
+        (0..pages).for_each(|page| drop(write_out(&cache, page as u32)));
+        assert_eq!((cache.dirty_bytes(), cache.first_dirty(0), cache.dirty_records(0)), (0, None, 0));
+    }
+}
+
+#[test]
+fn memory_flows_to_the_sizes_that_are_read() {
+    let (memory, cache) = cache(4);
+    for (round, len) in [(0, 64), (1, 1024), (2, 64), (3, 300)] {
+        for n in 0..60_000 {
+            read(&cache, &key(round * 1_000_000 + n), &vec![2; len]);
+        }
+        let fresh = (0..60_000).filter(|n| has(&cache, &key(round * 1_000_000 + n))).count();
+        let share = fresh * (len + 22) * 100 / (3 << 20);
+        assert!(share > 70, "records of {len} bytes have {share} percent of the memory");
+        assert!(memory.held() <= memory.budget());
+        check::check(&cache);
+    }
+    assert!(cache.counts().slabs_moved > 50);
+}
+
+#[test]
+fn any_mixture_of_sizes_can_be_written_into_a_small_cache() {
+    let seed = 3;
+    println!("seed {seed}");
+    let mut random = Random::new(seed);
+    let (_memory, cache) = cache(3);
+    for n in 0..40_000 {
+        let value = vec![1; random.below(1800)];
+        if cache.dirty_bytes() > cache.capacity_bytes() / 3 {
+            write_out(&cache, 1);
+        }
+        assert!(put(&cache, &key(n), Some(&value), n as Seq), "with {} bytes dirty", cache.dirty_bytes());
+    }
+    check::check(&cache);
+}
+
+#[test]
+fn essential_work_gets_the_memory_of_clean_records() {
+    let (memory, cache) = cache(8);
+    (0..100_000).for_each(|n| drop(read(&cache, &key(n), &[2; 100])));
+    (200_000..208_000).for_each(|n| assert!(put(&cache, &key(n), Some(&[2; 100]), 1)));
+    let mut frames = Vec::new();
+    while let Ok(frame) = memory.lease_essential(Component::Frames, Size::Slab) {
+        frames.push(frame);
+        assert!(memory.held() <= memory.budget());
+    }
+    let leased = frames.len() * Size::Slab.bytes();
+    assert!(leased > 6 << 20, "{leased} bytes could be leased");
+    assert!((200_000..208_000).all(|n| has(&cache, &key(n))), "dirty records stay");
+    check::check(&cache);
+    drop(frames);
+    write_out(&cache, 1);
+    assert!(cache.shrink(usize::MAX) > 0);
+    let counts = cache.counts();
+    assert_eq!((counts.records, counts.dirty_records), (0, 0));
+    (0..50_000).for_each(|n| drop(read(&cache, &key(n), &[2; 100])));
+    assert!(cache.counts().records > 40_000, "the cache grows again");
+}
+
+#[test]
+fn what_is_reserved_stays_and_can_be_given_back() {
+    let (_memory, cache) = cache(4);
+    let tokens: Vec<u64> = (0..500).map(|n| cache.reserve(0, &key(n), 100).unwrap()).collect();
+    (1000..60_000).for_each(|n| drop(read(&cache, &key(n), &[2; 64])));
+    cache.shrink(1 << 20);
+    check::check(&cache);
+    for (n, token) in tokens.into_iter().enumerate() {
+        if n % 2 == 0 {
+            cache.apply(token, 0, &key(n), Some(&[1; 100]), 1, &mut |_| 1);
+        } else {
+            cache.cancel(token);
+        }
+    }
+    assert_eq!(write_out(&cache, 1), 250);
+    check::check(&cache);
+}

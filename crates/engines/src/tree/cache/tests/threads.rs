@@ -1,0 +1,156 @@
+//! Readers, writers and write-out at once.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+};
+
+use parking_lot::{Mutex, RwLock};
+
+use super::*;
+
+const KEYS: usize = 3000;
+const PAGES: usize = 60;
+
+/// Numbers that only rise, kept in pages that the test plays.
+struct World {
+    cache: Arc<Cache>,
+    install: RwLock<()>,
+    pages: Vec<Mutex<Vec<u64>>>,
+    acknowledged: Vec<AtomicU64>,
+    over: AtomicBool,
+}
+
+fn key(n: usize) -> Vec<u8> {
+    format!("key{n:05}{}", "x".repeat(n % 40)).into_bytes()
+}
+
+fn number(key: &[u8]) -> usize {
+    std::str::from_utf8(&key[3..8]).unwrap().parse().unwrap()
+}
+
+/// A value that begins with `version`, of a length that changes with it.
+fn value(version: u64) -> Vec<u8> {
+    let mut value = version.to_le_bytes().to_vec();
+    value.resize(8 + (version % 7) as usize * 30, 1);
+    value
+}
+
+fn version(value: &[u8]) -> u64 {
+    u64::from_le_bytes(value[..8].try_into().unwrap())
+}
+
+impl World {
+    /// Writes the keys that are `me` modulo 2, each with rising versions.
+    fn write(&self, me: usize) {
+        let mut random = Random::new(me as u64);
+        let mut seq = 1;
+        while !self.over.load(Ordering::Relaxed) {
+            let n = random.below(KEYS / 2) * 2 + me;
+            let version = self.acknowledged[n].load(Ordering::Relaxed) + 1;
+            let (key, value) = (key(n), value(version));
+            let Some(token) = self.cache.reserve(0, &key, value.len()) else {
+                thread::yield_now();
+                continue;
+            };
+            let _installing = self.install.read();
+            self.cache.apply(token, 0, &key, Some(&value), seq, &mut |_| (n % PAGES) as u32);
+            self.acknowledged[n].store(version, Ordering::SeqCst);
+            seq += 1;
+        }
+    }
+
+    fn read(&self, seed: u64) {
+        let mut random = Random::new(seed);
+        while !self.over.load(Ordering::Relaxed) {
+            let n = random.below(KEYS);
+            let least = self.acknowledged[n].load(Ordering::SeqCst);
+            let found = match self.cache.get(0, &key(n)) {
+                Found::Value(value) => version(&value),
+                Found::Tombstone => panic!("nothing is deleted"),
+                Found::Missing(ticket) => {
+                    let stored = self.pages[n % PAGES].lock()[n / PAGES];
+                    thread::yield_now();
+                    self.cache.admit_clean(0, &key(n), &value(stored), &ticket, ENTER_PRIORITY);
+                    stored
+                }
+            };
+            assert!(found >= least, "key {n}: read {found} after {least} was acknowledged");
+        }
+    }
+
+    /// What the records of a page are with the dirty ones over them, as a scan does it.
+    fn scan(&self, page: usize) {
+        let least: Vec<u64> = (page..KEYS).step_by(PAGES).map(|n| self.acknowledged[n].load(Ordering::SeqCst)).collect();
+        let dirty = {
+            let _installing = self.install.read();
+            self.cache.peek_dirty(0, page as u32)
+        };
+        let mut seen = self.pages[page].lock().clone();
+        for record in dirty {
+            seen[number(&record.key) / PAGES] = version(&record.value.unwrap());
+        }
+        least.iter().zip(&seen).for_each(|(least, seen)| assert!(seen >= least, "page {page}: a scan saw {seen} after {least}"));
+    }
+
+    fn write_out(&self, seed: u64) {
+        let mut random = Random::new(seed);
+        while !self.over.load(Ordering::Relaxed) {
+            let page = random.below(PAGES / 2) * 2 + (seed % 2) as usize;
+            let records = self.cache.begin_write(0, page as u32, random.below(4000));
+            for record in &records {
+                self.pages[page].lock()[number(&record.key) / PAGES] = version(record.value.as_ref().unwrap());
+            }
+            if random.one_in(8) && !records.is_empty() {
+                self.cache.abort_write(0, page as u32);
+            } else if !records.is_empty() {
+                self.cache.end_write(0, page as u32);
+            }
+            self.scan(random.below(PAGES));
+            if random.one_in(20) {
+                self.cache.shrink(1 << 18);
+            }
+            let _installing = self.install.write();
+            self.cache.rehome(0, page as u32, &mut |key| (number(key) % PAGES) as u32);
+        }
+    }
+}
+
+#[test]
+fn nobody_reads_less_than_was_acknowledged() {
+    let (_memory, cache) = cache(3);
+    let world = World {
+        cache,
+        install: RwLock::default(),
+        pages: (0..PAGES).map(|_| Mutex::new(vec![0; KEYS / PAGES])).collect(),
+        acknowledged: (0..KEYS).map(|_| AtomicU64::new(0)).collect(),
+        over: AtomicBool::new(false),
+    };
+    thread::scope(|scope| {
+        (0..2).for_each(|me| {
+            drop(scope.spawn({
+                let world = &world;
+                move || world.write(me)
+            }))
+        });
+        (2..4).for_each(|seed| {
+            drop(scope.spawn({
+                let world = &world;
+                move || world.read(seed)
+            }))
+        });
+        (4..6).for_each(|seed| {
+            drop(scope.spawn({
+                let world = &world;
+                move || world.write_out(seed)
+            }))
+        });
+        thread::sleep(std::time::Duration::from_millis(1500));
+        world.over.store(true, Ordering::Relaxed);
+    });
+    check::check(&world.cache);
+    (0..PAGES).for_each(|page| world.scan(page));
+    let counts = world.cache.counts();
+    println!("{counts:?}");
+    assert!(counts.hits > 1000 && counts.slabs_moved > 0);
+}

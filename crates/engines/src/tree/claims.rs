@@ -1,0 +1,74 @@
+//! Claims on base pages: one background operation at a time works on a segment (decision 2, invariants 6 and 8).
+
+use std::collections::HashSet;
+
+use parking_lot::Mutex;
+
+/// The base pages that are claimed. A claim is only ever tried: whoever fails does something else or comes back.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    pages: Mutex<HashSet<u32>>,
+}
+
+/// Claimed pages; dropping it releases them.
+#[derive(Debug)]
+pub(crate) struct Claim<'a> {
+    claims: &'a Claims,
+    pages: Vec<u32>,
+}
+
+impl Claims {
+    /// An empty claim, to be extended.
+    pub(crate) fn claim(&self) -> Claim<'_> {
+        Claim { claims: self, pages: Vec::new() }
+    }
+
+    /// Whether somebody holds `page`.
+    pub(crate) fn is_claimed(&self, page: u32) -> bool {
+        self.pages.lock().contains(&page)
+    }
+}
+
+impl Claim<'_> {
+    /// Adds a page; false if it is claimed already, also by this claim.
+    pub(crate) fn try_add(&mut self, page: u32) -> bool {
+        let added = self.claims.pages.lock().insert(page);
+        if added {
+            self.pages.push(page);
+        }
+        added
+    }
+
+    /// Releases one page early.
+    pub(crate) fn release(&mut self, page: u32) {
+        if let Some(position) = self.pages.iter().position(|claimed| *claimed == page) {
+            self.pages.swap_remove(position);
+            self.claims.pages.lock().remove(&page);
+        }
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut claimed = self.claims.pages.lock();
+        self.pages.iter().for_each(|page| {
+            claimed.remove(page);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Claims;
+
+    #[test]
+    fn a_page_has_one_claim_at_a_time() {
+        let claims = Claims::default();
+        let (mut one, mut two) = (claims.claim(), claims.claim());
+        assert!(one.try_add(1) && one.try_add(2) && !two.try_add(2) && two.try_add(3));
+        one.release(2);
+        assert!(two.try_add(2));
+        drop(two);
+        assert!(claims.is_claimed(1) && !claims.is_claimed(2) && !claims.is_claimed(3));
+    }
+}

@@ -1,0 +1,42 @@
+//! Numbers of one tree keyspace.
+
+use std::sync::atomic::AtomicU32;
+
+use ecotone_substrate::{limits::PAGE, metrics::Counter};
+use parking_lot::Mutex;
+
+use super::Tree;
+use crate::engine::Stats;
+
+/// Counts, and where the background stands.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Chains written out.
+    pub(crate) write_outs: Counter,
+    /// Neighbourhoods reorganised.
+    pub(crate) reorganisations: Counter,
+    /// The base page that the background wrote out last.
+    pub(crate) elevator: AtomicU32,
+    /// The lower fence that tidying reached.
+    pub(crate) broom: Mutex<Vec<u8>>,
+}
+
+impl Tree {
+    /// What `stats` tells: of the cache, which all tree keyspaces share, and of this keyspace's pages.
+    pub(crate) fn collect_stats(&self) -> Stats {
+        let (index, space) = (&self.store.index, &self.store.space);
+        let mut stats = vec![
+            ("segments", index.segments()),
+            ("overflow_pages", self.store.overflow_pages()),
+            ("index_bytes", index.bytes() as u64),
+            ("file_bytes", u64::from(space.total()) * PAGE as u64),
+            ("used_bytes", u64::from(space.used()) * PAGE as u64),
+            ("write_outs", self.counters.write_outs.get()),
+            ("reorganisations", self.counters.reorganisations.get()),
+            ("dirty_bytes", self.cache.dirty_bytes() as u64),
+            ("writer_stalls", self.writeback.stalls.get()),
+        ];
+        stats.extend(self.cache.stats());
+        stats
+    }
+}

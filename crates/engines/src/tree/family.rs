@@ -1,0 +1,117 @@
+//! Makes and opens tree keyspaces; holds what they share within a database.
+
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicBool, AtomicU64},
+};
+
+use ecotone_substrate::{Error, Result, page::PageKind};
+use parking_lot::Mutex;
+
+use super::{
+    Tree, TreeOptions,
+    cache::Cache,
+    counters::Counters,
+    index::{Index, Segment, TreeRoot},
+    merge::{self, Shape},
+    space::{PageFile, Space},
+    store::Store,
+    writeback::Writeback,
+};
+use crate::engine::{Context, Engine, Family, Root, Shared};
+
+/// The tree engine.
+#[derive(Debug, Default)]
+pub struct TreeFamily {
+    commons: OnceLock<Commons>,
+    making: Mutex<()>,
+}
+
+/// What the trees of a database share.
+#[derive(Debug)]
+struct Commons {
+    cache: Arc<Cache>,
+    writeback: Arc<Writeback>,
+    /// The next keyspace's number within the cache. Never given twice in a process, so that a late reader of a dropped keyspace harms no other.
+    next: Mutex<u16>,
+}
+
+/// The base page of the first segment of a new tree.
+const FIRST_PAGE: u32 = 1;
+
+impl TreeFamily {
+    fn commons(&self, shared: &Shared) -> &Commons {
+        self.commons.get_or_init(|| {
+            let cache = Cache::new(shared.memory.clone(), shared.clock.random());
+            Commons { writeback: Writeback::new(cache.clone()), cache, next: Mutex::new(0) }
+        })
+    }
+
+    fn tree(&self, context: Context, options: TreeOptions, store: Store) -> Result<Arc<Tree>> {
+        let commons = self.commons(&context.shared);
+        let number = {
+            let mut next = commons.next.lock();
+            let number = *next;
+            *next = number.checked_add(1).ok_or_else(|| {
+                Error::Invalid("65,535 tree keyspaces were opened since the database was; reopen it to open more".into())
+            })?;
+            number
+        };
+        let tree = Arc::new(Tree {
+            number,
+            cache: commons.cache.clone(),
+            store,
+            options,
+            writeback: commons.writeback.clone(),
+            counters: Counters::default(),
+            newest: AtomicU64::new(0),
+            retired: AtomicBool::new(false),
+            context,
+        });
+        commons.writeback.join(&tree);
+        Ok(tree)
+    }
+}
+
+impl Family for TreeFamily {
+    fn name(&self) -> &'static str {
+        "tree"
+    }
+
+    fn create(&self, context: Context) -> Result<(Arc<dyn Engine>, Root)> {
+        let _turn = self.making.lock();
+        let options = TreeOptions::parse(&context.settings)?;
+        let Shared { storage, memory, health, database, .. } = &context.shared;
+        let file = PageFile::create(storage, memory, health, *database, context.keyspace)?;
+        let made = || {
+            let space = Space::new(&file)?;
+            let pages = space.allocate(1)?;
+            debug_assert_eq!(pages, [FIRST_PAGE]);
+            file.writing()?.pages(&pages, |_, place, block| {
+                let shape = Shape { kind: PageKind::Base, related: 0, lower: &[], upper: None };
+                merge::build(block, place, shape, std::iter::empty(), 0);
+            })?;
+            let index = Index::create(memory, Segment::new(FIRST_PAGE))?;
+            storage.sync_dir()?;
+            let tree = self.tree(context.clone(), options, Store::new(file.clone(), space, index))?;
+            let root = tree.take_checkpoint()?;
+            Ok((tree as Arc<dyn Engine>, root))
+        };
+        made().inspect_err(|_| {
+            // What went wrong first is what the caller needs to know; a file that stays is removed at the next open.
+            let _ = storage.remove(file.id());
+        })
+    }
+
+    fn open(&self, context: Context, root: &Root) -> Result<Arc<dyn Engine>> {
+        let Shared { storage, memory, health, database, .. } = &context.shared;
+        let file = PageFile::open(storage, memory, health, *database, context.keyspace)?;
+        let damaged = || Error::corruption("the manifest", 0, format!("the root of keyspace {} makes no sense", context.keyspace));
+        let [fill, neighbours, tree_root @ ..] = root.blob.as_slice() else { return Err(damaged()) };
+        let tree_root = TreeRoot::decode(tree_root).map_err(|_| damaged())?;
+        let space = Space::new(&file)?;
+        let index = Index::open(memory, &tree_root, &space)?;
+        let options = TreeOptions { fill: *fill, neighbours: *neighbours };
+        Ok(self.tree(context, options, Store::new(file, space, index))?)
+    }
+}

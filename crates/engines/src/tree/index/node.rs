@@ -1,0 +1,193 @@
+//! A node of the index in memory: one slotted page that never changes, and for inner nodes the nodes below.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+};
+
+use ecotone_substrate::{
+    codec::{Reader, Writer},
+    limits::PAGE,
+    page::{self, Page, PageKind},
+    storage::Block,
+};
+
+use super::segment::Segment;
+
+/// What an entry of a node stands for.
+#[derive(Debug, Clone)]
+pub(super) enum Item {
+    /// In a leaf.
+    Segment(Segment),
+    /// In an inner node.
+    Child(Arc<Node>),
+}
+
+impl Item {
+    /// Bytes of its value in a page.
+    pub(super) fn encoded_len(&self) -> usize {
+        match self {
+            Item::Segment(segment) => segment.encoded_len(),
+            Item::Child(_) => size_of::<u32>(),
+        }
+    }
+
+    /// Appends its value. A child that has no page yet has a placeholder, which a checkpoint replaces.
+    pub(super) fn encode(&self, w: &mut Writer) {
+        match self {
+            Item::Segment(segment) => segment.encode(w),
+            Item::Child(child) => {
+                w.u32(child.page_number().unwrap_or(NOT_WRITTEN));
+            }
+        }
+    }
+}
+
+/// A key with what it stands for.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) key: Vec<u8>,
+    pub(super) item: Item,
+}
+
+const NOT_WRITTEN: u32 = u32::MAX;
+
+/// A node. Its content never changes; a change of the index makes other nodes.
+#[derive(Debug)]
+pub(super) struct Node {
+    page: Block,
+    /// The nodes below in the order of the entries; empty for a leaf.
+    children: Box<[Arc<Node>]>,
+    /// The page that holds it on disk, or `NOT_WRITTEN`.
+    written: AtomicU32,
+    /// Set, under the lock of the retired list, when the index no longer has it.
+    retired: AtomicBool,
+    meter: Arc<Meter>,
+}
+
+impl Node {
+    /// A node of a page that was built here or verified. `written` is the page that it was read from.
+    pub(super) fn new(page: Block, children: Vec<Arc<Node>>, written: Option<u32>, meter: &Arc<Meter>) -> Arc<Node> {
+        let children = children.into_boxed_slice();
+        let written = AtomicU32::new(written.unwrap_or(NOT_WRITTEN));
+        let node = Node { page, children, written, retired: AtomicBool::new(false), meter: meter.clone() };
+        meter.bytes.fetch_add(node.bytes(), Ordering::Relaxed);
+        Arc::new(node)
+    }
+
+    /// Its page.
+    pub(super) fn page(&self) -> Page<'_> {
+        Page::reparse(&self.page).expect("a node was built or verified")
+    }
+
+    /// The bytes of its page.
+    pub(super) fn bytes_of_page(&self) -> &[u8] {
+        &self.page
+    }
+
+    /// The nodes below.
+    pub(super) fn children(&self) -> &[Arc<Node>] {
+        &self.children
+    }
+
+    /// Which kind of page it is.
+    pub(super) fn kind(&self) -> PageKind {
+        if self.children.is_empty() { PageKind::Index } else { PageKind::IndexInner }
+    }
+
+    /// The position of the greatest key that is not above `key`.
+    pub(super) fn floor(&self, key: &[u8]) -> Option<usize> {
+        floor(&self.page(), key)
+    }
+
+    /// The segment with the greatest key that is not above `key`; of a leaf.
+    pub(super) fn floor_segment(&self, key: &[u8]) -> Option<Segment> {
+        let page = self.page();
+        segment(&page, floor(&page, key)?)
+    }
+
+    /// The position of the greatest key below `key`.
+    pub(super) fn below(&self, key: &[u8]) -> Option<usize> {
+        let (Ok(position) | Err(position)) = self.page().search(key);
+        position.checked_sub(1)
+    }
+
+    /// The key at a position.
+    pub(super) fn key(&self, position: usize) -> Option<Vec<u8>> {
+        let mut key = Vec::new();
+        self.page().key_into(position, &mut key).then_some(key)
+    }
+
+    /// The segment at a position of a leaf.
+    pub(super) fn segment(&self, position: usize) -> Option<Segment> {
+        segment(&self.page(), position)
+    }
+
+    /// All entries. `lower` is where the node begins, which is the first key of an inner node also if it is not stored.
+    pub(super) fn entries(&self, lower: &[u8]) -> Vec<Entry> {
+        let page = self.page();
+        let item = |position: usize| match self.children.get(position) {
+            Some(child) => Item::Child(child.clone()),
+            None => Item::Segment(segment(&page, position).expect("the position exists")),
+        };
+        let key = |suffix: &[u8]| [page.prefix(), suffix].concat();
+        let entry = |(position, entry): (usize, page::Entry<'_>)| Entry { key: key(entry.suffix), item: item(position) };
+        let mut entries: Vec<_> = page.iter().enumerate().map(entry).collect();
+        if let (PageKind::IndexInner, Some(first)) = (self.kind(), entries.first_mut()) {
+            lower.clone_into(&mut first.key);
+        }
+        entries
+    }
+
+    /// The page that holds it on disk.
+    pub(super) fn page_number(&self) -> Option<u32> {
+        let page = self.written.load(Ordering::Acquire);
+        (page != NOT_WRITTEN).then_some(page)
+    }
+
+    /// Gives it the page that a checkpoint will write it to. Under the lock of the retired list; true if it is retired already.
+    pub(super) fn assign(&self, page: u32) -> bool {
+        self.written.store(page, Ordering::Release);
+        self.retired.load(Ordering::Relaxed)
+    }
+
+    /// Notes, under the lock of the retired list, that the index no longer has it, and gives the page that it leaves.
+    pub(super) fn retire(&self) -> Option<u32> {
+        self.retired.store(true, Ordering::Relaxed);
+        self.page_number()
+    }
+
+    fn bytes(&self) -> usize {
+        PAGE + size_of::<Node>() + 2 * size_of::<usize>() + size_of_val(&*self.children)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.meter.bytes.fetch_sub(self.bytes(), Ordering::Relaxed);
+    }
+}
+
+fn floor(page: &Page<'_>, key: &[u8]) -> Option<usize> {
+    match page.search(key) {
+        Ok(position) => Some(position),
+        Err(position) => position.checked_sub(1),
+    }
+}
+
+fn segment(page: &Page<'_>, position: usize) -> Option<Segment> {
+    let entry = page.entry(position)?;
+    Some(Segment::decode(&mut Reader::new(entry.value)).expect("a node was built or verified"))
+}
+
+/// Counts the bytes of all nodes of an index, of snapshots too.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    bytes: AtomicUsize,
+}
+
+impl Meter {
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}

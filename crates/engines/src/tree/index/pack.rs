@@ -1,0 +1,196 @@
+//! Distributes entries over nodes.
+
+use std::{ops::Range, sync::Arc};
+
+use ecotone_substrate::{
+    Result,
+    codec::Writer,
+    limits::{MAX_KEY, PAGE},
+    memory::{Component, Memory},
+    page::{PageBuilder, PageKind, Place, RecordKind, capacity, prefix_len, record_bytes},
+};
+use ecotone_sys::chunk::Size;
+
+use super::node::{Entry, Item, Meter, Node};
+
+/// An inner node whose fences are longer than this together, and than the common prefix saves in three keys, is stored without them.
+/// Otherwise long fences could leave room for a single child, and the index would grow in height without end.
+const LONGEST_INNER_FENCES: usize = 512;
+
+/// The part of a node that is filled where entries are distributed over several, in percent.
+const FILL: usize = 95;
+
+/// The longest entry of an inner node, without its key.
+const CHILD_BYTES: usize = record_bytes(0, 0, size_of::<u32>());
+
+const _: () = assert!(
+    PAGE - 64 >= LONGEST_INNER_FENCES + 3 * (CHILD_BYTES + MAX_KEY),
+    "three children fit into an inner node, whatever their keys"
+);
+
+/// How entries are distributed when they need several nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fill {
+    /// As evenly as possible.
+    Evenly,
+    /// From the left, the rest in the last node: what comes next is appended.
+    Appending,
+}
+
+/// The fences that a node of this range is stored with.
+pub(super) fn stored_fences<'a>(kind: PageKind, lower: &'a [u8], upper: Option<&'a [u8]>) -> Fences<'a> {
+    let long = lower.len() + upper.map_or(0, <[u8]>::len) > LONGEST_INNER_FENCES + 3 * prefix_len(lower, upper);
+    if kind == PageKind::IndexInner && long { (&[], None) } else { (lower, upper) }
+}
+
+/// A shortest key that is above `left` and not above `right`.
+fn separator(left: &[u8], right: &[u8]) -> Vec<u8> {
+    let common = left.iter().zip(right).take_while(|(a, b)| a == b).count();
+    right[..right.len().min(common + 1)].to_vec()
+}
+
+/// What becomes one node.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// Its entries.
+    pub(super) entries: Range<usize>,
+    /// Where its range begins.
+    pub(super) lower: Vec<u8>,
+    /// Where its range ends.
+    pub(super) upper: Option<Vec<u8>>,
+}
+
+/// Entries of one level that cover a range, about to become nodes.
+#[derive(Debug)]
+pub(super) struct Packing<'a> {
+    kind: PageKind,
+    entries: &'a [Entry],
+    lower: &'a [u8],
+    upper: Option<&'a [u8]>,
+    /// Bytes of the entries before each position, with whole keys.
+    bytes_before: Vec<usize>,
+}
+
+impl<'a> Packing<'a> {
+    /// Looks at entries that cover the range from `lower` to `upper`.
+    pub(super) fn new(kind: PageKind, entries: &'a [Entry], lower: &'a [u8], upper: Option<&'a [u8]>) -> Packing<'a> {
+        let mut bytes = 0;
+        let mut bytes_before = vec![0];
+        for entry in entries {
+            bytes += record_bytes(0, entry.key.len(), entry.item.encoded_len());
+            bytes_before.push(bytes);
+        }
+        Packing { kind, entries, lower, upper, bytes_before }
+    }
+
+    /// Bytes that all entries take together, in percent of one node.
+    pub(super) fn percent(&self) -> usize {
+        let (lower, upper) = stored_fences(self.kind, self.lower, self.upper);
+        (self.bytes(0..self.entries.len(), self.lower, self.upper) * 100).div_ceil(capacity(lower, upper))
+    }
+
+    /// Bytes that entries take in a node with these fences.
+    fn bytes(&self, entries: Range<usize>, lower: &[u8], upper: Option<&[u8]>) -> usize {
+        let (lower, upper) = stored_fences(self.kind, lower, upper);
+        let whole = self.bytes_before[entries.end] - self.bytes_before[entries.start];
+        whole - prefix_len(lower, upper) * entries.len()
+    }
+
+    /// Where a node that ends before this entry has its upper fence. Leaves are told apart by as few bytes as possible.
+    fn fence(&self, position: usize) -> Option<Vec<u8>> {
+        let entry = self.entries.get(position);
+        match (entry, self.kind) {
+            (None, _) => self.upper.map(<[u8]>::to_vec),
+            (Some(entry), PageKind::Index) => Some(separator(&self.entries[position - 1].key, &entry.key)),
+            (Some(entry), _) => Some(entry.key.clone()),
+        }
+    }
+
+    fn fits(&self, entries: Range<usize>, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        let (stored_lower, stored_upper) = stored_fences(self.kind, lower, upper);
+        self.bytes(entries, lower, upper) <= capacity(stored_lower, stored_upper)
+    }
+
+    /// Cuts the entries into nodes, left to right.
+    pub(super) fn pieces(&self, fill: Fill) -> Vec<Piece> {
+        let percent = self.percent();
+        let target = match fill {
+            Fill::Appending => FILL,
+            Fill::Evenly => percent.div_ceil(percent.div_ceil(FILL).max(1)),
+        };
+        let mut pieces: Vec<Piece> = Vec::new();
+        while pieces.last().map_or(0, |piece| piece.entries.end) < self.entries.len() {
+            pieces.push(self.piece(pieces.last(), target));
+        }
+        pieces
+    }
+
+    /// The next node: all entries that are left if they fit, else until it is filled to `target` percent.
+    fn piece(&self, before: Option<&Piece>, target: usize) -> Piece {
+        let (start, lower) = match before {
+            Some(piece) => (piece.entries.end, piece.upper.clone().expect("only the last piece has no end")),
+            None => (0, self.lower.to_vec()),
+        };
+        let end = self.entries.len();
+        if self.fits(start..end, &lower, self.upper) {
+            return Piece { entries: start..end, upper: self.upper.map(<[u8]>::to_vec), lower };
+        }
+        let mut piece = Piece { entries: start..start + 1, upper: self.fence(start + 1), lower };
+        while piece.entries.end < end && self.percent_of(&piece) < target {
+            let (entries, upper) = (start..piece.entries.end + 1, self.fence(piece.entries.end + 1));
+            if !self.fits(entries.clone(), &piece.lower, upper.as_deref()) {
+                break;
+            }
+            (piece.entries, piece.upper) = (entries, upper);
+        }
+        piece
+    }
+
+    fn percent_of(&self, piece: &Piece) -> usize {
+        let (lower, upper) = (&piece.lower, piece.upper.as_deref());
+        let (stored_lower, stored_upper) = stored_fences(self.kind, lower, upper);
+        self.bytes(piece.entries.clone(), lower, upper) * 100 / capacity(stored_lower, stored_upper)
+    }
+}
+
+/// What new nodes are made with.
+#[derive(Debug)]
+pub(super) struct Builder<'a> {
+    pub(super) memory: &'a Memory,
+    pub(super) meter: &'a Arc<Meter>,
+}
+
+impl Builder<'_> {
+    /// Makes the node of a piece. Its page has no place yet. Fails only for want of memory.
+    pub(super) fn node(&self, kind: PageKind, piece: &Piece, entries: &[Entry]) -> Result<Arc<Node>> {
+        let mut page = self.memory.lease_essential(Component::PageIndex, Size::Frame)?;
+        let fences = stored_fences(kind, &piece.lower, piece.upper.as_deref());
+        write_page(&mut page, NOWHERE, 0, kind, fences, entries);
+        let child = |entry: &Entry| match &entry.item {
+            Item::Child(child) => Some(child.clone()),
+            Item::Segment(_) => None,
+        };
+        let children = entries.iter().filter_map(child).collect();
+        Ok(Node::new(page, children, None, self.meter))
+    }
+}
+
+/// The place of a page that is not on disk yet.
+const NOWHERE: Place = Place { file: 0, page: 0 };
+
+/// The fences of a page.
+pub(super) type Fences<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// Writes the page of a node with the fences that it is stored with.
+pub(super) fn write_page(buf: &mut [u8], place: Place, seq: u64, kind: PageKind, fences: Fences<'_>, entries: &[Entry]) {
+    let (lower, upper) = fences;
+    let mut builder = PageBuilder::new(buf, place, kind, 0, lower, upper);
+    for (i, entry) in entries.iter().enumerate() {
+        // The first key of an inner node is its lower fence, however that is stored.
+        let key = if i == 0 && kind == PageKind::IndexInner { lower } else { &entry.key };
+        let mut value = Writer::new();
+        entry.item.encode(&mut value);
+        assert!(builder.push(RecordKind::Value, key, value.as_slice()), "the entries of a piece fit");
+    }
+    builder.finish(seq);
+}

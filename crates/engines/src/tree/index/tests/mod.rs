@@ -1,0 +1,161 @@
+mod checkpoint;
+mod damage;
+mod model;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ecotone_substrate::{health::Health, memory::Memory, storage::Storage};
+use ecotone_testkit::sim::SimStorage;
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+use super::{Change, Index, Segment, Snapshot, TreeRoot};
+use crate::tree::space::{PageFile, Space};
+
+const DATABASE: u64 = 7;
+const KEYSPACE: u32 = 3;
+
+/// What an index should hold.
+type Model = BTreeMap<Vec<u8>, Segment>;
+
+/// An index on a simulated disk beside its model.
+struct World {
+    disk: SimStorage,
+    memory: Arc<Memory>,
+    space: Arc<Space>,
+    index: Arc<Index>,
+    model: Model,
+    random: SmallRng,
+    /// The log's tail, as far as changes are concerned.
+    tail: u64,
+}
+
+/// How test keys are made.
+#[derive(Debug, Clone, Copy)]
+enum Keys {
+    Numbers,
+    Paths,
+    /// Up to the longest, in pairs that differ in their last byte only.
+    Long,
+}
+
+impl Keys {
+    fn draw(self, random: &mut SmallRng) -> Vec<u8> {
+        match self {
+            Keys::Numbers => random.random::<u64>().to_be_bytes().to_vec(),
+            Keys::Paths => {
+                let (a, b, c) = (random.random_range(0..9), random.random_range(0..99), random.random_range(0..9999));
+                format!("https://www.example.org/section-{a}/a-rather-long-chapter-{b}/page-{c}.html").into_bytes()
+            }
+            Keys::Long => {
+                let mut key = vec![b"ab"[random.random_range(0..2)]; random.random_range(900..1023)];
+                key[random.random_range(0..3)] = random.random();
+                key.push(random.random());
+                key
+            }
+        }
+    }
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        println!("seed {seed}");
+        let disk = SimStorage::new(seed);
+        let (storage, memory): (Arc<dyn Storage>, _) = (Arc::new(disk.clone()), Memory::new(256 << 20));
+        let file = PageFile::create(&storage, &memory, &Arc::default(), DATABASE, KEYSPACE).unwrap();
+        storage.sync_dir().unwrap();
+        let space = Arc::new(Space::new(&file).unwrap());
+        let first = Segment::new(space.allocate(1).unwrap()[0]);
+        let index = Arc::new(Index::create(&memory, first).unwrap());
+        let model = Model::from([(vec![], first)]);
+        World { disk, memory, space, index, model, random: SmallRng::seed_from_u64(seed), tail: 0 }
+    }
+
+    /// A segment of fresh pages.
+    fn segment(&mut self) -> Segment {
+        let pages = self.space.allocate(self.random.random_range(1..3)).unwrap();
+        Segment { page: pages[0], overflow: pages.get(1).copied().unwrap_or(Segment::NONE) }
+    }
+
+    /// Applies a change to index and model. Its record is synced at once, so its old pages may be used again.
+    fn apply(&mut self, change: Change) {
+        let prepared = self.index.prepare(&change).unwrap();
+        self.index.install(prepared);
+        for key in change.remove {
+            let segment = self.model.remove(&key).unwrap();
+            self.space.free_later(&segment.pages().collect::<Vec<_>>(), self.tail);
+        }
+        self.tail += 1;
+        self.space.release(self.tail);
+        self.model.extend(change.insert);
+    }
+
+    /// A reorganisation of neighbours: `removed` segments go, `inserted` come in their place.
+    fn reorganise(&mut self, keys: Keys, removed: usize, inserted: usize) {
+        let from = keys.draw(&mut self.random);
+        let remove: Vec<_> = self.model.range(from..).take(removed).map(|(key, _)| key.clone()).collect();
+        let mut insert = BTreeMap::new();
+        while insert.len() < inserted {
+            let key = keys.draw(&mut self.random);
+            if remove.contains(&key) || !self.model.contains_key(&key) {
+                insert.insert(key, self.segment());
+            }
+        }
+        self.apply(Change { remove, insert: insert.into_iter().collect() });
+    }
+
+    /// New segments at random places, in one change.
+    fn scatter(&mut self, keys: Keys, count: usize) {
+        self.reorganise(keys, 0, count);
+    }
+
+    /// Checkpoints, and says how many pages that wrote.
+    fn checkpoint(&mut self) -> (TreeRoot, u64) {
+        let before = self.disk.counters().writes;
+        let root = self.index.write_checkpoint(self.index.begin_checkpoint(&self.space)).unwrap();
+        (root, self.disk.counters().writes - before)
+    }
+
+    fn check(&mut self, keys: Keys) {
+        assert_eq!(self.index.segments(), self.model.len() as u64);
+        check_equal(&self.index.snapshot(), &self.model);
+        for _ in 0..500 {
+            let key = keys.draw(&mut self.random);
+            check_around(&self.index.snapshot(), &self.model, &key);
+        }
+    }
+}
+
+/// Opens an index as the next process does.
+fn reopen(disk: &SimStorage, root: &TreeRoot) -> ecotone_substrate::Result<(Index, Space)> {
+    let (storage, memory): (Arc<dyn Storage>, _) = (Arc::new(disk.clone()), Memory::new(256 << 20));
+    let health: Arc<Health> = Arc::default();
+    let file = PageFile::open(&storage, &memory, &health, DATABASE, KEYSPACE)?;
+    let space = Space::new(&file)?;
+    Ok((Index::open(&memory, root, &space)?, space))
+}
+
+/// Compares everything, in both directions.
+fn check_equal(snapshot: &Snapshot, model: &Model) {
+    assert_eq!(snapshot.segments(), model.len() as u64);
+    assert!(snapshot.ascend(&[]).eq(model.clone()), "ascending");
+    assert!(snapshot.descend(&[0xff; 1025]).eq(model.clone().into_iter().rev()), "descending");
+}
+
+/// Compares everything that can be asked about a key.
+fn check_around(snapshot: &Snapshot, model: &Model, key: &[u8]) {
+    let owned = |(key, segment): (&Vec<u8>, &Segment)| (key.clone(), *segment);
+    let up_to = || model.range(..=key.to_vec());
+    let floor = up_to().next_back().map(owned).unwrap();
+    assert_eq!(snapshot.lookup(key), floor.1);
+    assert_eq!(snapshot.floor(key), floor);
+    assert_eq!(snapshot.get(key), model.get(key).copied());
+    assert_eq!(snapshot.get(&floor.0), Some(floor.1));
+    assert_eq!(snapshot.floor_before(key), model.range(..key.to_vec()).next_back().map(owned));
+    assert_eq!(snapshot.floor_before(&floor.0), model.range(..floor.0.clone()).next_back().map(owned));
+    let above = || model.iter().skip(up_to().count()).map(owned);
+    if model.len() < 5000 {
+        assert_eq!(snapshot.after(key), above().next());
+        assert!(snapshot.ascend(key).skip(1).take(3).eq(above().take(3)));
+    }
+    assert!(snapshot.descend(key).take(3).eq(up_to().rev().take(3).map(owned)));
+}

@@ -1,0 +1,97 @@
+//! Changing the structure: one log record, the index, the chains, the space (decision 2, invariants 3 and 7).
+
+use std::collections::BTreeSet;
+
+use ecotone_substrate::{
+    Error, Result,
+    wal::{RecordKind, Room, encode_structure},
+};
+
+use super::{
+    Tree,
+    index::{Change, Segment},
+    options::TreeOptions,
+    structure,
+};
+use crate::engine::Root;
+
+impl Tree {
+    /// Installs a change whose new pages are synced. Chains of pages that are no segment's base page any more are dealt out anew; pages that no segment has any
+    /// more are free once the record is synced.
+    pub(crate) fn install(&self, change: &Change) -> Result<()> {
+        let wal = &self.context.shared.wal;
+        let body = encode_structure(self.context.keyspace, &structure::encode(change));
+        // Waits for no one who waits for a claim (invariant 8).
+        let reservation = wal.reserve(Room::Structure, body.len())?;
+        let _structure = self.store.structure.lock();
+        let removed = self.removed_segments(change);
+        let freed = freed(&removed, change);
+        let prepared = self.store.index.prepare(change)?;
+        let seq = {
+            let _installing = self.store.install.write();
+            let index = &self.store.index;
+            let placed = wal.append(reservation, RecordKind::Structure, &body, |_| index.install(prepared));
+            self.rehome(&removed, &freed);
+            placed.seq
+        };
+        self.store.count_overflow(&removed, change);
+        self.store.space.free_later(&freed.into_iter().collect::<Vec<_>>(), seq);
+        Ok(())
+    }
+
+    /// Reapplies a change from the log. Its pages are there, since they were synced before it was appended.
+    pub(crate) fn reinstall(&self, body: &[u8]) -> Result<()> {
+        let change = structure::decode(body).map_err(|malformed| malformed.at("the log's structural record", 0))?;
+        let _structure = self.store.structure.lock();
+        let removed = self.removed_segments(&change);
+        let misfit = |error: Error| match error {
+            Error::Invalid(what) => self.store.file.corruption(0, format!("the log does not fit the index: {what}")),
+            other => other,
+        };
+        let prepared = self.store.index.prepare(&change).map_err(misfit)?;
+        let before: Vec<u32> = removed.iter().flat_map(|segment| segment.pages()).collect();
+        let after = change.insert.iter().flat_map(|(_, segment)| segment.pages());
+        for page in after.filter(|page| !before.contains(page)) {
+            self.store.space.mark_used(page)?;
+        }
+        let _installing = self.store.install.write();
+        self.store.index.install(prepared);
+        let freed = freed(&removed, &change);
+        self.rehome(&removed, &freed);
+        self.store.count_overflow(&removed, &change);
+        self.store.space.free_now(&freed.into_iter().collect::<Vec<_>>())
+    }
+
+    /// Writes the index's new pages and describes the root. What is installed from now on is left to replay.
+    pub(crate) fn take_checkpoint(&self) -> Result<Root> {
+        let (snapshot, structure) = {
+            let _installing = self.store.install.read();
+            (self.store.index.snapshot(), self.context.shared.wal.tail())
+        };
+        let root = self.store.index.checkpoint(&snapshot, &self.store.space)?;
+        let TreeOptions { fill, neighbours } = self.options;
+        let mut blob = vec![fill, neighbours];
+        blob.extend(root.encode());
+        Ok(Root { structure, blob })
+    }
+
+    fn removed_segments(&self, change: &Change) -> Vec<Segment> {
+        let snapshot = self.store.index.snapshot();
+        change.remove.iter().filter_map(|lower| snapshot.get(lower)).collect()
+    }
+
+    fn rehome(&self, removed: &[Segment], freed: &BTreeSet<u32>) {
+        for segment in removed.iter().filter(|segment| freed.contains(&segment.page)) {
+            self.cache.rehome(self.number, segment.page, &mut |key| self.page_of(key));
+        }
+    }
+}
+
+/// Pages of removed segments that no inserted one has.
+fn freed(removed: &[Segment], change: &Change) -> BTreeSet<u32> {
+    let mut freed: BTreeSet<u32> = removed.iter().flat_map(|segment| segment.pages()).collect();
+    change.insert.iter().flat_map(|(_, segment)| segment.pages()).for_each(|page| {
+        freed.remove(&page);
+    });
+    freed
+}

@@ -1,0 +1,99 @@
+//! The search for one key in the pages, as a state machine that asks for pages and is resumed with them.
+
+use ecotone_substrate::{
+    Result,
+    page::{Page, PageKind, RecordKind},
+};
+
+use super::{
+    cache::Ticket,
+    index::Segment,
+    store::{Store, Strange},
+};
+
+/// Strange pages in a row, with nobody to blame, after which the page is damaged and not just being written.
+const PATIENCE: u32 = 3;
+
+/// One search.
+#[derive(Debug)]
+pub(crate) struct Lookup<'k> {
+    pub(crate) key: &'k [u8],
+    /// The cache's state when it missed.
+    pub(crate) ticket: Ticket,
+    segment: Segment,
+    in_overflow: bool,
+    doubts: u32,
+}
+
+/// What comes next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Read this page and resume.
+    Read(u32),
+    /// The answer.
+    Done(Option<Vec<u8>>),
+}
+
+impl<'k> Lookup<'k> {
+    /// Begins the search for a key that the cache does not hold, and gives the page to read.
+    pub(crate) fn begin(store: &Store, key: &'k [u8], ticket: Ticket) -> (Self, u32) {
+        let segment = store.index.lookup(key);
+        (Lookup { key, ticket, segment, in_overflow: false, doubts: 0 }, segment.page)
+    }
+
+    /// Goes on with the bytes of the page that was asked for.
+    pub(crate) fn resume(&mut self, store: &Store, bytes: &[u8]) -> Result<Step> {
+        let page = if self.in_overflow { self.segment.overflow } else { self.segment.page };
+        match store.parse(bytes, page) {
+            Err(strange) => self.again(store, page, strange),
+            Ok(found) if !self.is_wanted(&found) => self.again(store, page, Strange::Other),
+            Ok(found) => match found.get(self.key) {
+                Some((RecordKind::Value, value)) => Ok(Step::Done(Some(value.to_vec()))),
+                Some(_) => Err(store.file.corruption(page, "the page holds a kind of record that a tree does not write")),
+                None => Ok(self.absent(store)),
+            },
+        }
+    }
+
+    /// Whether the page is of the kind looked for and covers the key (invariant 4).
+    fn is_wanted(&self, page: &Page<'_>) -> bool {
+        let kind = if self.in_overflow {
+            page.kind() == PageKind::Overflow && page.related() == self.segment.page
+        } else {
+            page.kind() == PageKind::Base
+        };
+        kind && page.covers(self.key)
+    }
+
+    /// The key is not in this page.
+    fn absent(&mut self, store: &Store) -> Step {
+        if !self.in_overflow && self.segment.overflow != Segment::NONE {
+            self.in_overflow = true;
+            return Step::Read(self.segment.overflow);
+        }
+        let now = store.index.lookup(self.key);
+        if now == self.segment { Step::Done(None) } else { self.restart(now) }
+    }
+
+    /// The page is not what was expected: somebody writes it, or the index has moved on, or it is damaged.
+    fn again(&mut self, store: &Store, page: u32, strange: Strange) -> Result<Step> {
+        let claimed = store.claims.is_claimed(self.segment.page);
+        let now = store.index.lookup(self.key);
+        if claimed || now != self.segment {
+            self.doubts = 0;
+            std::thread::yield_now();
+        } else {
+            self.doubts += 1;
+        }
+        if self.doubts >= PATIENCE {
+            return Err(store.damage(page, strange));
+        }
+        Ok(self.restart(now))
+    }
+
+    fn restart(&mut self, segment: Segment) -> Step {
+        self.segment = segment;
+        self.in_overflow = false;
+        Step::Read(segment.page)
+    }
+}

@@ -1,0 +1,171 @@
+//! Merging dirty records with the pages they belong to.
+
+use std::cmp::Ordering;
+
+use ecotone_substrate::{
+    page::{Page, PageBuilder, PageKind, Place, RecordKind, capacity, prefix_len, record_bytes},
+};
+
+use super::{cache::DirtyRecord, records::Records};
+
+/// The records of a segment as a reader sees them: base and overflow together, with the dirty records over them.
+pub(crate) fn visible(base: &Page<'_>, overflow: Option<&Page<'_>>, dirty: &[DirtyRecord]) -> Records {
+    let mut stored = Records::default();
+    stored.push_page(base);
+    if let Some(overflow) = overflow {
+        let mut second = Records::default();
+        second.push_page(overflow);
+        stored = union(&stored, &second);
+    }
+    overlay(&stored, dirty)
+}
+
+/// Two runs as one. Of a key in both (which no sound segment has) the first run's record stays.
+pub(crate) fn union(first: &Records, second: &Records) -> Records {
+    let mut merged = Records::default();
+    let (mut i, mut j) = (0, 0);
+    while i < first.len() || j < second.len() {
+        let order = match (i < first.len(), j < second.len()) {
+            (true, true) => first.get(i).0.cmp(second.get(j).0),
+            (true, false) => Ordering::Less,
+            _ => Ordering::Greater,
+        };
+        let (key, value) = if order == Ordering::Greater { second.get(j) } else { first.get(i) };
+        merged.push(key, value);
+        i += usize::from(order != Ordering::Greater);
+        j += usize::from(order != Ordering::Less);
+    }
+    merged
+}
+
+/// A run with dirty records over it: they replace, add, and (as tombstones) hide.
+fn overlay(stored: &Records, dirty: &[DirtyRecord]) -> Records {
+    let mut merged = Records::default();
+    let mut dirty = dirty.iter().peekable();
+    let emit = |merged: &mut Records, record: &DirtyRecord| {
+        if let Some(value) = &record.value {
+            merged.push(&record.key, value);
+        }
+    };
+    for (key, value) in stored.iter() {
+        while let Some(record) = dirty.next_if(|record| record.key.as_slice() < key) {
+            emit(&mut merged, record);
+        }
+        match dirty.next_if(|record| record.key == key) {
+            Some(record) => emit(&mut merged, record),
+            None => merged.push(key, value),
+        }
+    }
+    dirty.for_each(|record| emit(&mut merged, record));
+    merged
+}
+
+/// What a write-out makes of a segment.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// New content of the pages that change, not yet sealed at a place for a new overflow page.
+    Pages(Changed),
+    /// The dirty records do not fit without moving a record to another page: the segment must be reorganised.
+    Reorganise,
+}
+
+/// Records of the pages of a segment that change; `None` leaves a page as it is.
+#[derive(Debug, Default)]
+pub(crate) struct Changed {
+    pub(crate) base: Option<Records>,
+    pub(crate) overflow: Option<Records>,
+    /// Bytes that the records of the base page then have, to find pages that have become too empty.
+    pub(crate) base_bytes: usize,
+    /// Whether a record was deleted.
+    pub(crate) shrank: bool,
+}
+
+/// Puts each dirty record where its key is, new keys into the base page while they fit and then into the overflow page (decision 2, invariant 1).
+pub(crate) fn write_out(base: &Page<'_>, overflow: Option<&Page<'_>>, dirty: &[DirtyRecord]) -> Outcome {
+    let holds = |page: &Page<'_>, record: &DirtyRecord| page.search(&record.key).is_ok();
+    let mut to_base = Vec::new();
+    let mut to_overflow = Vec::new();
+    let mut fresh = Vec::new();
+    for record in dirty {
+        match record {
+            record if holds(base, record) => to_base.push(record),
+            record if overflow.is_some_and(|overflow| holds(overflow, record)) => to_overflow.push(record),
+            record if record.value.is_some() => fresh.push(record),
+            _ => {}
+        }
+    }
+    let room = capacity(base.lower(), base.upper());
+    let Some(mut base_bytes) = bytes_after(base, base, &to_base, room) else { return Outcome::Reorganise };
+    let prefix = prefix_len(base.lower(), base.upper());
+    let shrank = to_base.iter().chain(&to_overflow).any(|record| record.value.is_none());
+    for record in fresh {
+        let bytes = record_bytes(prefix, record.key.len(), record.value.as_ref().map_or(0, Vec::len));
+        if base_bytes + bytes <= room {
+            base_bytes += bytes;
+            to_base.push(record);
+        } else {
+            to_overflow.push(record);
+        }
+    }
+    let overflow_base = overflow.unwrap_or(base);
+    let stored = overflow.map(|overflow| (overflow, &to_overflow));
+    let fits = match stored {
+        Some((overflow, records)) => bytes_after(overflow, overflow_base, records, room).is_some(),
+        None => to_overflow.iter().map(|record| new_bytes(prefix, record)).sum::<usize>() <= room,
+    };
+    if !fits {
+        return Outcome::Reorganise;
+    }
+    Outcome::Pages(Changed { base: change(Some(base), to_base), overflow: change(overflow, to_overflow), base_bytes, shrank })
+}
+
+fn new_bytes(prefix: usize, record: &DirtyRecord) -> usize {
+    record.value.as_ref().map_or(0, |value| record_bytes(prefix, record.key.len(), value.len()))
+}
+
+/// Bytes of a page's records after `records` are put in, or `None` if that is more than `room`.
+fn bytes_after(page: &Page<'_>, fences: &Page<'_>, records: &[&DirtyRecord], room: usize) -> Option<usize> {
+    let prefix = prefix_len(fences.lower(), fences.upper());
+    let old = |record: &DirtyRecord| {
+        let stored = page.get(&record.key);
+        stored.map_or(0, |(_, value)| record_bytes(prefix, record.key.len(), value.len()))
+    };
+    let leaving: usize = records.iter().map(|record| old(record)).sum();
+    let coming: usize = records.iter().map(|record| new_bytes(prefix, record)).sum();
+    let bytes = (room - page.room()).saturating_sub(leaving) + coming;
+    (bytes <= room).then_some(bytes)
+}
+
+fn change(page: Option<&Page<'_>>, mut dirty: Vec<&DirtyRecord>) -> Option<Records> {
+    if dirty.is_empty() {
+        return None;
+    }
+    dirty.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    let mut stored = Records::default();
+    if let Some(page) = page {
+        stored.push_page(page);
+    }
+    let dirty: Vec<DirtyRecord> = dirty.into_iter().cloned().collect();
+    Some(overlay(&stored, &dirty))
+}
+
+/// Fences and kind of a page that is to be built.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape<'a> {
+    pub(crate) kind: PageKind,
+    pub(crate) related: u32,
+    pub(crate) lower: &'a [u8],
+    pub(crate) upper: Option<&'a [u8]>,
+}
+
+/// Builds a page from records that were counted to fit.
+///
+/// # Panics
+/// If they do not.
+pub(crate) fn build<'a>(buffer: &mut [u8], place: Place, shape: Shape<'_>, records: impl Iterator<Item = (&'a [u8], &'a [u8])>, seq: u64) {
+    let mut page = PageBuilder::new(buffer, place, shape.kind, shape.related, shape.lower, shape.upper);
+    for (key, value) in records {
+        assert!(page.push(RecordKind::Value, key, value), "records that were counted to fit do not");
+    }
+    page.finish(seq);
+}

@@ -1,0 +1,253 @@
+//! The tree engine: a record cache over a segment store of update-in-place pages (after TreeLine, VLDB 2023).
+//!
+//! Protocol and invariants are told in `docs/decisions/0002-tree-first-form.md`; the parts are
+//! [`cache`] (T1, T3, T4), [`store`] with [`index`] and [`space`] (T5, T6), [`lookup`], [`scan`] (T17), [`write_out`],
+//! [`reorganise`] (T10–T13), [`bulk`].
+
+mod bulk;
+pub mod cache;
+mod check;
+mod claims;
+mod counters;
+mod family;
+pub mod index;
+mod install;
+mod lookup;
+mod merge;
+mod options;
+mod records;
+mod reorganise;
+mod scan;
+pub mod space;
+mod spread;
+mod store;
+mod structure;
+mod write_out;
+mod writeback;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use ecotone_substrate::{Error, Result, Seq, limits::PAGE, memory::Component, storage::Op, storage::Request};
+use ecotone_sys::chunk::Size;
+
+use self::{
+    cache::{Cache, Found},
+    counters::Counters,
+    lookup::{Lookup, Step},
+    store::Store,
+    writeback::Writeback,
+};
+use crate::engine::{Admission, Check, Context, Cursor, Engine, Operation, Range, Record, Root, Stats};
+
+pub use self::{family::TreeFamily, options::TreeOptions};
+
+/// Priority with which a record enters the cache after a read miss (T1).
+const ENTER: u8 = cache::ENTER_PRIORITY;
+/// Page reads that one `multi_get` keeps in flight.
+const IN_FLIGHT: usize = 64;
+
+/// One tree keyspace.
+#[derive(Debug)]
+pub struct Tree {
+    context: Context,
+    /// The keyspace's number within the cache.
+    number: u16,
+    cache: Arc<Cache>,
+    store: Store,
+    options: TreeOptions,
+    writeback: Arc<Writeback>,
+    counters: Counters,
+    /// The largest sequence applied.
+    newest: AtomicU64,
+    retired: AtomicBool,
+}
+
+impl Tree {
+    fn check_live(&self) -> Result<()> {
+        if self.retired.load(Ordering::Acquire) { Err(Error::Closed { what: "the keyspace" }) } else { Ok(()) }
+    }
+
+    fn page_of(&self, key: &[u8]) -> u32 {
+        self.store.index.lookup(key).page
+    }
+
+    /// Puts a record into the cache as dirty and chains it to its page.
+    fn put(&self, slot: u64, seq: Seq, operation: Operation<'_>) {
+        let _installing = self.store.install.read();
+        self.newest.fetch_max(seq, Ordering::AcqRel);
+        self.cache.apply(slot, self.number, operation.key, operation.value, seq, &mut |key| self.page_of(key));
+    }
+
+    /// Offers a record that a page read brought to the cache.
+    fn admit_clean(&self, lookup: &Lookup<'_>, value: &[u8]) {
+        self.cache.admit_clean(self.number, lookup.key, value, &lookup.ticket, ENTER);
+    }
+}
+
+impl Engine for Tree {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.check_live()?;
+        let ticket = match self.cache.get(self.number, key) {
+            Found::Value(value) => return Ok(Some(value)),
+            Found::Tombstone => return Ok(None),
+            Found::Missing(ticket) => ticket,
+        };
+        let mut block = self.context.shared.memory.lease_essential(Component::Frames, Size::Frame)?;
+        let (mut lookup, mut page) = Lookup::begin(&self.store, key, ticket);
+        loop {
+            self.store.file.file().read(&mut block, u64::from(page) * PAGE as u64)?;
+            match lookup.resume(&self.store, &block)? {
+                Step::Read(next) => page = next,
+                Step::Done(value) => {
+                    value.iter().for_each(|value| self.admit_clean(&lookup, value));
+                    return Ok(value);
+                }
+            }
+        }
+    }
+
+    fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.check_live()?;
+        let mut values: Vec<Option<Vec<u8>>> = vec![None; keys.len()];
+        let mut lookups = Vec::new();
+        for (position, key) in keys.iter().enumerate() {
+            match self.cache.get(self.number, key) {
+                Found::Value(value) => values[position] = Some(value),
+                Found::Tombstone => {}
+                Found::Missing(ticket) => lookups.push((position, ticket)),
+            }
+        }
+        if !lookups.is_empty() {
+            self.get_from_pages(keys, lookups, &mut values)?;
+        }
+        Ok(values)
+    }
+
+    fn cursor(self: Arc<Self>, range: Range) -> Cursor {
+        Box::new(scan::Scan::new(self, range))
+    }
+
+    fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
+        self.check_live()?;
+        self.writeback.slow_down(&self.context.shared)?;
+        loop {
+            let value_len = operation.value.map_or(0, <[u8]>::len);
+            if let Some(slot) = self.cache.reserve(self.number, operation.key, value_len) {
+                return Ok(Admission(slot));
+            }
+            self.writeback.make_room(&self.context.shared)?;
+        }
+    }
+
+    fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
+        self.put(admission.0, seq, operation);
+    }
+
+    fn cancel(&self, admission: Admission) {
+        self.cache.cancel(admission.0);
+    }
+
+    fn first_unflushed(&self) -> Option<Seq> {
+        self.cache.first_dirty(self.number)
+    }
+
+    fn flush(&self, below: Seq) -> Result<()> {
+        // What is applied later need not be waited for, so a flush ends under any load.
+        let below = below.min(self.newest.load(Ordering::Acquire).saturating_add(1));
+        self.write_out_below(below)?;
+        self.writeback.start_tidying(&self.context.shared);
+        Ok(())
+    }
+
+    fn checkpoint(&self) -> Result<Root> {
+        self.take_checkpoint()
+    }
+
+    fn checkpoint_is_durable(&self) {
+        self.store.space.checkpoint_is_durable();
+    }
+
+    fn replay_structure(&self, _seq: Seq, body: &[u8]) -> Result<()> {
+        self.reinstall(body)
+    }
+
+    fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
+        let value_len = operation.value.map_or(0, <[u8]>::len);
+        let budget = self.context.shared.memory.budget() as u64;
+        let slot = self.cache.reserve(self.number, operation.key, value_len);
+        let slot = slot.ok_or(Error::Memory { what: "what the log holds", budget })?;
+        self.put(slot, seq, operation);
+        Ok(())
+    }
+
+    fn recovered(&self) -> Result<()> {
+        self.writeback.start_tidying(&self.context.shared);
+        Ok(())
+    }
+
+    fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
+        self.check_live()?;
+        self.load_sorted(records)
+    }
+
+    fn verify(&self) -> Result<Check> {
+        self.check_live()?;
+        self.check_all()
+    }
+
+    fn stats(&self) -> Stats {
+        self.collect_stats()
+    }
+
+    fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+        self.cache.forget_keyspace(self.number);
+    }
+}
+
+impl Tree {
+    /// Searches the pages for keys that the cache does not hold, with many reads in flight.
+    fn get_from_pages(&self, keys: &[&[u8]], missing: Vec<(usize, cache::Ticket)>, values: &mut [Option<Vec<u8>>]) -> Result<()> {
+        let mut queue = self.context.shared.storage.queue()?;
+        let mut lookups: Vec<Option<Lookup<'_>>> = keys.iter().map(|_| None).collect();
+        let mut missing = missing.into_iter();
+        let mut done = Vec::new();
+        let mut failure = None;
+        loop {
+            while failure.is_none() && queue.in_flight() < IN_FLIGHT {
+                let Some((position, ticket)) = missing.next() else { break };
+                let (lookup, page) = Lookup::begin(&self.store, keys[position], ticket);
+                lookups[position] = Some(lookup);
+                match self.context.shared.memory.lease_essential(Component::Frames, Size::Frame) {
+                    Ok(block) => queue.submit(self.page_read(page, block, position as u64)),
+                    Err(error) => failure = Some(error),
+                }
+            }
+            if queue.in_flight() == 0 {
+                return failure.map_or(Ok(()), Err);
+            }
+            queue.complete(1, &mut done);
+            for completion in done.drain(..) {
+                let request = completion.request;
+                let position = usize::try_from(request.tag).expect("a position");
+                let lookup = lookups[position].as_mut().expect("a lookup waits for this page");
+                match completion.result.and_then(|()| lookup.resume(&self.store, &request.block)) {
+                    Ok(Step::Read(page)) if failure.is_none() => queue.submit(self.page_read(page, request.block, request.tag)),
+                    Ok(Step::Read(_)) => {}
+                    Ok(Step::Done(value)) => {
+                        value.iter().for_each(|value| self.admit_clean(lookup, value));
+                        values[position] = value;
+                    }
+                    Err(error) => failure = Some(error),
+                }
+            }
+        }
+    }
+
+    fn page_read(&self, page: u32, block: ecotone_substrate::storage::Block, tag: u64) -> Request {
+        Request { file: self.store.file.file().clone(), op: Op::Read, offset: u64::from(page) * PAGE as u64, block, len: PAGE, tag }
+    }
+}

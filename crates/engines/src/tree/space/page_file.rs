@@ -1,0 +1,186 @@
+//! The page file of one keyspace, with what it takes to move its pages.
+
+use std::sync::Arc;
+
+use ecotone_substrate::{
+    Error, Result,
+    health::Health,
+    limits::PAGE,
+    memory::{Component, Memory},
+    page::Place,
+    storage::{Access, Block, Completion, File, FileId, Op, Queue, Request, Storage},
+};
+use ecotone_sys::chunk::Size;
+
+use super::header::Header;
+
+/// Requests that [`PageFile`] keeps in flight.
+const DEPTH: usize = 64;
+
+/// The page file of one keyspace. Page 0 is its header.
+#[derive(Debug, Clone)]
+pub struct PageFile {
+    storage: Arc<dyn Storage>,
+    memory: Arc<Memory>,
+    health: Arc<Health>,
+    file: Arc<dyn File>,
+    id: FileId,
+}
+
+impl PageFile {
+    /// Makes the file with its header, synced. Its name is durable after [`Storage::sync_dir`]. `database` is the identity of the
+    /// database. If this fails the file is removed.
+    pub fn create(
+        storage: &Arc<dyn Storage>,
+        memory: &Arc<Memory>,
+        health: &Arc<Health>,
+        database: u64,
+        keyspace: u32,
+    ) -> Result<PageFile> {
+        let id = FileId::Pages(keyspace);
+        let file = storage.create(id, Access::Direct)?;
+        let made = PageFile { storage: storage.clone(), memory: memory.clone(), health: health.clone(), file, id };
+        let written = made.write_header(Header { database, keyspace });
+        if written.is_err() {
+            // What went wrong first is what the caller needs to know.
+            let _ = storage.remove(id);
+        }
+        written.map(|()| made)
+    }
+
+    /// Opens the file and checks that it is the one of this keyspace of this database.
+    pub fn open(
+        storage: &Arc<dyn Storage>,
+        memory: &Arc<Memory>,
+        health: &Arc<Health>,
+        database: u64,
+        keyspace: u32,
+    ) -> Result<PageFile> {
+        let id = FileId::Pages(keyspace);
+        let file = storage.open(id, Access::Direct)?;
+        let mut block = memory.lease_essential(Component::Frames, Size::Frame)?;
+        file.read(&mut block, 0)?;
+        Header { database, keyspace }.check(&block)?;
+        Ok(PageFile { storage: storage.clone(), memory: memory.clone(), health: health.clone(), file, id })
+    }
+
+    fn write_header(&self, header: Header) -> Result<()> {
+        let mut block = self.memory.lease_essential(Component::Frames, Size::Frame)?;
+        header.encode(&mut block);
+        self.file.preallocate(PAGE as u64)?;
+        let written = self.file.write(&block, 0).and_then(|()| self.file.sync());
+        written.map_err(|e| self.health.poison(e))
+    }
+
+    /// The file itself.
+    pub fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    /// Its name.
+    pub fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// Where a page of this file belongs.
+    pub fn place(&self, page: u32) -> Place {
+        Place { file: self.id.identity(), page }
+    }
+
+    /// Damage of one page.
+    pub fn corruption(&self, page: u32, what: impl Into<String>) -> Error {
+        Error::corruption(self.id, offset(page), what)
+    }
+
+    /// Takes all that [`Writing::pages`] needs, so that writing can fail only by a failure of the disk.
+    pub(crate) fn writing(&self) -> Result<Writing> {
+        self.health.check()?;
+        let mut frames = vec![self.memory.lease_essential(Component::Frames, Size::Frame)?];
+        frames.extend((1..DEPTH).map_while(|_| self.memory.lease(Component::Frames, Size::Frame)));
+        Ok(Writing { file: self.clone(), queue: self.storage.queue()?, frames })
+    }
+
+    /// Reads pages, many requests in flight, into frames of `component`, in the order asked for. Does not look at what they hold.
+    pub(crate) fn read_pages(&self, pages: &[u32], component: Component) -> Result<Vec<Block>> {
+        let mut queue = self.storage.queue()?;
+        let mut frames: Vec<Option<Block>> = pages.iter().map(|_| None).collect();
+        let read = self.read_into(&mut *queue, pages, component, &mut frames);
+        // A request must not outlive the call, also when another one failed.
+        queue.complete(queue.in_flight(), &mut Vec::new());
+        read?;
+        Ok(frames.into_iter().flatten().collect())
+    }
+
+    fn read_into(&self, queue: &mut dyn Queue, pages: &[u32], component: Component, frames: &mut [Option<Block>]) -> Result<()> {
+        let mut done = Vec::new();
+        for (tag, &page) in pages.iter().enumerate() {
+            let block = self.memory.lease_essential(component, Size::Frame)?;
+            queue.submit(self.request(Op::Read, page, block, tag as u64));
+            if queue.in_flight() >= DEPTH {
+                queue.complete(1, &mut done);
+            }
+            keep(&mut done, frames)?;
+        }
+        queue.complete(queue.in_flight(), &mut done);
+        keep(&mut done, frames)
+    }
+
+    fn request(&self, op: Op, page: u32, block: Block, tag: u64) -> Request {
+        Request { file: self.file.clone(), op, offset: offset(page), block, len: PAGE, tag }
+    }
+}
+
+/// Sorts finished reads into their places.
+fn keep(done: &mut Vec<Completion>, frames: &mut [Option<Block>]) -> Result<()> {
+    for completion in done.drain(..) {
+        completion.result?;
+        frames[completion.request.tag as usize] = Some(completion.request.block);
+    }
+    Ok(())
+}
+
+fn offset(page: u32) -> u64 {
+    u64::from(page) * PAGE as u64
+}
+
+/// A write of many pages that has its frames and its queue.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    file: PageFile,
+    queue: Box<dyn Queue>,
+    frames: Vec<Block>,
+}
+
+impl Writing {
+    /// Writes pages, many requests in flight, and syncs the file; `fill` makes the content of the i-th for its place. A failure poisons.
+    pub(crate) fn pages(mut self, pages: &[u32], mut fill: impl FnMut(usize, Place, &mut Block)) -> Result<()> {
+        let written = self.write(pages, &mut fill).and_then(|()| self.file.file.sync());
+        written.map_err(|e| self.file.health.poison(e))
+    }
+
+    fn write(&mut self, pages: &[u32], fill: &mut dyn FnMut(usize, Place, &mut Block)) -> Result<()> {
+        let mut result = Ok(());
+        for (i, &page) in pages.iter().enumerate() {
+            if self.frames.is_empty() {
+                result = self.collect(1);
+            }
+            let (true, Some(mut block)) = (result.is_ok(), self.frames.pop()) else { break };
+            fill(i, self.file.place(page), &mut block);
+            self.queue.submit(self.file.request(Op::Write, page, block, 0));
+        }
+        // All of it is waited for, also when one failed: the queue goes back to its pool.
+        self.collect(self.queue.in_flight()).and(result)
+    }
+
+    /// Takes the frames of at least so many finished requests back.
+    fn collect(&mut self, at_least: usize) -> Result<()> {
+        let mut done = Vec::new();
+        self.queue.complete(at_least, &mut done);
+        let mut result = Ok(());
+        for completion in done {
+            result = result.and(completion.result);
+            self.frames.push(completion.request.block);
+        }
+        result
+    }
+}

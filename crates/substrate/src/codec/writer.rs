@@ -1,0 +1,79 @@
+//! Appends values to a buffer, in the forms that [`Reader`](super::Reader) takes.
+
+/// Collects encoded values.
+#[derive(Debug, Clone, Default)]
+pub struct Writer {
+    bytes: Vec<u8>,
+}
+
+impl Writer {
+    /// With nothing in it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends to what is in `bytes`, so that a buffer can be used again.
+    pub fn onto(bytes: Vec<u8>) -> Self {
+        Writer { bytes }
+    }
+
+    /// Bytes so far.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// One byte.
+    pub fn u8(&mut self, value: u8) -> &mut Self {
+        self.bytes(&value.to_le_bytes())
+    }
+
+    /// Two bytes, little-endian.
+    pub fn u16(&mut self, value: u16) -> &mut Self {
+        self.bytes(&value.to_le_bytes())
+    }
+
+    /// Four bytes, little-endian.
+    pub fn u32(&mut self, value: u32) -> &mut Self {
+        self.bytes(&value.to_le_bytes())
+    }
+
+    /// Eight bytes, little-endian.
+    pub fn u64(&mut self, value: u64) -> &mut Self {
+        self.bytes(&value.to_le_bytes())
+    }
+
+    /// A variable-length integer, see [`Reader::varint`](super::Reader::varint).
+    pub fn varint(&mut self, mut value: u64) -> &mut Self {
+        while value >= 0x80 {
+            self.u8((value & 0x7f) as u8 | 0x80);
+            value >>= 7;
+        }
+        self.u8(value as u8)
+    }
+
+    /// Raw bytes.
+    pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.bytes.extend_from_slice(bytes);
+        self
+    }
+
+    /// Bytes with their length before them as a variable-length integer.
+    pub fn prefixed(&mut self, bytes: &[u8]) -> &mut Self {
+        self.varint(bytes.len() as u64).bytes(bytes)
+    }
+
+    /// What was written.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What was written.
+    pub fn finish(self) -> Vec<u8> {
+        self.bytes
+    }
+}

@@ -1,0 +1,103 @@
+//! One file of a database directory.
+
+use std::{io, path::PathBuf, sync::Arc};
+
+use ecotone_sys::file as system;
+
+use super::Directory;
+use crate::{
+    Error, Result,
+    storage::{Access, File, FileId, Op},
+};
+
+/// An open file. Keeps the directory locked.
+#[derive(Debug)]
+pub(super) struct DiskFile {
+    id: FileId,
+    access: Access,
+    directory: Arc<Directory>,
+    system: Arc<system::File>,
+}
+
+impl DiskFile {
+    pub(super) fn open(directory: &Arc<Directory>, id: FileId, access: Access, how: system::Open) -> Result<DiskFile> {
+        let path = directory.path_of(id);
+        let action = if how == system::Open::New { "create" } else { "open" };
+        let file = system::File::open(&path, how, access == Access::Direct);
+        let system = Arc::new(file.map_err(|error| Error::io(action, path.display(), error))?);
+        Ok(DiskFile { id, access, directory: directory.clone(), system })
+    }
+
+    /// Checks alignment also where the file system fell back to the page cache and would not care, so that a mistake shows everywhere.
+    fn check_aligned(&self, buffer: &[u8], offset: u64) {
+        if self.access == Access::Direct {
+            let align = system::ALIGN;
+            let aligned = buffer.as_ptr().addr().is_multiple_of(align) && buffer.len().is_multiple_of(align);
+            assert!(aligned && offset.is_multiple_of(align as u64), "direct I/O on {} that is not aligned", self.id);
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path_of(self.id)
+    }
+
+    fn failed(&self, action: &'static str, error: io::Error) -> Error {
+        Error::io(action, self.path().display(), error)
+    }
+}
+
+impl File for DiskFile {
+    fn id(&self) -> FileId {
+        self.id
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.system.len().map_err(|error| self.failed("read the length of", error))
+    }
+
+    fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.check_aligned(buffer, offset);
+        self.directory.tally.request(Op::Read, buffer.len());
+        match self.system.read_at(buffer, offset) {
+            Ok(count) if count < buffer.len() => Err(Error::corruption(self.id, offset, "the file ends early")),
+            result => result.map(|_| ()).map_err(|error| self.failed("read", error)),
+        }
+    }
+
+    fn write(&self, buffer: &[u8], offset: u64) -> Result<()> {
+        self.check_aligned(buffer, offset);
+        self.directory.tally.request(Op::Write, buffer.len());
+        self.system.write_at(buffer, offset).map_err(|error| self.failed("write", error))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.directory.tally.sync();
+        self.system.sync().map_err(|error| self.failed("sync", error))
+    }
+
+    fn preallocate(&self, length: u64) -> Result<()> {
+        self.system.preallocate(length).map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                let wanted = length.saturating_sub(self.system.len().unwrap_or(0));
+                Error::NoSpace { file: self.id.to_string(), wanted }
+            }
+            _ => self.failed("preallocate", error),
+        })
+    }
+
+    fn set_len(&self, length: u64) -> Result<()> {
+        self.system.set_len(length).map_err(|error| self.failed("set the length of", error))
+    }
+
+    fn forget(&self, offset: u64, length: u64) {
+        if length > 0
+            && let Err(error) = self.system.advise_dont_need(offset, length)
+        {
+            tracing::debug!(%error, file = %self.id, "the kernel keeps its cached pages");
+        }
+    }
+
+    fn system(&self) -> Option<&Arc<system::File>> {
+        Some(&self.system)
+    }
+}

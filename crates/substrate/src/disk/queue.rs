@@ -1,0 +1,86 @@
+//! Requests in flight on a disk.
+
+use std::sync::Arc;
+
+use ecotone_sys::{
+    blocking::Blocking,
+    file::ALIGN,
+    transfer::{Finished, Transfer},
+};
+
+use super::{Directory, Transfers};
+use crate::{
+    Error,
+    storage::{Completion, File, Op, Queue, Request},
+};
+
+/// What a request has beyond its transfer.
+#[derive(Debug)]
+pub(super) struct Origin {
+    file: Arc<dyn File>,
+    tag: u64,
+}
+
+/// A driver from the pool. Dropping the queue waits for what is in flight.
+#[derive(Debug)]
+pub(super) struct DiskQueue {
+    directory: Arc<Directory>,
+    driver: Transfers,
+    finished: Vec<Finished<Origin>>,
+}
+
+impl DiskQueue {
+    pub(super) fn new(directory: Arc<Directory>, driver: Transfers) -> Self {
+        DiskQueue { directory, driver, finished: Vec::new() }
+    }
+
+    fn completion(&self, finished: Finished<Origin>) -> Completion {
+        let Finished { transfer, result } = finished;
+        let Transfer { write, offset, block, len, context: Origin { file, tag }, .. } = transfer;
+        let op = if write { Op::Write } else { Op::Read };
+        let path = || self.directory.path_of(file.id());
+        let result = match result {
+            Ok(count) if count == len => Ok(()),
+            Ok(_) => Err(Error::corruption(file.id(), offset, "the file ends early")),
+            Err(error) => Err(Error::io(if write { "write" } else { "read" }, path().display(), error)),
+        };
+        Completion { request: Request { file, op, offset, block, len, tag }, result }
+    }
+}
+
+impl Queue for DiskQueue {
+    /// # Panics
+    /// If the file is not one of a disk, the request is longer than its block, or offset or length are no multiples of 4096 although the file is direct.
+    fn submit(&mut self, request: Request) {
+        let Request { file, op, offset, block, len, tag } = request;
+        let system = file.system().expect("a file of a disk").clone();
+        let aligned = offset.is_multiple_of(ALIGN as u64) && len.is_multiple_of(ALIGN);
+        assert!(aligned || !system.is_direct(), "direct I/O on {} that is not aligned", file.id());
+        self.directory.tally.request(op, len);
+        let transfer = Transfer { file: system, write: op == Op::Write, offset, block, len, context: Origin { file, tag } };
+        self.driver.submit(transfer);
+    }
+
+    fn complete(&mut self, at_least: usize, done: &mut Vec<Completion>) {
+        let mut finished = std::mem::take(&mut self.finished);
+        self.driver.complete(at_least, &mut finished);
+        done.extend(finished.drain(..).map(|finished| self.completion(finished)));
+        self.finished = finished;
+    }
+
+    fn in_flight(&self) -> usize {
+        self.driver.in_flight()
+    }
+}
+
+impl Drop for DiskQueue {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The panic may have come from the driver; its own drop waits for what is in flight.
+            return;
+        }
+        self.driver.complete(usize::MAX, &mut self.finished);
+        let driver = std::mem::replace(&mut self.driver, Box::new(Blocking::default()));
+        self.directory.pool.lock().push(driver);
+    }
+}

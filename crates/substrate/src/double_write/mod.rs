@@ -1,0 +1,140 @@
+//! Protection of in-place page writes against torn pages: what a batch changes goes to an area of its own first. The rules are
+//! in `docs/decisions/0001-contracts.md`, the bytes in `docs/format/double-write.md`.
+
+mod area;
+mod repair;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use ecotone_sys::chunk::Block;
+use parking_lot::Mutex;
+
+use self::area::{AREA_BYTES, Area};
+pub use self::repair::Repaired;
+use crate::{
+    Result,
+    health::Health,
+    limits::{DOUBLE_WRITE_PAGES, PAGE, SECTOR},
+    memory::Memory,
+    storage::{Access, Completion, File, FileId, Op, Queue, Request, Storage},
+};
+
+/// The only area so far.
+const FILE: FileId = FileId::Double(0);
+
+/// A page to write in place.
+#[derive(Debug)]
+pub struct PageWrite {
+    /// Its file, opened for direct access.
+    pub file: Arc<dyn File>,
+    /// Its number in the file.
+    pub page: u32,
+    /// The 512-byte sectors that differ from the page in place, bit *i* for sector *i* ([`changed_sectors`]).
+    pub sectors: u8,
+    /// The new page: 4096 bytes, sealed.
+    pub block: Block,
+}
+
+/// The sectors in which two pages differ, bit *i* for sector *i*.
+pub fn changed_sectors(old: &[u8], new: &[u8]) -> u8 {
+    let pairs = old.chunks(SECTOR).zip(new.chunks(SECTOR)).take(PAGE / SECTOR).enumerate();
+    pairs.fold(0, |mask, (i, (old, new))| mask | (u8::from(old != new) << i))
+}
+
+/// The double-write area of a database. Holds memory for the largest batch, so that writing out never waits for memory.
+pub struct DoubleWrite {
+    file: Arc<dyn File>,
+    memory: Arc<Memory>,
+    health: Arc<Health>,
+    area: Mutex<Area>,
+}
+
+impl fmt::Debug for DoubleWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DoubleWrite").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+impl DoubleWrite {
+    /// Makes the area of a new database, durably. `NoSpace` if the disk is full.
+    pub fn create(storage: &Arc<dyn Storage>, memory: &Arc<Memory>, health: &Arc<Health>) -> Result<Self> {
+        let area = Area::new(memory)?;
+        let file = storage.create(FILE, Access::Direct)?;
+        file.preallocate(AREA_BYTES as u64)?;
+        for (offset, block) in area.whole() {
+            file.write(block, offset).map_err(|e| health.poison(e))?;
+        }
+        file.sync().and_then(|()| storage.sync_dir()).map_err(|e| health.poison(e))?;
+        Ok(DoubleWrite { file, memory: memory.clone(), health: health.clone(), area: Mutex::new(area) })
+    }
+
+    /// Opens the area of an existing database. [`repair`](Self::repair) comes next.
+    pub fn open(storage: &Arc<dyn Storage>, memory: &Arc<Memory>, health: &Arc<Health>) -> Result<Self> {
+        let file = storage.open(FILE, Access::Direct)?;
+        let mut area = Area::new(memory)?;
+        area.load(&*file)?;
+        Ok(DoubleWrite { file, memory: memory.clone(), health: health.clone(), area: Mutex::new(area) })
+    }
+
+    /// Writes a batch of at most [`DOUBLE_WRITE_PAGES`] different pages in place and syncs their files; gives the batch back, in its order.
+    /// The log must be synced through all that the pages carry. Batches wait for one another. A failure poisons the database.
+    ///
+    /// # Panics
+    /// If the batch is too large, a block is no page, or `queue` has requests of someone else.
+    pub fn write(&self, queue: &mut dyn Queue, pages: Vec<PageWrite>) -> Result<Vec<PageWrite>> {
+        assert!(pages.len() <= DOUBLE_WRITE_PAGES, "a batch has at most {DOUBLE_WRITE_PAGES} pages");
+        assert!(pages.iter().all(|write| write.block.len() == PAGE), "a page has {PAGE} bytes");
+        assert_eq!(queue.in_flight(), 0, "the queue is idle");
+        let mut area = self.area.lock();
+        self.health.check()?;
+        if pages.is_empty() {
+            return Ok(pages);
+        }
+        if !bug!(SkipDoubleWrite) {
+            self.write_area(&mut area, queue, &pages).map_err(|e| self.health.poison(e))?;
+        }
+        write_in_place(queue, pages).map_err(|e| self.health.poison(e))
+    }
+
+    fn write_area(&self, area: &mut Area, queue: &mut dyn Queue, pages: &[PageWrite]) -> Result<()> {
+        area.fill(pages);
+        for (i, (block, len)) in area.take().into_iter().enumerate() {
+            let offset = (i * area::BLOCK_BYTES) as u64;
+            queue.submit(Request { file: self.file.clone(), op: Op::Write, offset, block, len, tag: i as u64 });
+        }
+        let (done, result) = drain(queue);
+        area.put_back(done.into_iter().map(|completion| completion.request.block));
+        result.and_then(|()| self.file.sync())
+    }
+}
+
+/// Steps 3 and 4. What a completion needs to become its `PageWrite` again is in the request; the tag has place in the batch and sectors.
+fn write_in_place(queue: &mut dyn Queue, pages: Vec<PageWrite>) -> Result<Vec<PageWrite>> {
+    let mut files = BTreeMap::new();
+    for (i, write) in pages.into_iter().enumerate() {
+        let PageWrite { file, page, sectors, block } = write;
+        files.entry(file.id()).or_insert_with(|| file.clone());
+        let (offset, tag) = (u64::from(page) * PAGE as u64, ((i as u64) << 8) | u64::from(sectors));
+        queue.submit(Request { file, op: Op::Write, offset, block, len: PAGE, tag });
+    }
+    let (done, result) = drain(queue);
+    result?;
+    files.values().try_for_each(|file| file.sync())?;
+    Ok(done.into_iter().map(|completion| page_write(completion.request)).collect())
+}
+
+fn page_write(request: Request) -> PageWrite {
+    let Request { file, offset, block, tag, .. } = request;
+    PageWrite { file, page: (offset / PAGE as u64) as u32, sectors: tag as u8, block }
+}
+
+/// Waits for everything in flight. Gives the completions by tag, and the first failure.
+fn drain(queue: &mut dyn Queue) -> (Vec<Completion>, Result<()>) {
+    let mut done = Vec::new();
+    queue.complete(queue.in_flight(), &mut done);
+    done.sort_by_key(|completion| completion.request.tag);
+    let result = done.iter().try_for_each(|completion| completion.result.clone());
+    (done, result)
+}

@@ -1,0 +1,70 @@
+//! Repair of torn pages at open.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ecotone_sys::{checksum::crc32c, chunk::Size};
+
+use super::{
+    DoubleWrite,
+    area::{Area, Entry},
+};
+use crate::{
+    Result,
+    limits::PAGE,
+    memory::Component,
+    page::{Page, PageError, Place},
+    storage::File,
+};
+
+/// What a repair found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// Pages of the last batch; zero if the area is not whole.
+    pub pages: u32,
+    /// Those of them that were torn and are whole again.
+    pub repaired: u32,
+}
+
+impl DoubleWrite {
+    /// Makes torn pages of the last batch whole. Runs once at open, before anything else reads or writes pages. `file_of` gives the file
+    /// of an identity, opened for direct access, if it still exists. May be interrupted and repeated.
+    pub fn repair(&self, file_of: &mut dyn FnMut(u64) -> Option<Arc<dyn File>>) -> Result<Repaired> {
+        let area = self.area.lock();
+        let entries = area.entries(&*self.file)?;
+        let mut page = self.memory.lease_essential(Component::DoubleWrite, Size::Frame)?;
+        let (mut touched, mut repaired) = (BTreeMap::new(), 0);
+        for entry in &entries {
+            let Some(file) = file_of(entry.file) else { continue };
+            if read_torn(&*file, entry, &mut page)? && overlay(&area, entry, &mut page) {
+                file.write(&page, offset(entry)).map_err(|e| self.health.poison(e))?;
+                touched.insert(file.id(), file);
+                repaired += 1;
+            }
+        }
+        touched.values().try_for_each(|file| file.sync()).map_err(|e| self.health.poison(e))?;
+        Ok(Repaired { pages: entries.len() as u32, repaired })
+    }
+}
+
+fn offset(entry: &Entry) -> u64 {
+    u64::from(entry.page) * PAGE as u64
+}
+
+fn parse<'a>(entry: &Entry, page: &'a [u8]) -> std::result::Result<Page<'a>, PageError> {
+    Page::parse(page, Place { file: entry.file, page: entry.page })
+}
+
+/// Reads the page in place. Gives whether it is there and fails its checksum.
+fn read_torn(file: &dyn File, entry: &Entry, page: &mut [u8]) -> Result<bool> {
+    if file.len()? < offset(entry) + PAGE as u64 {
+        return Ok(false);
+    }
+    file.read(page, offset(entry))?;
+    Ok(matches!(parse(entry, page), Err(PageError::Checksum)))
+}
+
+/// Lays the saved sectors over the page. Gives whether it now is the page that the batch wrote.
+fn overlay(area: &Area, entry: &Entry, page: &mut [u8]) -> bool {
+    area.overlay(entry, page);
+    crc32c(0, page) == entry.crc && parse(entry, page).is_ok()
+}

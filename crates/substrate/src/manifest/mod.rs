@@ -1,0 +1,88 @@
+//! The manifest: a snapshot of everything that is not a page, a table or a log record. Every file is whole; the newest valid one counts
+//! (`docs/format/manifest.md`).
+
+mod format;
+mod store;
+
+use crate::{Error, Result, Seq, storage::FileId};
+
+/// Features of a file that older versions may ignore; the ones that this version knows.
+pub const COMPATIBLE: u64 = 0;
+/// Features that older versions may ignore while they only read.
+pub const READ_COMPATIBLE: u64 = 0;
+/// Features without which a file cannot be understood.
+pub const INCOMPATIBLE: u64 = 0;
+
+/// The state of a database as one checkpoint left it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manifest {
+    /// Feature bits that versions may ignore, kept as they were read.
+    pub compatible: u64,
+    /// Feature bits that versions may ignore if they do not write.
+    pub read_compatible: u64,
+    /// Feature bits that versions must know.
+    pub incompatible: u64,
+    /// Random number that tells databases apart.
+    pub database: u64,
+    /// Number of this manifest; the next one has a higher one. The first is 1.
+    pub number: u64,
+    /// An incarnation of the log that was used.
+    pub incarnation: u64,
+    /// The replay position.
+    pub replay: Seq,
+    /// A position below which the log was synced.
+    pub synced: Seq,
+    /// The id that the next keyspace gets.
+    pub next_keyspace: u32,
+    /// The keyspaces, by ascending id.
+    pub keyspaces: Vec<KeyspaceRecord>,
+}
+
+/// A keyspace as the manifest holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyspaceRecord {
+    /// Its number, never reused.
+    pub id: u32,
+    /// Its name, 1..=[`MAX_NAME`](crate::limits::MAX_NAME) bytes, unique.
+    pub name: String,
+    /// The name of its engine.
+    pub engine: String,
+    /// Whether its operations are in the log.
+    pub logged: bool,
+    /// Every effect of its operations below this is in its files.
+    pub watermark: Seq,
+    /// Structural records at or above this are not in `blob`.
+    pub structure: Seq,
+    /// The engine's root.
+    pub blob: Vec<u8>,
+}
+
+impl Manifest {
+    /// The first manifest of a database without keyspaces.
+    pub fn new(database: u64) -> Self {
+        Manifest {
+            compatible: COMPATIBLE,
+            read_compatible: READ_COMPATIBLE,
+            incompatible: INCOMPATIBLE,
+            database,
+            number: 1,
+            incarnation: 0,
+            replay: 0,
+            synced: 0,
+            next_keyspace: 1,
+            keyspaces: Vec::new(),
+        }
+    }
+
+    /// Fails with `NewerFormat` if this version could read the database and must not write it.
+    pub fn check_writable(&self) -> Result<()> {
+        check_features(self.read_compatible, READ_COMPATIBLE, self.number)
+    }
+}
+
+fn check_features(found: u64, known: u64, number: u64) -> Result<()> {
+    match found & !known {
+        0 => Ok(()),
+        _ => Err(Error::NewerFormat { file: FileId::Manifest(number).to_string(), found, known }),
+    }
+}

@@ -1,0 +1,139 @@
+//! The one memory budget of a database, and who has what of it.
+//!
+//! A part of the budget, the *reserve*, is refused to caches, so that work that must go on (reading a page, writing out) finds memory. What is
+//! held from the system never exceeds the budget, because nothing else that counts is allocated anywhere else.
+
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, sync::Arc};
+
+use ecotone_sys::chunk::{Arena, Block, CHUNK_BYTES, Size};
+use parking_lot::Mutex;
+
+use crate::{Error, Result};
+
+/// Who has memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Component {
+    /// Records that a tree keeps, clean or dirty.
+    RecordCache,
+    /// The table that finds them.
+    CacheTable,
+    /// The chains of dirty records by page.
+    DirtyChains,
+    /// Indexes of pages or blocks.
+    PageIndex,
+    /// Blocks in use by I/O.
+    Frames,
+    /// The write-ahead log.
+    Log,
+    /// The double-write area.
+    DoubleWrite,
+    /// Memtables.
+    Memtable,
+    /// Everything else.
+    Other,
+}
+
+impl Component {
+    /// All of them, in the order of [`Memory::usage`].
+    pub const ALL: [Component; 9] = [
+        Component::RecordCache,
+        Component::CacheTable,
+        Component::DirtyChains,
+        Component::PageIndex,
+        Component::Frames,
+        Component::Log,
+        Component::DoubleWrite,
+        Component::Memtable,
+        Component::Other,
+    ];
+
+    /// Its name in statistics and errors.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Component::RecordCache => "record cache",
+            Component::CacheTable => "cache table",
+            Component::DirtyChains => "dirty chains",
+            Component::PageIndex => "page index",
+            Component::Frames => "frames",
+            Component::Log => "log",
+            Component::DoubleWrite => "double-write",
+            Component::Memtable => "memtable",
+            Component::Other => "other",
+        }
+    }
+}
+
+/// Gives memory back: told how many bytes are wanted, answers how many it freed.
+pub type Shrinker = dyn Fn(usize) -> usize + Send + Sync;
+
+/// The budget of one database.
+///
+/// # Rules
+/// 1. [`lease_essential`](Self::lease_essential) calls the shrinkers on the caller's thread, so it must not be called while holding a lock that any shrinker
+///    takes.
+/// 2. A shrinker does no I/O, waits for nothing, and does not call `lease_essential`.
+/// 3. A shrinker holds its cache by a `Weak`: the memory lives longer than a keyspace, and answers 0 once the cache is gone.
+pub struct Memory {
+    budget: usize,
+    reserve: usize,
+    arena: Arc<Arena>,
+    shrinkers: Mutex<Vec<Arc<Shrinker>>>,
+}
+
+impl Memory {
+    /// A budget in bytes. What is not a whole MiB of it stays unused.
+    pub fn new(budget: usize) -> Arc<Memory> {
+        let reserve = CHUNK_BYTES.max(budget / 32);
+        Arc::new(Memory { budget, reserve, arena: Arena::new(budget), shrinkers: Mutex::default() })
+    }
+
+    /// The budget in bytes.
+    pub fn budget(&self) -> usize {
+        self.budget
+    }
+
+    /// Bytes held from the system, in whole chunks; never above the budget.
+    pub fn held(&self) -> usize {
+        self.arena.held_bytes()
+    }
+
+    /// Leases for a cache, which can do without: `None` when less than the reserve, max(1 MiB, budget / 32), would stay free.
+    pub fn lease(&self, component: Component, size: Size) -> Option<Block> {
+        self.arena.lease_keeping(size, component as u8, self.reserve)
+    }
+
+    /// Leases for work that must go on, from the reserve too. When nothing is left it asks the shrinkers, each at most once, until one has made
+    /// room; then it fails with [`Error::Memory`]. See the rules above.
+    pub fn lease_essential(&self, component: Component, size: Size) -> Result<Block> {
+        let tag = component as u8;
+        if let Some(block) = self.arena.lease(size, tag) {
+            return Ok(block);
+        }
+        // Called without the lock, so that a shrinker may drop what registers and leases.
+        let shrinkers = self.shrinkers.lock().clone();
+        let shrunk = shrinkers.iter().find_map(|shrink| {
+            shrink(size.bytes());
+            self.arena.lease(size, tag)
+        });
+        shrunk.ok_or(Error::Memory { what: component.name(), budget: self.budget as u64 })
+    }
+
+    /// Adds a shrinker, for the life of this memory. See the rules above.
+    pub fn register_shrinker(&self, shrinker: Box<Shrinker>) {
+        self.shrinkers.lock().push(Arc::from(shrinker));
+    }
+
+    /// Bytes leased by each component, by name.
+    pub fn usage(&self) -> Vec<(&'static str, usize)> {
+        Component::ALL.iter().map(|c| (c.name(), self.arena.tagged_bytes(*c as u8))).collect()
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("budget", &self.budget).field("held", &self.held()).finish_non_exhaustive()
+    }
+}

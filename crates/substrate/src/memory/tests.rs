@@ -1,0 +1,116 @@
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use super::*;
+
+const MIB: usize = 1 << 20;
+
+fn fill(memory: &Memory, component: Component, size: Size) -> Vec<Block> {
+    std::iter::from_fn(|| memory.lease(component, size)).collect()
+}
+
+#[test]
+fn caches_leave_the_reserve() {
+    for (budget, reserve) in [(16 * MIB, MIB), (64 * MIB, 2 * MIB), (160 * MIB, 5 * MIB)] {
+        for size in [Size::Frame, Size::Slab, Size::Chunk] {
+            let memory = Memory::new(budget);
+            let blocks = fill(&memory, Component::RecordCache, size);
+            assert_eq!(blocks.len() * size.bytes(), budget - reserve, "{size:?} of {budget}");
+            let essential: Vec<_> = std::iter::from_fn(|| memory.lease_essential(Component::Frames, size).ok()).collect();
+            assert_eq!(essential.len() * size.bytes(), reserve, "{size:?} of {budget}");
+            assert_eq!((memory.held(), memory.budget()), (budget, budget));
+        }
+    }
+}
+
+#[test]
+fn an_error_names_who_asked_and_the_budget() {
+    let memory = Memory::new(16 * MIB + 5);
+    let _blocks: Vec<_> = std::iter::from_fn(|| memory.lease_essential(Component::Memtable, Size::Chunk).ok()).collect();
+    match memory.lease_essential(Component::Log, Size::Frame) {
+        Err(Error::Memory { what, budget }) => assert_eq!((what, budget), ("log", 16 * MIB as u64 + 5)),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(memory.held(), 16 * MIB);
+}
+
+#[test]
+fn usage_is_told_by_component() {
+    let memory = Memory::new(16 * MIB);
+    let _held: Vec<_> = Component::ALL
+        .iter()
+        .enumerate()
+        .map(|(n, c)| (0..=n).map(|_| memory.lease(*c, Size::Frame)).collect::<Vec<_>>())
+        .collect();
+    let usage = memory.usage();
+    let expected: Vec<_> = Component::ALL.iter().enumerate().map(|(n, c)| (c.name(), (n + 1) * 4096)).collect();
+    assert_eq!(usage, expected);
+}
+
+/// A cache of slabs that gives back as many as make up what is wanted; it counts how often it is asked.
+fn cache(memory: &Arc<Memory>) -> (Arc<Mutex<Vec<Block>>>, Arc<AtomicUsize>) {
+    let (blocks, asked) = (Arc::new(Mutex::new(fill(memory, Component::RecordCache, Size::Slab))), Arc::new(AtomicUsize::new(0)));
+    let (cache, count) = (Arc::downgrade(&blocks), asked.clone());
+    memory.register_shrinker(Box::new(move |wanted| {
+        count.fetch_add(1, SeqCst);
+        let Some(cache) = cache.upgrade() else { return 0 };
+        let mut cache = cache.lock();
+        let keep = cache.len().saturating_sub(wanted.div_ceil(Size::Slab.bytes()));
+        cache.drain(keep..).map(|block| block.len()).sum()
+    }));
+    (blocks, asked)
+}
+
+#[test]
+fn shrinkers_are_asked_only_when_nothing_is_left_and_make_room() {
+    let memory = Memory::new(16 * MIB);
+    let (blocks, asked) = cache(&memory);
+    let before = blocks.lock().len();
+    let mut essential = Vec::new();
+    for _ in 0..16 {
+        essential.push(memory.lease_essential(Component::Frames, Size::Slab).unwrap());
+    }
+    assert_eq!((asked.load(SeqCst), blocks.lock().len()), (0, before), "the reserve comes first");
+    for _ in 0..20 {
+        essential.push(memory.lease_essential(Component::Frames, Size::Slab).unwrap());
+    }
+    assert_eq!((asked.load(SeqCst), blocks.lock().len()), (20, before - 20));
+    assert_eq!(memory.held(), 16 * MIB);
+    drop(blocks);
+    drop(memory.lease_essential(Component::Frames, Size::Slab).unwrap());
+}
+
+#[test]
+fn each_shrinker_is_asked_once_until_one_has_made_room() {
+    let memory = Memory::new(16 * MIB);
+    let useless = Arc::new(AtomicUsize::new(0));
+    let count = useless.clone();
+    memory.register_shrinker(Box::new(move |wanted| {
+        assert_eq!(wanted, Size::Frame.bytes());
+        count.fetch_add(1, SeqCst);
+        0
+    }));
+    let (blocks, asked) = cache(&memory);
+    let _rest: Vec<_> = (0..256).map(|_| memory.lease_essential(Component::Frames, Size::Frame).unwrap()).collect();
+    let _one_more = memory.lease_essential(Component::Frames, Size::Frame).unwrap();
+    assert_eq!((useless.load(SeqCst), asked.load(SeqCst)), (1, 1));
+    drop(blocks);
+    // What the cache left fills up, then nobody can help, and each is asked once more.
+    let full = || (useless.load(SeqCst) == 1).then(|| memory.lease_essential(Component::Other, Size::Frame).ok())?;
+    let all: Vec<_> = std::iter::from_fn(full).collect();
+    assert_eq!((useless.load(SeqCst), asked.load(SeqCst)), (2, 2));
+    drop(all);
+}
+
+#[test]
+fn a_shrinker_may_lease_and_register() {
+    let memory = Memory::new(16 * MIB);
+    let _all: Vec<_> = std::iter::from_fn(|| memory.lease_essential(Component::Other, Size::Chunk).ok()).collect();
+    let weak = Arc::downgrade(&memory);
+    memory.register_shrinker(Box::new(move |_| {
+        let memory = weak.upgrade().unwrap();
+        memory.register_shrinker(Box::new(|_| 0));
+        assert!(memory.lease(Component::Other, Size::Frame).is_none());
+        0
+    }));
+    assert!(memory.lease_essential(Component::Other, Size::Frame).is_err());
+}

@@ -1,0 +1,226 @@
+//! Reads pages. Nothing here trusts the bytes: what does not make sense is not there.
+
+use std::fmt;
+
+use super::layout::{HEADER, Header, NO_UPPER, PageError, PageKind, Place, RecordKind, SLOT, VERSION, checksum, head};
+use crate::limits::{MAX_KEY, PAGE};
+
+/// One record of a page. The key is the page's [`prefix`](Page::prefix) followed by `suffix`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// What it says.
+    pub kind: RecordKind,
+    /// The key without the prefix.
+    pub suffix: &'a [u8],
+    /// The value; empty for a tombstone.
+    pub value: &'a [u8],
+}
+
+/// A page that was parsed: the header makes sense, the slots may still not. A malformed slot has no [`entry`](Self::entry).
+#[derive(Clone, Copy)]
+pub struct Page<'a> {
+    pub(super) bytes: &'a [u8; PAGE],
+    pub(super) slots: &'a [[u8; SLOT]],
+    pub(super) heap: usize,
+    kind: PageKind,
+    sequence: u64,
+    related: u32,
+    lower: &'a [u8],
+    upper: Option<&'a [u8]>,
+    prefix: &'a [u8],
+}
+
+impl fmt::Debug for Page<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fences = (self.lower, self.upper);
+        f.debug_struct("Page")
+            .field("kind", &self.kind)
+            .field("fences", &fences)
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Page<'a> {
+    /// Verifies the checksum of `bytes` at `place`, then the header.
+    pub fn parse(bytes: &'a [u8], place: Place) -> Result<Self, PageError> {
+        let page: &[u8; PAGE] = bytes.try_into().map_err(|_| PageError::Malformed("its length"))?;
+        let header = Header::read(page)?;
+        if header.checksum != checksum(page, place) {
+            return Err(PageError::Checksum);
+        }
+        if header.page != place.page {
+            return Err(PageError::Malformed("its page number"));
+        }
+        Self::with_header(page, &header)
+    }
+
+    /// A view of bytes that stayed in memory since they were built or parsed: checks the header, and neither checksum nor
+    /// page number.
+    pub fn reparse(bytes: &'a [u8]) -> Result<Self, PageError> {
+        let page: &[u8; PAGE] = bytes.try_into().map_err(|_| PageError::Malformed("its length"))?;
+        Self::with_header(page, &Header::read(page)?)
+    }
+
+    fn with_header(bytes: &'a [u8; PAGE], header: &Header) -> Result<Self, PageError> {
+        if header.version != VERSION || header.flags & !NO_UPPER != 0 || header.reserved != [0; 6] {
+            return Err(PageError::Malformed("a version or flags that are not known"));
+        }
+        let kind = PageKind::of(header.kind).ok_or(PageError::Malformed("its kind"))?;
+        let (lower, upper) = fences(bytes, header).ok_or(PageError::Malformed("its fences"))?;
+        let prefix = prefix(lower, upper, header.prefix.into()).ok_or(PageError::Malformed("its prefix"))?;
+        let (heap, slots) = slots(bytes, header).ok_or(PageError::Malformed("its heap"))?;
+        let Header { sequence, related, .. } = *header;
+        Ok(Page { bytes, slots, heap, kind, sequence, related, lower, upper, prefix })
+    }
+
+    /// What it is used for.
+    pub fn kind(&self) -> PageKind {
+        self.kind
+    }
+
+    /// The page sequence that the builder was given.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The related page: of an overflow page, its base page.
+    pub fn related(&self) -> u32 {
+        self.related
+    }
+
+    /// The smallest key that may be here.
+    pub fn lower(&self) -> &'a [u8] {
+        self.lower
+    }
+
+    /// The end of the keys that may be here, itself not among them; `None` is the end of all keys.
+    pub fn upper(&self) -> Option<&'a [u8]> {
+        self.upper
+    }
+
+    /// The beginning that all keys share and that their records leave out.
+    pub fn prefix(&self) -> &'a [u8] {
+        self.prefix
+    }
+
+    /// Whether `key` lies within the fences.
+    pub fn covers(&self, key: &[u8]) -> bool {
+        self.lower <= key && self.upper.is_none_or(|upper| key < upper)
+    }
+
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Bytes of this page's capacity that are not used.
+    pub fn room(&self) -> usize {
+        self.heap - HEADER - self.slots.len() * SLOT
+    }
+
+    /// The record of `key`. A tombstone is a record.
+    pub fn get(&self, key: &[u8]) -> Option<(RecordKind, &'a [u8])> {
+        let entry = self.entry(self.search(key).ok()?)?;
+        Some((entry.kind, entry.value))
+    }
+
+    /// The position of `key`, or the position at which it would stand, like [`slice::binary_search`].
+    pub fn search(&self, key: &[u8]) -> Result<usize, usize> {
+        let Some(suffix) = key.strip_prefix(self.prefix) else {
+            return Err(if key < self.prefix { 0 } else { self.len() });
+        };
+        // Heads first, without a look at the heap: usually they decide alone.
+        let wanted = head(suffix);
+        let first = self.slots.partition_point(|slot| slot_head(slot) < wanted);
+        let behind = self.slots.get(first..).unwrap_or_default();
+        let equal = behind.get(..behind.partition_point(|slot| slot_head(slot) == wanted)).unwrap_or_default();
+        let found = equal.binary_search_by(|slot| self.suffix(slot).cmp(suffix));
+        found.map(|i| first + i).map_err(|i| first + i)
+    }
+
+    /// The record at a position, in the order of keys; `None` past the last one and for a malformed one.
+    pub fn entry(&self, position: usize) -> Option<Entry<'a>> {
+        let slot = self.slots.get(position)?;
+        let (offset, suffix, value) = slot_fields(slot);
+        let record = self.bytes.get(offset..)?;
+        let (&kind, record) = record.split_first()?;
+        let (suffix, record) = record.split_at_checked(suffix)?;
+        Some(Entry { kind: RecordKind::of(kind)?, suffix, value: record.get(..value)? })
+    }
+
+    /// Writes the whole key at a position into `key`. Gives `false` and an empty key where there is no entry.
+    pub fn key_into(&self, position: usize, key: &mut Vec<u8>) -> bool {
+        key.clear();
+        let entry = self.entry(position);
+        if let Some(entry) = entry {
+            key.extend_from_slice(self.prefix);
+            key.extend_from_slice(entry.suffix);
+        }
+        entry.is_some()
+    }
+
+    /// The records in the order of keys; malformed ones are left out.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Entry<'a>> + use<'a> {
+        let page = *self;
+        (0..page.len()).filter_map(move |position| page.entry(position))
+    }
+
+    fn suffix(&self, slot: &[u8; SLOT]) -> &'a [u8] {
+        let (offset, suffix, _) = slot_fields(slot);
+        let start = offset + 1;
+        self.bytes.get(start..start + suffix).unwrap_or_default()
+    }
+}
+
+/// Offset, suffix length and value length.
+#[inline]
+pub(super) fn slot_fields(slot: &[u8; SLOT]) -> (usize, usize, usize) {
+    let [o0, o1, s0, s1, v0, v1, ..] = *slot;
+    let field = |low, high| usize::from(u16::from_le_bytes([low, high]));
+    (field(o0, o1), field(s0, s1), field(v0, v1))
+}
+
+#[inline]
+pub(super) fn slot_head(slot: &[u8; SLOT]) -> u32 {
+    let [.., a, b, c, d] = *slot;
+    u32::from_be_bytes([a, b, c, d])
+}
+
+type Fences<'a> = (&'a [u8], Option<&'a [u8]>);
+
+/// The fences, if they are in bounds and in order.
+fn fences<'a>(bytes: &'a [u8; PAGE], header: &Header) -> Option<Fences<'a>> {
+    let (lower, upper) = (usize::from(header.lower), usize::from(header.upper));
+    if lower > MAX_KEY || upper > MAX_KEY {
+        return None;
+    }
+    let (lower, upper) = bytes.get(PAGE - lower - upper..)?.split_at_checked(lower)?;
+    if header.flags & NO_UPPER == 0 {
+        return (lower < upper).then_some((lower, Some(upper)));
+    }
+    upper.is_empty().then_some((lower, None))
+}
+
+/// The first `length` bytes of the lower fence, if that is what both fences have in common.
+fn prefix<'a>(lower: &'a [u8], upper: Option<&[u8]>, length: usize) -> Option<&'a [u8]> {
+    let prefix = lower.get(..length)?;
+    let longest = match upper {
+        Some(upper) => upper.starts_with(prefix) && lower.get(length) != upper.get(length),
+        None => length == 0,
+    };
+    longest.then_some(prefix)
+}
+
+/// Start of the heap, and the slots, if they are in bounds.
+fn slots<'a>(bytes: &'a [u8; PAGE], header: &Header) -> Option<(usize, &'a [[u8; SLOT]])> {
+    let heap = usize::from(header.heap);
+    let fences = PAGE - usize::from(header.lower) - usize::from(header.upper);
+    let slots = bytes.get(HEADER..heap)?.get(..usize::from(header.count) * SLOT)?;
+    (heap <= fences).then_some((heap, slots.as_chunks().0))
+}

@@ -1,0 +1,183 @@
+//! Handing records to the kernel and syncing them, one thread for all that wait.
+//!
+//! Two turns: *writing* (of the buffer, in order) and *syncing*. Whoever gets a turn does the work for everything appended so far; those that waited
+//! behind it find theirs done. Writing goes on during a sync. Locks are taken in the order syncing, output, then append or pool.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering},
+};
+
+use super::{
+    Wal,
+    buffer::Buffer,
+    segment::{HEADER_BYTES, Segment, SegmentHeader},
+};
+use crate::{Result, Seq, storage::File};
+
+/// When a write is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Durability {
+    /// When the operating system has it: it survives the death of the process, not a power failure.
+    #[default]
+    Buffered,
+    /// When the disk has it: it survives a power failure.
+    Sync,
+}
+
+/// What the one who writes holds.
+#[derive(Debug)]
+pub(super) struct Output {
+    /// The buffer that is not appended to.
+    pub(super) buffer: Buffer,
+    /// Segment starts ahead, each with the position of its first record.
+    pub(super) passed: VecDeque<(Seq, Seq)>,
+    /// The segment that holds the position `written`.
+    pub(super) segment: Option<Segment>,
+    /// Files with bytes that are not synced, each with the range of them.
+    pub(super) unsynced: Vec<Unsynced>,
+}
+
+/// Bytes of a segment that are written and not synced.
+#[derive(Debug)]
+pub(super) struct Unsynced {
+    file: Arc<dyn File>,
+    from: u64,
+    to: u64,
+}
+
+impl Output {
+    pub(super) fn new(buffer: Buffer) -> Self {
+        Output { buffer, passed: VecDeque::new(), segment: None, unsynced: Vec::new() }
+    }
+}
+
+fn note(unsynced: &mut Vec<Unsynced>, file: &Arc<dyn File>, from: u64, to: u64) {
+    match unsynced.last_mut() {
+        Some(last) if Arc::ptr_eq(&last.file, file) => last.to = to,
+        _ => unsynced.push(Unsynced { file: file.clone(), from, to }),
+    }
+}
+
+impl Wal {
+    /// Waits until everything below `end`, the end of a record, is written or synced, or does that itself.
+    ///
+    /// # Errors
+    /// The failed write or sync, or `Poisoned` with it for all others. Nothing says then whether the record survives.
+    pub fn commit(&self, end: Seq, durability: Durability) -> Result<()> {
+        match durability {
+            Durability::Buffered => self.write_through(end),
+            Durability::Sync => self.sync_to(end),
+        }
+    }
+
+    /// Makes every record at or below `seq` survive power loss, also the one that `seq` lies inside of. The write-ahead rule: call it before anything
+    /// with the effect of `seq` goes to a file.
+    pub fn sync_through(&self, seq: Seq) -> Result<()> {
+        if bug!(SkipWriteAhead) || self.synced() > seq {
+            return Ok(());
+        }
+        // A sync covers whole records, so one that passes this position passes all of its record.
+        self.sync_to(self.tail().min(seq.saturating_add(1)))
+    }
+
+    pub(super) fn write_through(&self, end: Seq) -> Result<()> {
+        if self.written() >= end {
+            return Ok(());
+        }
+        let mut output = self.output.lock();
+        if self.written() >= end { Ok(()) } else { self.write(&mut output) }
+    }
+
+    fn sync_to(&self, end: Seq) -> Result<()> {
+        if bug!(AcknowledgeBeforeSync) {
+            return self.write_through(end);
+        }
+        if self.synced() >= end {
+            return Ok(());
+        }
+        let _turn = self.syncing.lock();
+        if self.synced() >= end { Ok(()) } else { self.sync() }
+    }
+
+    /// Writes and syncs everything appended so far. Holds the turn of syncing.
+    fn sync(&self) -> Result<()> {
+        let (target, unsynced) = {
+            let mut output = self.output.lock();
+            self.write(&mut output)?;
+            (self.written(), std::mem::take(&mut output.unsynced))
+        };
+        for part in unsynced {
+            let synced = match part.file.sync() {
+                Err(_) if bug!(RetryFailedSync) => part.file.sync(),
+                result => result,
+            };
+            synced.map_err(|error| self.health.poison(error))?;
+            self.syncs.increment();
+            let whole_pages = part.from & !(HEADER_BYTES - 1);
+            part.file.forget(whole_pages, part.to - whole_pages);
+        }
+        self.synced.store(target, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Writes everything appended so far. Holds the turn of writing. After a failure the buffer's bytes are gone, which is why nothing is
+    /// written any more then.
+    fn write(&self, output: &mut Output) -> Result<()> {
+        self.health.check()?;
+        let tail = {
+            let mut appending = self.append.lock();
+            std::mem::swap(&mut appending.buffer, &mut output.buffer);
+            output.passed.extend(appending.passed.drain(..));
+            appending.tail
+        };
+        if output.buffer.len() == 0 {
+            return Ok(());
+        }
+        self.write_pieces(output).map_err(|error| self.health.poison(error))?;
+        self.writes.increment();
+        self.bytes.add(output.buffer.len() as u64);
+        output.buffer.clear();
+        self.written.store(tail, Ordering::SeqCst);
+        self.notify_waiters();
+        Ok(())
+    }
+
+    fn write_pieces(&self, output: &mut Output) -> Result<()> {
+        let Output { buffer, passed, segment, unsynced } = output;
+        let segment = segment.as_mut().expect("nothing is appended before the log was replayed");
+        let mut position = self.written();
+        for mut piece in buffer.pieces() {
+            while !piece.is_empty() {
+                self.advance(position, segment, passed)?;
+                let left = usize::try_from(segment.header.end() - position).unwrap_or(usize::MAX);
+                let (now, later) = piece.split_at(piece.len().min(left));
+                let offset = segment.offset(position);
+                segment.file.write(now, offset)?;
+                note(unsynced, &segment.file, offset, offset + now.len() as u64);
+                position += now.len() as u64;
+                piece = later;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on to a spare segment if the present one ends at `position`. There is one: reservations see to that.
+    fn advance(&self, position: Seq, segment: &mut Segment, passed: &mut VecDeque<(Seq, Seq)>) -> Result<()> {
+        if position < segment.header.end() {
+            return Ok(());
+        }
+        let (start, first_record) = passed.pop_front().expect("a segment start was passed when its bytes were appended");
+        debug_assert_eq!(start, position);
+        let file = self.pool.lock().spare.pop().expect("a segment was reserved with the bytes");
+        let header = self.header(start, first_record, self.incarnation(), self.synced());
+        *segment = Segment::begin(file, header)?;
+        self.pool.lock().chain.push_back(segment.clone());
+        Ok(())
+    }
+
+    /// The header of a segment of the pool.
+    pub(super) fn header(&self, start: Seq, first_record: Seq, incarnation: u64, synced: Seq) -> SegmentHeader {
+        SegmentHeader { database: self.database, start, first_record, incarnation, synced, bytes: self.options.segment_bytes }
+    }
+}

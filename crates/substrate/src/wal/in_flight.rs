@@ -1,0 +1,86 @@
+//! Operations that are appended and perhaps not applied yet.
+//!
+//! A writer announces the tail in a slot before it appends and clears the slot after it has applied. *Applied* is the smallest announced position, or,
+//! if there is none, the tail as it was before the slots were looked at. Nothing below it is unapplied: a writer whose slot was seen
+//! empty announced after the look, so it appends at or above the tail that was read before.
+
+use std::{
+    cell::Cell,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+};
+
+use super::Wal;
+use crate::Seq;
+
+const SLOTS: usize = 128;
+const EMPTY: Seq = Seq::MAX;
+
+/// A slot on cache lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Slot(AtomicU64);
+
+#[derive(Debug)]
+pub(super) struct Slots(Box<[Slot]>);
+
+impl Slots {
+    pub(super) fn new() -> Self {
+        Slots((0..SLOTS).map(|_| Slot(AtomicU64::new(EMPTY))).collect())
+    }
+
+    /// The smallest announced position.
+    fn smallest(&self) -> Option<Seq> {
+        self.0.iter().map(|slot| slot.0.load(Ordering::SeqCst)).min().filter(|&smallest| smallest != EMPTY)
+    }
+
+    /// Takes an empty slot, the one that this thread had last if it can. Holders never wait for one another, so a slot comes free soon.
+    fn take(&self, tail: &AtomicU64) -> &AtomicU64 {
+        let mut turn = favourite();
+        loop {
+            let slot = &self.0[turn % SLOTS].0;
+            let position = tail.load(Ordering::SeqCst);
+            if slot.compare_exchange(EMPTY, position, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+                return slot;
+            }
+            turn += 1;
+            if turn % SLOTS == 0 {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+fn favourite() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static MINE: Cell<usize> = Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % SLOTS);
+    }
+    MINE.get()
+}
+
+/// An announced operation, until it is dropped, after it was applied.
+#[derive(Debug)]
+#[must_use = "an operation is in flight until this is dropped"]
+pub struct InFlight<'a> {
+    slot: &'a AtomicU64,
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.slot.store(EMPTY, Ordering::SeqCst);
+    }
+}
+
+impl Wal {
+    /// Announces an operation that will be appended and applied by this thread. Call it before [`append`](Wal::append), drop the
+    /// result after the operation is applied.
+    pub fn announce(&self) -> InFlight<'_> {
+        InFlight { slot: self.slots.take(&self.tail) }
+    }
+
+    /// The applied position: every operation below it is applied.
+    pub fn applied(&self) -> Seq {
+        let tail = self.tail.load(Ordering::SeqCst);
+        self.slots.smallest().map_or(tail, |smallest| smallest.min(tail))
+    }
+}

@@ -1,0 +1,180 @@
+//! The write-ahead log: one logical stream of records for all keyspaces of a database, in segments of one size
+//! (`docs/decisions/0001-contracts.md`, `docs/format/log.md`).
+//!
+//! A write goes [`reserve`](Wal::reserve), [`announce`](Wal::announce), [`append`](Wal::append), then
+//! [`commit`](Wal::commit). A sequence is the byte position of a record; the first is 1.
+
+mod append;
+mod buffer;
+mod commit;
+mod in_flight;
+mod pool;
+mod reader;
+mod record;
+mod recover;
+mod relief;
+mod segment;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use append::Appending;
+pub use append::{Placed, Reservation, Room};
+use buffer::Buffer;
+pub use commit::Durability;
+use commit::Output;
+pub use in_flight::InFlight;
+use in_flight::Slots;
+use parking_lot::Mutex;
+use pool::Pool;
+pub use record::{
+    Batch, BatchEncoder, FRAME_BYTES, Location, LoggedOperation, MIN_OPERATION_BYTES, Record, RecordKind, encode_structure,
+};
+use recover::Found;
+pub use recover::Replay;
+pub use relief::Call;
+use relief::Relief;
+pub use segment::SegmentHeader;
+
+use crate::{Result, Seq, health::Health, memory::Memory, metrics::Counter, scheduler::Scheduler, storage::Storage};
+
+/// The first sequence, so that 0 comes before everything.
+const FIRST: Seq = 1;
+
+/// Sizes of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WalOptions {
+    /// Bytes of a segment file: a power of two, at least 64 KiB. May differ from the last open's.
+    pub segment_bytes: u64,
+    /// Bytes of log, from the replay position to the tail, at which writers wait. At least one segment.
+    pub limit_bytes: u64,
+}
+
+/// The log of one open database.
+pub struct Wal {
+    storage: Arc<dyn Storage>,
+    memory: Arc<Memory>,
+    scheduler: Arc<Scheduler>,
+    health: Arc<Health>,
+    database: u64,
+    options: WalOptions,
+    incarnation: AtomicU64,
+
+    tail: AtomicU64,
+    written: AtomicU64,
+    synced: AtomicU64,
+    kept_from: AtomicU64,
+    slots: Slots,
+
+    append: Mutex<Appending>,
+    output: Mutex<Output>,
+    syncing: Mutex<()>,
+    pool: Mutex<Pool>,
+    growing: Mutex<()>,
+    found: Mutex<Found>,
+    relief: Relief,
+    /// Threads that wait for room.
+    waiting: AtomicUsize,
+
+    records: Counter,
+    bytes: Counter,
+    writes: Counter,
+    syncs: Counter,
+    waits: Counter,
+}
+
+impl Wal {
+    fn new(
+        storage: &Arc<dyn Storage>,
+        memory: &Arc<Memory>,
+        scheduler: &Arc<Scheduler>,
+        health: &Arc<Health>,
+        database: u64,
+        options: WalOptions,
+    ) -> Result<Self> {
+        assert!(options.segment_bytes.is_power_of_two() && options.segment_bytes >= 64 << 10, "{options:?}");
+        assert!(options.limit_bytes >= options.segment_bytes, "{options:?}");
+        let append = Appending::new(Buffer::new(memory)?);
+        let output = Output::new(Buffer::new(memory)?);
+        Ok(Wal {
+            storage: storage.clone(),
+            memory: memory.clone(),
+            scheduler: scheduler.clone(),
+            health: health.clone(),
+            database,
+            options,
+            incarnation: AtomicU64::new(0),
+            tail: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+            kept_from: AtomicU64::new(0),
+            slots: Slots::new(),
+            append: Mutex::new(append),
+            output: Mutex::new(output),
+            syncing: Mutex::default(),
+            pool: Mutex::default(),
+            growing: Mutex::default(),
+            found: Mutex::default(),
+            relief: Relief::default(),
+            waiting: AtomicUsize::new(0),
+            records: Counter::default(),
+            bytes: Counter::default(),
+            writes: Counter::default(),
+            syncs: Counter::default(),
+            waits: Counter::default(),
+        })
+    }
+
+    /// The sequence that the next record will get.
+    pub fn tail(&self) -> Seq {
+        self.tail.load(Ordering::SeqCst)
+    }
+
+    /// Everything below was handed to the kernel.
+    pub fn written(&self) -> Seq {
+        self.written.load(Ordering::SeqCst)
+    }
+
+    /// Everything below survives power loss.
+    pub fn synced(&self) -> Seq {
+        self.synced.load(Ordering::SeqCst)
+    }
+
+    /// The number of this open, raised by every one; 0 before [`replay`](Self::replay).
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation.load(Ordering::SeqCst)
+    }
+
+    /// The sizes in use.
+    pub fn options(&self) -> WalOptions {
+        self.options
+    }
+
+    /// Bytes from the replay position to the tail, of [`WalOptions::limit_bytes`].
+    pub fn used(&self) -> u64 {
+        self.tail().saturating_sub(self.kept_from.load(Ordering::SeqCst))
+    }
+
+    /// Numbers for people and tools: records and bytes appended, writes and syncs of segments, waits for room.
+    pub fn stats(&self) -> [(&'static str, u64); 5] {
+        [
+            ("records", self.records.get()),
+            ("bytes", self.bytes.get()),
+            ("writes", self.writes.get()),
+            ("syncs", self.syncs.get()),
+            ("waits", self.waits.get()),
+        ]
+    }
+}
+
+impl fmt::Debug for Wal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (tail, written, synced) = (self.tail(), self.written(), self.synced());
+        f.debug_struct("Wal").field("tail", &tail).field("written", &written).field("synced", &synced).finish_non_exhaustive()
+    }
+}

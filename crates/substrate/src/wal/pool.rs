@@ -1,0 +1,95 @@
+//! The segments of a log: those that hold it, in order, and empty ones that wait.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering},
+};
+
+use super::{
+    Wal,
+    segment::{self, Segment},
+};
+use crate::{
+    Result, Seq,
+    storage::{File, FileId},
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    /// The segments that hold the log, each beginning where the one before it ends, or, after an open, where the log ended then.
+    pub(super) chain: VecDeque<Segment>,
+    /// Files of the pool's size that hold nothing needed. Headers and records of former use are still in them.
+    pub(super) spare: Vec<Arc<dyn File>>,
+    /// The number of the next file.
+    pub(super) next: u32,
+}
+
+impl Pool {
+    /// Takes the segments out of the chain that no record at or above `below` reaches into. The last one always stays.
+    fn unneeded(&mut self, below: Seq) -> Vec<Segment> {
+        let needless = |chain: &VecDeque<Segment>| chain.get(1).is_some_and(|next| next.header.first_record <= below);
+        let mut out = Vec::new();
+        while needless(&self.chain) {
+            out.extend(self.chain.pop_front());
+        }
+        if bug!(RecycleLogEarly) && self.chain.len() > 1 {
+            out.extend(self.chain.pop_front());
+        }
+        out
+    }
+}
+
+impl Wal {
+    /// Log bytes in one segment of the pool.
+    pub(super) fn payload(&self) -> u64 {
+        self.options.segment_bytes - segment::HEADER_BYTES
+    }
+
+    /// Makes one more segment file and puts it with the spare ones. The only thing that fails with `NoSpace`.
+    pub(super) fn add_segment(&self) -> Result<()> {
+        let id = {
+            let mut pool = self.pool.lock();
+            pool.next += 1;
+            FileId::Log(pool.next - 1)
+        };
+        let made = segment::make(&*self.storage, id, self.options.segment_bytes);
+        let file = made.map_err(|error| self.health.poison(error))?;
+        let mut pool = self.pool.lock();
+        pool.spare.push(file);
+        self.append.lock().room_end += self.payload();
+        Ok(())
+    }
+
+    /// Lets go of the log below `below`: no replay will begin there. Call it when the manifest that says so is durable and its predecessor is
+    /// durably removed. Writers that wait for room in the log go on.
+    pub fn truncate(&self, below: Seq) {
+        self.kept_from.fetch_max(below, Ordering::SeqCst);
+        let surplus = self.recycle(below);
+        for file in surplus {
+            let id = file.id();
+            drop(file);
+            // A file that stays is found at the next open and is a spare one then.
+            if let Err(error) = self.storage.remove(id) {
+                tracing::warn!(%error, "a surplus log segment was not removed");
+            }
+        }
+        self.relief.truncated(self.used() <= self.options.limit_bytes / 2);
+        self.scheduler.notify();
+    }
+
+    /// Moves what is not needed to the spare segments, up to their number at a full log; gives back the rest.
+    fn recycle(&self, below: Seq) -> Vec<Arc<dyn File>> {
+        let most = usize::try_from(self.options.limit_bytes / self.payload()).unwrap_or(usize::MAX).saturating_add(2);
+        let mut surplus = Vec::new();
+        let mut pool = self.pool.lock();
+        for segment in pool.unneeded(below) {
+            if segment.header.bytes == self.options.segment_bytes && pool.spare.len() < most {
+                pool.spare.push(segment.file);
+                self.append.lock().room_end += self.payload();
+            } else {
+                surplus.push(segment.file);
+            }
+        }
+        surplus
+    }
+}

@@ -1,0 +1,182 @@
+//! Reads a log that a crash may have cut anywhere, from segments in any state.
+//!
+//! The walk follows one rule at the end of every record: if a segment with a higher incarnation starts right there, an open ended the log there
+//! once, and whatever else stands behind it is dead; go on in that segment. Else the next record is right behind, or, at the end of the
+//! segment, in the one that continues it under the same incarnation. A record that does not verify ends the log.
+
+use ecotone_sys::chunk::{Block, Size};
+
+use super::{
+    record::{self, FRAME_BYTES, Frame, Location, Record},
+    segment::{HEADER_BYTES, Segment},
+};
+use crate::{
+    Result, Seq,
+    limits::MAX_LOG_RECORD,
+    memory::{Component, Memory},
+};
+
+/// A window of one segment, so that short records do not cost a read each.
+struct Window {
+    block: Block,
+    segment: usize,
+    offset: u64,
+    length: usize,
+}
+
+/// The walk.
+pub(super) struct Walk<'a> {
+    /// Whole segments, by start and incarnation.
+    segments: &'a [Segment],
+    /// Those that were entered, in order; the last one holds `position`.
+    entered: Vec<usize>,
+    position: Seq,
+    window: Window,
+    body: Vec<u8>,
+}
+
+/// A record whose checksum is right.
+struct Found {
+    at: Location,
+    kind: u8,
+    end: Seq,
+}
+
+impl<'a> Walk<'a> {
+    /// Begins with the first record in the segment `first`.
+    pub(super) fn new(segments: &'a [Segment], first: usize, memory: &Memory) -> Result<Self> {
+        let block = memory.lease_essential(Component::Log, Size::Slab)?;
+        let window = Window { block, segment: usize::MAX, offset: 0, length: 0 };
+        let position = segments[first].header.first_record;
+        Ok(Walk { segments, entered: vec![first], position, window, body: Vec::new() })
+    }
+
+    /// Gives the records that end above `from` to `on_record`, in order. Returns the position after the last one.
+    pub(super) fn run(&mut self, from: Seq, on_record: &mut dyn FnMut(Seq, Record<'_>) -> Result<()>) -> Result<Seq> {
+        loop {
+            self.jump();
+            let Some(found) = self.record()? else { return Ok(self.position) };
+            if found.end > from {
+                on_record(self.position, Record::decode(found.kind, &self.body, found.at)?)?;
+            }
+            self.position = found.end;
+        }
+    }
+
+    /// The segments that were entered, in order.
+    pub(super) fn entered(&self) -> impl Iterator<Item = &'a Segment> {
+        self.entered.iter().map(|&index| &self.segments[index])
+    }
+
+    /// Where the log ends, for errors.
+    pub(super) fn place(&self) -> Location {
+        let segment = self.current();
+        let offset = segment.offset(self.position.clamp(segment.header.start, segment.header.end()));
+        Location { file: segment.file.id(), offset }
+    }
+
+    fn current(&self) -> &'a Segment {
+        let segments = self.segments;
+        &segments[*self.entered.last().expect("a walk begins in a segment")]
+    }
+
+    /// Goes to the youngest segment that starts at this position, if it is younger than the present one.
+    fn jump(&mut self) {
+        let incarnation = self.current().header.incarnation;
+        let after = self.segments.partition_point(|segment| segment.header.start <= self.position);
+        let youngest = after.checked_sub(1).filter(|&last| {
+            let header = &self.segments[last].header;
+            header.start == self.position && header.incarnation > incarnation
+        });
+        self.entered.extend(youngest);
+    }
+
+    /// Reads the record at the position into `body`, if one verifies.
+    fn record(&mut self) -> Result<Option<Found>> {
+        let known = self.entered.len();
+        let found = self.attempt()?;
+        if found.is_none() {
+            // What a torn record reaches into is not a part of the log.
+            self.entered.truncate(known);
+        }
+        Ok(found)
+    }
+
+    fn attempt(&mut self) -> Result<Option<Found>> {
+        if self.position >= self.current().header.end() && !self.follow() {
+            return Ok(None);
+        }
+        let (at, header) = (self.place(), self.current().header);
+        let mut frame = [0; FRAME_BYTES];
+        if !self.read(self.position, &mut frame)? {
+            return Ok(None);
+        }
+        let frame = Frame::decode(frame);
+        let length = frame.length as usize;
+        if length > MAX_LOG_RECORD {
+            return Ok(None);
+        }
+        let mut body = std::mem::take(&mut self.body);
+        body.resize(length, 0);
+        let whole = self.read(self.position + FRAME_BYTES as u64, &mut body);
+        self.body = body;
+        let seed = record::seed(header.database, header.incarnation);
+        let right = Frame::new(seed, self.position, frame.kind, frame.length, record::body_checksum(&self.body));
+        let believed = right.checksum == frame.checksum || (bug!(LengthBeforeChecksum) && frame.kind != 0);
+        let end = self.position + (FRAME_BYTES + length) as u64;
+        Ok((whole? && believed).then_some(Found { at, kind: frame.kind, end }))
+    }
+
+    /// Fills `buffer` from `position`, going on to the segments that continue the present one. False if the log ends before.
+    fn read(&mut self, mut position: Seq, mut buffer: &mut [u8]) -> Result<bool> {
+        while !buffer.is_empty() {
+            if position >= self.current().header.end() && !self.follow() {
+                return Ok(false);
+            }
+            let taken = self.copy(position, buffer)?;
+            position += taken as u64;
+            buffer = buffer.get_mut(taken..).unwrap_or_default();
+        }
+        Ok(true)
+    }
+
+    /// Enters the segment that continues the present one.
+    fn follow(&mut self) -> bool {
+        let here = &self.current().header;
+        let wanted = (here.end(), here.incarnation);
+        let next = self.segments.binary_search_by_key(&wanted, |segment| (segment.header.start, segment.header.incarnation));
+        self.entered.extend(next.ok());
+        next.is_ok()
+    }
+
+    /// Copies what the window has at `position`, at least one byte, after moving it there if need be.
+    fn copy(&mut self, position: Seq, buffer: &mut [u8]) -> Result<usize> {
+        let segment = self.current();
+        let offset = segment.offset(position);
+        let index = self.entered.last().copied().unwrap_or(usize::MAX);
+        let window = &mut self.window;
+        if window.segment != index || offset < window.offset || offset >= window.offset + window.length as u64 {
+            window.fill(index, segment, offset)?;
+        }
+        let skip = usize::try_from(offset - window.offset).unwrap_or(usize::MAX);
+        let ready = window.block.get(..window.length).and_then(|bytes| bytes.get(skip..)).unwrap_or_default();
+        let taken = ready.len().min(buffer.len());
+        if let (Some(to), Some(from)) = (buffer.get_mut(..taken), ready.get(..taken)) {
+            to.copy_from_slice(from);
+        }
+        Ok(taken)
+    }
+}
+
+impl Window {
+    fn fill(&mut self, index: usize, segment: &Segment, offset: u64) -> Result<()> {
+        let start = offset & !(HEADER_BYTES - 1);
+        let left = usize::try_from(segment.header.bytes - start).unwrap_or(usize::MAX);
+        let length = left.min(self.block.len());
+        self.length = 0;
+        segment.file.read(self.block.get_mut(..length).unwrap_or_default(), start)?;
+        segment.file.forget(start, length as u64);
+        (self.segment, self.offset, self.length) = (index, start, length);
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! Making a log, and finding it again after a crash.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering},
+};
+
+use super::{
+    FIRST, Wal, WalOptions,
+    reader::Walk,
+    record::{self, Record},
+    segment::{self, Segment, SegmentHeader},
+};
+use crate::{
+    Error, Result, Seq,
+    health::Health,
+    memory::Memory,
+    scheduler::Scheduler,
+    storage::{File, FileId, Storage},
+};
+
+/// What the manifest knows of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replay {
+    /// The replay position. It may lie inside a record, which is replayed then.
+    pub from: Seq,
+    /// A position that was synced: a log that ends before it is damaged.
+    pub synced: Seq,
+    /// An incarnation that was used.
+    pub incarnation: u64,
+}
+
+/// Segment files that an open found and replay has not judged yet.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Those with a whole header, by start and incarnation.
+    segments: Vec<Segment>,
+    /// Those without, with their lengths.
+    blank: Vec<(Arc<dyn File>, u64)>,
+}
+
+impl Found {
+    fn scan(storage: &dyn Storage, database: u64) -> Result<(Self, u32)> {
+        let (mut found, mut next) = (Found::default(), 1);
+        for id in storage.list()? {
+            let FileId::Log(number) = id else { continue };
+            next = next.max(number.saturating_add(1));
+            match Segment::open(storage, id)? {
+                (file, _, Some(header)) if header.database == database => found.segments.push(Segment { file, header }),
+                (_, _, Some(_)) => return Err(Error::corruption(id, 0, "the log segment belongs to another database")),
+                (file, length, None) => found.blank.push((file, length)),
+            }
+        }
+        found.segments.sort_by_key(|segment| (segment.header.start, segment.header.incarnation));
+        Ok((found, next))
+    }
+
+    /// The segment in which the walk to `from` begins: one with a record at or before it.
+    fn first(&self, from: Seq) -> Option<usize> {
+        let holds = |header: &SegmentHeader| header.start <= from && from <= header.end();
+        let headers = || self.segments.iter().map(|segment| segment.header).enumerate();
+        let (mut index, mut header) =
+            headers().filter(|(_, header)| holds(header)).max_by_key(|(_, header)| (header.incarnation, header.start))?;
+        while header.first_record > from {
+            // A record that began before this segment covers the position.
+            let before = |other: &SegmentHeader| other.incarnation == header.incarnation && other.end() == header.start;
+            (index, header) = headers().find(|(_, other)| before(other))?;
+        }
+        Some(index)
+    }
+}
+
+impl Wal {
+    /// Makes the log of a new database. Its first sequence is 1.
+    ///
+    /// # Errors
+    /// `NoSpace` among them; files that were made stay for the caller to remove.
+    pub fn create(
+        storage: &Arc<dyn Storage>,
+        memory: &Arc<Memory>,
+        scheduler: &Arc<Scheduler>,
+        health: &Arc<Health>,
+        database: u64,
+        options: WalOptions,
+    ) -> Result<Arc<Self>> {
+        let wal = Self::new(storage, memory, scheduler, health, database, options)?;
+        wal.pool.lock().next = 1;
+        wal.begin(FIRST, 1)?;
+        wal.kept_from.store(FIRST, Ordering::SeqCst);
+        Ok(Arc::new(wal))
+    }
+
+    /// Finds the segments of an existing log. [`replay`](Self::replay) must follow before anything is appended.
+    ///
+    /// # Errors
+    /// `Corruption` for segments of another database or of a wrong length, `NewerFormat`.
+    pub fn open(
+        storage: &Arc<dyn Storage>,
+        memory: &Arc<Memory>,
+        scheduler: &Arc<Scheduler>,
+        health: &Arc<Health>,
+        database: u64,
+        options: WalOptions,
+    ) -> Result<Arc<Self>> {
+        let wal = Self::new(storage, memory, scheduler, health, database, options)?;
+        let (found, next) = Found::scan(&**storage, database)?;
+        wal.pool.lock().next = next;
+        *wal.found.lock() = found;
+        Ok(Arc::new(wal))
+    }
+
+    /// Gives every record that reaches above the replay position to `on_record`, in order, syncs what was read, and readies the log for
+    /// appending: a fresh segment at its end, under a new incarnation. Interrupted at any point, it can be done again.
+    ///
+    /// # Errors
+    /// `Corruption` if no segment holds the replay position, or the log ends before a position that was synced. Damage after that cannot be told from a
+    /// torn end and ends the log quietly.
+    pub fn replay(&self, replay: Replay, on_record: &mut dyn FnMut(Seq, Record<'_>) -> Result<()>) -> Result<()> {
+        let found = std::mem::take(&mut *self.found.lock());
+        let Some(first) = found.first(replay.from) else {
+            let what = format!("no log segment holds the replay position {}; restore the log files", replay.from);
+            return Err(Error::corruption("log", 0, what));
+        };
+        let mut walk = Walk::new(&found.segments, first, &self.memory)?;
+        let end = walk.run(replay.from, on_record)?;
+        let synced = found.segments.iter().map(|segment| segment.header.synced).fold(replay.synced, Seq::max);
+        if end < synced.max(replay.from) {
+            let (place, wanted) = (walk.place(), synced.max(replay.from));
+            let what = format!("the log ends at position {end}, and everything below {wanted} was synced");
+            return Err(Error::corruption(place.file, place.offset, what));
+        }
+        let read: Vec<Segment> = walk.entered().cloned().collect();
+        drop(walk);
+        self.sync_read(&read)?;
+        let end = if bug!(ReuseSequence) { replay.from } else { end };
+        let used = found.segments.iter().map(|segment| segment.header.incarnation).fold(replay.incarnation, u64::max);
+        self.keep(read, found, end)?;
+        self.begin(end, used.saturating_add(1))?;
+        self.kept_from.store(replay.from.min(end), Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Makes sure that the next recovery sees what this one saw, before anything builds on it. Names too: a process may have died between
+    /// making a segment and syncing its name.
+    fn sync_read(&self, segments: &[Segment]) -> Result<()> {
+        if !bug!(SkipRecoverySync) {
+            segments.iter().try_for_each(|segment| segment.file.sync()).map_err(|error| self.health.poison(error))?;
+        }
+        segment::sync_names(&*self.storage).map_err(|error| self.health.poison(error))
+    }
+
+    /// Sorts the files: those that hold log below `end`, in order; spare ones; and those of other lengths (creation was interrupted, or the options
+    /// changed), which go.
+    fn keep(&self, read: Vec<Segment>, found: Found, end: Seq) -> Result<()> {
+        let chain: VecDeque<Segment> = read.into_iter().filter(|segment| segment.header.start < end).collect();
+        let kept = |file: &Arc<dyn File>| chain.iter().any(|segment| segment.file.id() == file.id());
+        let others = found.segments.into_iter().map(|segment| (segment.file, segment.header.bytes)).chain(found.blank);
+        let (spare, odd): (Vec<_>, Vec<_>) =
+            others.filter(|(file, _)| !kept(file)).partition(|(_, length)| *length == self.options.segment_bytes);
+        let mut pool = self.pool.lock();
+        pool.spare = spare.into_iter().map(|(file, _)| file).collect();
+        pool.chain = chain;
+        odd.into_iter().try_for_each(|(file, _)| self.storage.remove(file.id()))
+    }
+
+    /// Starts a fresh segment at `start` under a new incarnation. Its header is synced before any record is, so that no later open can
+    /// take the same incarnation.
+    fn begin(&self, start: Seq, incarnation: u64) -> Result<()> {
+        if self.pool.lock().spare.is_empty() {
+            self.add_segment()?;
+        }
+        let file = self.pool.lock().spare.pop().expect("a segment was just added");
+        let header = self.header(start, start, incarnation, start);
+        let begun = Segment::begin(file, header).and_then(|segment| segment.file.sync().map(|()| segment));
+        let segment = begun.map_err(|error| self.health.poison(error))?;
+        self.ready(segment);
+        if self.pool.lock().spare.is_empty() {
+            match self.add_segment() {
+                // Writing begins when there is space.
+                Err(error) if error.is_no_space() => tracing::warn!(%error, "the log has no segment to hold back"),
+                result => result?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets appending begin in `segment`.
+    fn ready(&self, segment: Segment) {
+        let SegmentHeader { start, incarnation, .. } = segment.header;
+        let mut pool = self.pool.lock();
+        let mut appending = self.append.lock();
+        appending.tail = start;
+        appending.boundary = segment.header.end();
+        appending.room_end = segment.header.end() + self.payload() * pool.spare.len() as u64;
+        appending.seed = record::seed(self.database, incarnation);
+        pool.chain.push_back(segment.clone());
+        drop((appending, pool));
+        self.output.lock().segment = Some(segment);
+        self.incarnation.store(incarnation, Ordering::SeqCst);
+        for position in [&self.tail, &self.written, &self.synced] {
+            position.store(start, Ordering::SeqCst);
+        }
+    }
+}

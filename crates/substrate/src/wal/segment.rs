@@ -1,0 +1,159 @@
+//! A segment of the log: a file of fixed size with a header in its first sector (`docs/format/log.md`).
+
+use std::sync::Arc;
+
+use ecotone_sys::checksum::crc32c;
+
+use crate::{
+    Error, Result, Seq,
+    codec::{Malformed, Reader, Writer},
+    limits::SECTOR,
+    storage::{Access, File, FileId, Storage},
+};
+
+type Parsed<T> = std::result::Result<T, Malformed>;
+
+/// Bytes of a segment before its first log byte. Only the first sector is used.
+pub(super) const HEADER_BYTES: u64 = 4096;
+
+const MAGIC: [u8; 8] = *b"ECOTLOG\0";
+const VERSION: u32 = 1;
+const CHECKSUM_AT: usize = SECTOR - 4;
+const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// What the header of a segment says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// The database that the segment belongs to.
+    pub database: u64,
+    /// Position of its first log byte.
+    pub start: Seq,
+    /// Position of the first record that begins in it, or later if one record covers all of it.
+    pub first_record: Seq,
+    /// The incarnation that wrote its records.
+    pub incarnation: u64,
+    /// A position that was synced when the header was written: a log that ends before it has lost something.
+    pub synced: Seq,
+    /// Bytes of the file, header included.
+    pub bytes: u64,
+}
+
+impl SegmentHeader {
+    /// The header as its sector.
+    pub fn encode(&self) -> [u8; SECTOR] {
+        let mut writer = Writer::new();
+        writer.bytes(&MAGIC).u32(VERSION).u32(0).u64(self.database).u64(self.start).u64(self.first_record);
+        writer.u64(self.incarnation).u64(self.synced).u64(self.bytes);
+        let mut sector = [0; SECTOR];
+        sector[..writer.len()].copy_from_slice(writer.as_slice());
+        let checksum = crc32c(0, &sector[..CHECKSUM_AT]);
+        sector[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        sector
+    }
+
+    /// Reads a header back. `None` if the sector holds none: it was never written, or is damaged.
+    ///
+    /// # Errors
+    /// `NewerFormat` for a whole header of a later version.
+    pub fn decode(sector: &[u8; SECTOR], file: FileId) -> Result<Option<Self>> {
+        let Some((body, checksum)) = sector.split_last_chunk::<4>() else { return Ok(None) };
+        if !body.starts_with(&MAGIC) || crc32c(0, body) != u32::from_le_bytes(*checksum) {
+            return Ok(None);
+        }
+        let (version, header) = Self::fields(body).map_err(|malformed| malformed.at(file, 0))?;
+        if version > VERSION {
+            return Err(Error::NewerFormat { file: file.to_string(), found: u64::from(version), known: u64::from(VERSION) });
+        }
+        if !header.is_plausible() {
+            return Err(Error::corruption(file, 0, "the header of a log segment contradicts itself"));
+        }
+        Ok(Some(header))
+    }
+
+    fn fields(body: &[u8]) -> Parsed<(u32, Self)> {
+        let mut reader = Reader::new(body);
+        reader.bytes(MAGIC.len())?;
+        let version = reader.u32()?;
+        reader.u32()?;
+        let (database, start, first_record) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let (incarnation, synced, bytes) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        Ok((version, SegmentHeader { database, start, first_record, incarnation, synced, bytes }))
+    }
+
+    /// Whether positions can be computed with these numbers.
+    fn is_plausible(&self) -> bool {
+        let numbers = [self.start, self.first_record, self.incarnation, self.synced, self.bytes];
+        numbers.iter().all(|&number| number <= u64::MAX >> 2) && self.bytes > HEADER_BYTES && self.first_record >= self.start
+    }
+
+    /// The position after the last byte that fits.
+    pub(super) fn end(&self) -> Seq {
+        self.start + (self.bytes - HEADER_BYTES)
+    }
+}
+
+/// A segment that holds a part of the log.
+#[derive(Debug, Clone)]
+pub(super) struct Segment {
+    pub(super) file: Arc<dyn File>,
+    pub(super) header: SegmentHeader,
+}
+
+impl Segment {
+    /// Makes `file` hold the log from `header.start` on. Not synced.
+    pub(super) fn begin(file: Arc<dyn File>, header: SegmentHeader) -> Result<Self> {
+        file.write(&header.encode(), 0)?;
+        Ok(Segment { file, header })
+    }
+
+    /// Where the byte at `position` is in the file.
+    pub(super) fn offset(&self, position: Seq) -> u64 {
+        HEADER_BYTES + (position - self.header.start)
+    }
+
+    /// Opens what a crash left as a segment, with its length. The header is `None` if it is not whole.
+    pub(super) fn open(storage: &dyn Storage, id: FileId) -> Result<(Arc<dyn File>, u64, Option<SegmentHeader>)> {
+        let file = storage.open(id, Access::Cached)?;
+        let length = file.len()?;
+        let mut sector = [0; SECTOR];
+        if length < HEADER_BYTES {
+            return Ok((file, length, None));
+        }
+        file.read(&mut sector, 0)?;
+        let header = SegmentHeader::decode(&sector, id)?;
+        if header.is_some_and(|header| header.bytes != length) {
+            return Err(Error::corruption(id, length, "the length of a log segment is not what its header says"));
+        }
+        Ok((file, length, header))
+    }
+}
+
+/// Makes an empty segment file of `bytes` zeros, with its name durable, so that a later sync changes no metadata. The only
+/// place of the log that needs space; a file that fails half-way is removed again.
+pub(super) fn make(storage: &dyn Storage, id: FileId, bytes: u64) -> Result<Arc<dyn File>> {
+    let file = storage.create(id, Access::Cached)?;
+    match fill(storage, &*file, bytes) {
+        Ok(()) => Ok(file),
+        Err(error) => {
+            drop(file);
+            // The error of the file itself tells more than one of its removal would.
+            let _ = storage.remove(id);
+            Err(error)
+        }
+    }
+}
+
+fn fill(storage: &dyn Storage, file: &dyn File, bytes: u64) -> Result<()> {
+    file.preallocate(bytes)?;
+    for offset in (0..bytes).step_by(ZEROS.len()) {
+        let left = usize::try_from(bytes - offset).unwrap_or(usize::MAX).min(ZEROS.len());
+        file.write(&ZEROS[..left], offset)?;
+    }
+    file.sync()?;
+    file.forget(0, bytes);
+    sync_names(storage)
+}
+
+pub(super) fn sync_names(storage: &dyn Storage) -> Result<()> {
+    if bug!(SkipDirSync) { Ok(()) } else { storage.sync_dir() }
+}

@@ -1,0 +1,57 @@
+//! The driver for systems without io_uring: `pread` and `pwrite`, one after the other, on the thread that completes.
+
+use crate::transfer::{Driver, ENTRIES, Finished, Transfer};
+
+/// A queue that works when it is asked for completions. What was submitted is done even if the queue is dropped.
+#[derive(Debug)]
+pub struct Blocking<C> {
+    waiting: Vec<Transfer<C>>,
+    ready: Vec<Finished<C>>,
+}
+
+impl<C> Default for Blocking<C> {
+    fn default() -> Self {
+        Blocking { waiting: Vec::new(), ready: Vec::new() }
+    }
+}
+
+impl<C> Blocking<C> {
+    fn work(&mut self) {
+        self.ready.extend(self.waiting.drain(..).map(perform));
+    }
+}
+
+fn perform<C>(mut transfer: Transfer<C>) -> Finished<C> {
+    let Transfer { file, write, offset, block, len, .. } = &mut transfer;
+    let result = match write {
+        true => file.write_at(&block[..*len], *offset).map(|()| *len),
+        false => file.read_at(&mut block[..*len], *offset),
+    };
+    Finished { transfer, result }
+}
+
+impl<C: Send + std::fmt::Debug> Driver<C> for Blocking<C> {
+    fn submit(&mut self, transfer: Transfer<C>) {
+        assert!(transfer.len <= transfer.block.len(), "a transfer longer than its block");
+        if self.waiting.len() == ENTRIES {
+            self.work();
+        }
+        self.waiting.push(transfer);
+    }
+
+    /// Does everything that waits, whatever `at_least` says.
+    fn complete(&mut self, _at_least: usize, done: &mut Vec<Finished<C>>) {
+        self.work();
+        done.append(&mut self.ready);
+    }
+
+    fn in_flight(&self) -> usize {
+        self.waiting.len() + self.ready.len()
+    }
+}
+
+impl<C> Drop for Blocking<C> {
+    fn drop(&mut self) {
+        self.work();
+    }
+}

@@ -1,0 +1,77 @@
+//! A leased piece of memory.
+
+use std::{
+    fmt,
+    ops::{Deref, DerefMut},
+    ptr::NonNull,
+    slice,
+    sync::Arc,
+};
+
+use super::{Arena, places::Place};
+
+/// A block leased from an [`Arena`], given back on drop. Aligned to 4096 bytes and always initialised: zero if the chunk is new, else whatever the
+/// last holder left.
+pub struct Block {
+    start: NonNull<u8>,
+    arena: Arc<Arena>,
+    place: Place,
+    tag: u8,
+}
+
+// SAFETY: a block owns its bytes alone (the arena leases no byte twice and touches none), so it may move between threads.
+unsafe impl Send for Block {}
+// SAFETY: through a shared block the bytes can only be read.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// `start` must be the first of the place's bytes in a mapping that stays until the place is given back.
+    pub(super) fn new(arena: Arc<Arena>, start: NonNull<u8>, place: Place, tag: u8) -> Self {
+        Block { start, arena, place, tag }
+    }
+
+    /// The tag that it counts under.
+    pub fn tag(&self) -> u8 {
+        self.tag
+    }
+
+    /// Counts it under another tag from now on.
+    ///
+    /// # Panics
+    /// If `tag` is not below [`TAGS`](super::TAGS).
+    pub fn retag(&mut self, tag: u8) {
+        self.arena.retag(self.place.size, self.tag, tag);
+        self.tag = tag;
+    }
+}
+
+impl Deref for Block {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the place's bytes are mapped until the drop of this block, initialised by the system (zeros), leased to this block
+        // alone, and borrowed as the block is.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.place.size.bytes()) }
+    }
+}
+
+impl DerefMut for Block {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`; the unique borrow of the block makes the borrow of its bytes unique.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.place.size.bytes()) }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.arena.give_back(self.place, self.tag);
+    }
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Block").field("place", &self.place).field("tag", &self.tag).finish_non_exhaustive()
+    }
+}

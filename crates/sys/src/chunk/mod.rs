@@ -1,0 +1,126 @@
+//! The one allocator of budgeted memory.
+//!
+//! An [`Arena`] maps 1 MiB chunks up to a capacity and leases them as [`Block`]s: whole, as sixteenths (slabs), or as sixteenths of those
+//! (frames). The lowest chunk with room is used first, so that the upper ones come free; a wholly free chunk is unmapped at once. What is held
+//! is the number of chunks mapped, so rounding and fragmentation cannot hide.
+
+mod bits;
+mod block;
+mod map;
+mod places;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+pub use block::Block;
+use places::Places;
+
+/// Bytes of a chunk, the unit in which memory comes from the system.
+pub const CHUNK_BYTES: usize = 1 << 20;
+/// Tags are below this.
+pub const TAGS: usize = 32;
+
+/// What can be leased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// 4 KiB.
+    Frame,
+    /// 64 KiB.
+    Slab,
+    /// 1 MiB.
+    Chunk,
+}
+
+impl Size {
+    /// Its bytes.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Size::Frame => CHUNK_BYTES / 256,
+            Size::Slab => CHUNK_BYTES / 16,
+            Size::Chunk => CHUNK_BYTES,
+        }
+    }
+}
+
+/// Budgeted memory, shared by all who lease from it.
+#[derive(Debug)]
+pub struct Arena {
+    capacity: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    places: Places,
+    tagged: [usize; TAGS],
+    leased: usize,
+}
+
+impl Arena {
+    /// An arena of at most `capacity_bytes`, rounded down to whole chunks. Nothing is mapped yet.
+    pub fn new(capacity_bytes: usize) -> Arc<Arena> {
+        let chunks = capacity_bytes / CHUNK_BYTES;
+        let state = State { places: Places::new(chunks), tagged: [0; TAGS], leased: 0 };
+        Arc::new(Arena { capacity: chunks * CHUNK_BYTES, state: Mutex::new(state) })
+    }
+
+    /// Leases a block under `tag`; `None` when the capacity is used up (or the system has no memory).
+    ///
+    /// # Panics
+    /// If `tag` is not below [`TAGS`].
+    pub fn lease(self: &Arc<Self>, size: Size, tag: u8) -> Option<Block> {
+        self.lease_keeping(size, tag, 0)
+    }
+
+    /// As [`lease`](Self::lease), but `None` also if less than `keep` bytes would stay free, or if a new chunk were needed and fewer than
+    /// `keep` bytes in whole chunks would stay unmapped: what is kept is usable for any size, however fragmented the rest is.
+    pub fn lease_keeping(self: &Arc<Self>, size: Size, tag: u8, keep: usize) -> Option<Block> {
+        assert!(usize::from(tag) < TAGS, "tag {tag} is not below {TAGS}");
+        let mut state = self.state.lock();
+        let left = (self.capacity - state.leased).checked_sub(size.bytes())?;
+        if left < keep {
+            return None;
+        }
+        let (place, start) = state.places.take(size, keep / CHUNK_BYTES)?;
+        state.leased += size.bytes();
+        state.tagged[usize::from(tag)] += size.bytes();
+        Some(Block::new(self.clone(), start, place, tag))
+    }
+
+    /// Bytes mapped from the system, in whole chunks.
+    pub fn held_bytes(&self) -> usize {
+        self.state.lock().places.mapped() * CHUNK_BYTES
+    }
+
+    /// The most that can be held, in bytes.
+    pub fn capacity_bytes(&self) -> usize {
+        self.capacity
+    }
+
+    /// Bytes of the blocks that are leased under `tag`.
+    pub fn tagged_bytes(&self, tag: u8) -> usize {
+        self.state.lock().tagged[usize::from(tag)]
+    }
+
+    /// What could still be leased, in bytes, if there were no fragmentation.
+    pub fn free_bytes(&self) -> usize {
+        self.capacity - self.state.lock().leased
+    }
+
+    fn retag(&self, size: Size, from: u8, to: u8) {
+        assert!(usize::from(to) < TAGS, "tag {to} is not below {TAGS}");
+        let mut state = self.state.lock();
+        state.tagged[usize::from(from)] -= size.bytes();
+        state.tagged[usize::from(to)] += size.bytes();
+    }
+
+    fn give_back(&self, place: places::Place, tag: u8) {
+        let mut state = self.state.lock();
+        state.leased -= place.size.bytes();
+        state.tagged[usize::from(tag)] -= place.size.bytes();
+        state.places.give_back(place);
+    }
+}

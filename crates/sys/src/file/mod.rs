@@ -1,0 +1,210 @@
+//! Files and directories of the operating system.
+//!
+//! Everything here gives plain `io::Result`s and retries when a signal interrupts. A full disk is `ErrorKind::StorageFull`.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    io,
+    num::NonZeroU64,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
+};
+
+use rustix::{
+    fs::{self, Advice, FallocateFlags, FileType, FlockOperation, Mode, OFlags},
+    io::{Errno, pread, pwrite, retry_on_intr},
+};
+
+/// Offsets, lengths and addresses of direct I/O are multiples of this many bytes.
+pub const ALIGN: usize = 4096;
+
+/// Bytes of zero that are written at once where the file system cannot preallocate.
+const ZEROS: usize = 64 << 10;
+
+#[repr(align(4096))]
+struct Zeros([u8; ZEROS]);
+
+static ZERO: Zeros = Zeros([0; ZEROS]);
+
+/// Whether a file must or must not be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Open {
+    /// Make it; an existing one is an error.
+    New,
+    /// It must be there.
+    Existing,
+    /// Either.
+    Any,
+}
+
+/// An open file, for reading and writing by many threads at once.
+#[derive(Debug)]
+pub struct File {
+    fd: OwnedFd,
+    direct: bool,
+}
+
+impl File {
+    /// Opens a file of mode 0600; a symbolic link is refused. With `direct` its bytes pass the page cache by, if the file system can do that in units
+    /// of [`ALIGN`]; [`is_direct`](Self::is_direct) tells.
+    pub fn open(path: &Path, open: Open, direct: bool) -> io::Result<File> {
+        let how = match open {
+            Open::New => OFlags::CREATE | OFlags::EXCL,
+            Open::Existing => OFlags::empty(),
+            Open::Any => OFlags::CREATE,
+        };
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | how;
+        let fd = retry_on_intr(|| fs::open(path, flags, Mode::RUSR | Mode::WUSR))?;
+        if FileType::from_raw_mode(fs::fstat(&fd)?.st_mode) != FileType::RegularFile {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        File::from_fd(fd, direct)
+    }
+
+    pub(crate) fn from_fd(fd: OwnedFd, direct: bool) -> io::Result<File> {
+        // Not asked for at open: a file system that refuses it there may have created the file already.
+        let direct = direct && make_direct(&fd)?;
+        Ok(File { fd, direct })
+    }
+
+    /// Whether transfers pass the page cache by and must be aligned.
+    pub fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    /// Reads until `buffer` is full or the file ends; gives the bytes read.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            let count = retry_on_intr(|| pread(&self.fd, &mut *rest, offset + done as u64))?;
+            match self.resume_after(count) {
+                0 => return Ok(done + count),
+                usable => done += usable,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes all of `buffer`.
+    pub fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
+        let mut done = 0;
+        while let Some(rest) = buffer.get(done..).filter(|rest| !rest.is_empty()) {
+            let count = retry_on_intr(|| pwrite(&self.fd, rest, offset + done as u64))?;
+            if count == rest.len() {
+                return Ok(());
+            }
+            match self.resume_after(count) {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                usable => done += usable,
+            }
+        }
+        Ok(())
+    }
+
+    /// How far to go on after a transfer of `count` bytes: direct transfers must stay aligned, so their ragged end is done again. None of it can be
+    /// used only at the end of the file.
+    pub(crate) fn resume_after(&self, count: usize) -> usize {
+        if self.direct { count - count % ALIGN } else { count }
+    }
+
+    /// Makes everything written, and the length, durable.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(retry_on_intr(|| fs::fdatasync(&self.fd))?)
+    }
+
+    /// Reserves space up to `length` and makes the file at least that long; new bytes read as zero. Where the file system cannot, writes zeros
+    /// (of a direct file up to the next multiple of [`ALIGN`]).
+    pub fn preallocate(&self, length: u64) -> io::Result<()> {
+        if length == 0 {
+            return Ok(());
+        }
+        match retry_on_intr(|| fs::fallocate(&self.fd, FallocateFlags::empty(), 0, length)) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.append_zeros(length),
+            result => Ok(result?),
+        }
+    }
+
+    fn append_zeros(&self, length: u64) -> io::Result<()> {
+        let grain = if self.direct { ALIGN as u64 } else { 1 };
+        let end = length.next_multiple_of(grain);
+        let mut at = self.len()?.next_multiple_of(grain);
+        while at < end {
+            let count = usize::try_from(end - at).map_or(ZEROS, |rest| rest.min(ZEROS));
+            self.write_at(&ZERO.0[..count], at)?;
+            at += count as u64;
+        }
+        Ok(())
+    }
+
+    /// Cuts or extends the file; new bytes read as zero.
+    pub fn set_len(&self, length: u64) -> io::Result<()> {
+        Ok(retry_on_intr(|| fs::ftruncate(&self.fd, length))?)
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> io::Result<u64> {
+        let length = fs::fstat(&self.fd)?.st_size;
+        u64::try_from(length).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "negative length"))
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Tells the kernel that the clean cached pages of a range are not needed; a length of 0 means up to the end.
+    pub fn advise_dont_need(&self, offset: u64, length: u64) -> io::Result<()> {
+        Ok(fs::fadvise(&self.fd, offset, NonZeroU64::new(length), Advice::DontNeed)?)
+    }
+
+    /// Locks the file until it is closed; false if another open file holds the lock.
+    pub fn try_lock_exclusive(&self) -> io::Result<bool> {
+        match retry_on_intr(|| fs::flock(&self.fd, FlockOperation::NonBlockingLockExclusive)) {
+            Ok(()) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for File {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Makes the creations and removals of names in a directory durable.
+pub fn sync_directory(path: &Path) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let fd = retry_on_intr(|| fs::open(path, flags, Mode::empty()))?;
+    Ok(retry_on_intr(|| fs::fsync(&fd))?)
+}
+
+/// Makes a directory of mode 0700; an existing one is an error.
+pub fn create_directory(path: &Path) -> io::Result<()> {
+    Ok(retry_on_intr(|| fs::mkdir(path, Mode::RWXU))?)
+}
+
+/// Switches an open file to direct I/O, if its file system can do that in units of [`ALIGN`] bytes.
+fn make_direct(fd: &OwnedFd) -> io::Result<bool> {
+    if !alignment_suffices(fd) {
+        return Ok(false);
+    }
+    let flags = fs::fcntl_getfl(fd)?;
+    match fs::fcntl_setfl(fd, flags | OFlags::DIRECT) {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether the kernel's demands, where it states them, are met by [`ALIGN`].
+fn alignment_suffices(fd: &OwnedFd) -> bool {
+    use rustix::fs::{AtFlags, StatxFlags, statx};
+    let Ok(stat) = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) else { return true };
+    let stated = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN);
+    let meets = |demand: u32| demand != 0 && ALIGN.is_multiple_of(demand as usize);
+    !stated || (meets(stat.stx_dio_mem_align) && meets(stat.stx_dio_offset_align))
+}

@@ -1,0 +1,135 @@
+use std::{
+    fs as std_fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::PathBuf,
+};
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::chunk::{Arena, Block, CHUNK_BYTES, Size};
+
+fn place() -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    (directory, path)
+}
+
+fn filled(byte: u8) -> Block {
+    let mut block = Arena::new(CHUNK_BYTES).lease(Size::Slab, 0).unwrap();
+    block.fill(byte);
+    block
+}
+
+#[test]
+fn opening_says_what_is_there_and_makes_private_files() {
+    let (directory, path) = place();
+    assert_eq!(File::open(&path, Open::Existing, false).unwrap_err().kind(), io::ErrorKind::NotFound);
+    drop(File::open(&path, Open::New, true).unwrap());
+    assert_eq!(File::open(&path, Open::New, true).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    drop(File::open(&path, Open::Existing, true).unwrap());
+    drop(File::open(&path, Open::Any, false).unwrap());
+    assert_eq!(std_fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let made = directory.path().join("made");
+    create_directory(&made).unwrap();
+    assert_eq!(std_fs::metadata(&made).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(create_directory(&made).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    sync_directory(&made).unwrap();
+    assert!(sync_directory(&path).is_err(), "a file is no directory");
+}
+
+#[test]
+fn only_regular_files_and_no_links_are_opened() {
+    let (directory, path) = place();
+    std_fs::write(&path, "target").unwrap();
+    let link = directory.path().join("link");
+    symlink(&path, &link).unwrap();
+    for open in [Open::Existing, Open::Any, Open::New] {
+        assert!(File::open(&link, open, false).is_err(), "{open:?}");
+    }
+    let error = File::open(std::path::Path::new("/dev/null"), Open::Existing, false).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+}
+
+#[test]
+fn bytes_come_back_and_the_end_is_told() {
+    for direct in [false, true] {
+        let (_directory, path) = place();
+        let file = File::open(&path, Open::New, direct).unwrap();
+        file.write_at(&filled(1), 0).unwrap();
+        file.write_at(&filled(2)[..8192], 4096).unwrap();
+        assert_eq!(file.len().unwrap(), 65_536);
+        // A ragged end: what is before it is read, in direct mode too.
+        file.set_len(14_000).unwrap();
+        file.sync().unwrap();
+        let mut buffer = filled(9);
+        assert_eq!(file.read_at(&mut buffer, 0).unwrap(), 14_000);
+        assert!(buffer[..4096].iter().chain(&buffer[12_288..14_000]).all(|byte| *byte == 1));
+        assert!(buffer[4096..12_288].iter().all(|byte| *byte == 2));
+        assert_eq!(file.read_at(&mut buffer, 8192).unwrap(), 14_000 - 8192);
+        assert_eq!(file.read_at(&mut buffer, 65_536).unwrap(), 0);
+        assert_eq!(file.read_at(&mut buffer[..4096], 4096).unwrap(), 4096);
+        file.advise_dont_need(0, 8192).unwrap();
+        assert!(!file.is_empty().unwrap());
+    }
+}
+
+#[test]
+fn a_file_is_direct_if_and_only_if_the_kernel_knows_it_so() {
+    let (_directory, path) = place();
+    let wanted = File::open(&path, Open::New, true).unwrap();
+    assert_eq!(fs::fcntl_getfl(&wanted).unwrap().contains(OFlags::DIRECT), wanted.is_direct());
+    let cached = File::open(&path, Open::Existing, false).unwrap();
+    assert!(!cached.is_direct() && !fs::fcntl_getfl(&cached).unwrap().contains(OFlags::DIRECT));
+    // Pipes stand for file systems without direct I/O: the file is used all the same.
+    let (reader, _writer) = std::io::pipe().unwrap();
+    assert!(File::from_fd(reader.into(), true).is_ok());
+}
+
+#[test]
+fn preallocation_extends_with_zeros_and_keeps_what_is_there() {
+    type Extend = fn(&File, u64) -> io::Result<()>;
+    let ways: [Extend; 2] = [File::preallocate, File::append_zeros];
+    for (extend, direct) in ways.into_iter().flat_map(|way| [(way, false), (way, true)]) {
+        let (_directory, path) = place();
+        let file = File::open(&path, Open::New, direct).unwrap();
+        file.write_at(&filled(5)[..8192], 0).unwrap();
+        file.set_len(5000).unwrap();
+        extend(&file, 0).unwrap();
+        assert_eq!(file.len().unwrap(), 5000);
+        extend(&file, 200_704).unwrap();
+        assert_eq!(file.len().unwrap(), 200_704);
+        extend(&file, 4096).unwrap();
+        assert_eq!(file.len().unwrap(), 200_704, "preallocating does not cut");
+        let bytes = std_fs::read(&path).unwrap();
+        assert!(bytes[..5000].iter().all(|byte| *byte == 5) && bytes[5000..].iter().all(|byte| *byte == 0));
+    }
+}
+
+#[test]
+fn preallocation_takes_space_and_a_full_disk_is_recognised() {
+    use std::os::unix::fs::MetadataExt;
+    let (_directory, path) = place();
+    let file = File::open(&path, Open::New, false).unwrap();
+    file.preallocate(1 << 20).unwrap();
+    assert!(std_fs::metadata(&path).unwrap().blocks() * 512 >= 1 << 20, "the space is taken");
+    // A tmpfs of limited size refuses at once; other file systems would fill up first.
+    match TempDir::new_in("/dev/shm").map(|shm| (File::open(&shm.path().join("file"), Open::New, false), shm)) {
+        Ok((file, _shm)) => {
+            let error = file.unwrap().preallocate(1 << 50).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        }
+        Err(error) => println!("/dev/shm is not there ({error})"),
+    }
+}
+
+#[test]
+fn a_lock_excludes_other_openings_until_it_is_closed() {
+    let (_directory, path) = place();
+    let first = File::open(&path, Open::Any, false).unwrap();
+    let second = File::open(&path, Open::Any, false).unwrap();
+    assert!(first.try_lock_exclusive().unwrap());
+    assert!(!second.try_lock_exclusive().unwrap());
+    drop(first);
+    assert!(second.try_lock_exclusive().unwrap());
+}

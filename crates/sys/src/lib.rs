@@ -1,0 +1,10 @@
+//! The only crate of Ecotone with `unsafe` code: budgeted memory, files, two I/O drivers and a checksum.
+//!
+//! Start at [`chunk`] (the memory that everything else moves), then [`transfer`] (what a driver does with it).
+
+pub mod blocking;
+pub mod checksum;
+pub mod chunk;
+pub mod file;
+pub mod transfer;
+pub mod uring;

@@ -1,0 +1,54 @@
+//! What is to go wrong, by the index of the I/O.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+};
+
+use rand::{RngExt, rngs::SmallRng};
+
+/// The faults that a test has ordered.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) crash_at: Option<u64>,
+    pub(super) failures: BTreeMap<u64, io::ErrorKind>,
+    pub(super) misplaced: BTreeSet<u64>,
+}
+
+/// What is to happen to one I/O.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It succeeds.
+    Normal,
+    /// A write goes to another place of the same file and reports success; anything else succeeds.
+    Misplaced,
+    /// It fails with this error.
+    Fails(io::ErrorKind),
+    /// The machine stops in the middle of it.
+    Crash,
+}
+
+impl Fate {
+    /// Whether work that cannot be done in part has its effect; a crash may come before it or after it.
+    pub(super) fn takes_effect(self, random: &mut SmallRng) -> bool {
+        match self {
+            Fate::Normal | Fate::Misplaced => true,
+            Fate::Fails(_) => false,
+            Fate::Crash => random.random(),
+        }
+    }
+}
+
+impl Plan {
+    pub(super) fn fate(&mut self, index: u64) -> Fate {
+        if self.crash_at.is_some_and(|at| at <= index) {
+            Fate::Crash
+        } else if let Some(kind) = self.failures.remove(&index) {
+            Fate::Fails(kind)
+        } else if self.misplaced.remove(&index) {
+            Fate::Misplaced
+        } else {
+            Fate::Normal
+        }
+    }
+}

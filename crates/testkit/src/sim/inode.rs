@@ -1,0 +1,265 @@
+//! One file: what of it is synced, and every version since.
+
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
+
+use ecotone_substrate::limits::{PAGE, SECTOR};
+use rand::{RngExt, rngs::SmallRng};
+
+use super::{
+    history::{Crash, History},
+    pages::{Page, Pages, ZERO},
+};
+
+/// Length and reserved space of a file, in bytes. They travel together, as a journalled file system has it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Extent {
+    pub(super) length: u64,
+    pub(super) allocated: u64,
+}
+
+/// How much of an interrupted or failed piece of work is found done.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    Nothing,
+    Everything,
+    Some,
+}
+
+impl Part {
+    fn draw(random: &mut SmallRng) -> Part {
+        match random.random_range(0..4) {
+            0 => Part::Nothing,
+            1 => Part::Everything,
+            _ => Part::Some,
+        }
+    }
+
+    fn takes(self, random: &mut SmallRng) -> bool {
+        match self {
+            Part::Nothing => false,
+            Part::Everything => true,
+            Part::Some => random.random(),
+        }
+    }
+}
+
+/// A file without its name.
+#[derive(Debug, Clone)]
+pub(super) struct Inode {
+    durable: Pages,
+    /// Each unsynced page; the first version of its history is the durable one.
+    dirty: BTreeMap<u64, History<Arc<Page>>>,
+    extent: History<Extent>,
+}
+
+impl Default for Inode {
+    fn default() -> Self {
+        Inode { durable: Pages::default(), dirty: BTreeMap::new(), extent: History::new(Extent::default()) }
+    }
+}
+
+impl Extent {
+    /// Bytes that must be reserved before the file can reach to `end`.
+    pub(super) fn growth(self, end: u64) -> u64 {
+        rounded(end).saturating_sub(self.allocated)
+    }
+}
+
+impl Inode {
+    /// A file that is synced with these bytes.
+    pub(super) fn durable(bytes: &[u8]) -> Self {
+        let mut inode = Inode::default();
+        inode.write(bytes, 0);
+        inode.sync();
+        inode
+    }
+
+    pub(super) fn extent(&self) -> Extent {
+        *self.extent.now()
+    }
+
+    /// What the running system sees of a page.
+    fn page(&self, number: u64) -> &Page {
+        let newest = self.dirty.get(&number).map(History::now);
+        newest.or_else(|| self.durable.get(number)).map_or(&ZERO, |page| page)
+    }
+
+    /// Fills `buffer`; bytes past the end are zero.
+    pub(super) fn read(&self, buffer: &mut [u8], offset: u64) {
+        for piece in pieces(offset, buffer.len()) {
+            buffer[piece.source].copy_from_slice(&self.page(piece.page)[piece.within]);
+        }
+    }
+
+    /// Writes all of `bytes`, growing the file where needed.
+    pub(super) fn write(&mut self, bytes: &[u8], offset: u64) {
+        self.write_sectors(bytes, offset, |_| true);
+        self.extend(offset + bytes.len() as u64);
+    }
+
+    /// Writes what a write leaves behind that was interrupted or failed: nothing, everything, or any of its sectors.
+    pub(super) fn write_torn(&mut self, bytes: &[u8], offset: u64, random: &mut SmallRng) {
+        let part = Part::draw(random);
+        if part.takes(random) {
+            self.extend(offset + bytes.len() as u64);
+        }
+        let room = usize::try_from(self.extent().length.saturating_sub(offset)).unwrap_or(usize::MAX);
+        self.write_sectors(&bytes[..bytes.len().min(room)], offset, |_| part.takes(random));
+    }
+
+    fn write_sectors(&mut self, bytes: &[u8], offset: u64, mut wanted: impl FnMut(usize) -> bool) {
+        for piece in pieces(offset, bytes.len()) {
+            let mut page = *self.page(piece.page);
+            for sector in piece.within.start / SECTOR..piece.within.end.div_ceil(SECTOR) {
+                if wanted(sector) {
+                    let part = overlap(&piece.within, sector * SECTOR..(sector + 1) * SECTOR);
+                    let from = piece.source.start + part.start - piece.within.start;
+                    page[part.clone()].copy_from_slice(&bytes[from..from + part.len()]);
+                }
+            }
+            let durable = || History::new(self.durable.get(piece.page).cloned().unwrap_or_else(|| Arc::new(ZERO)));
+            self.dirty.entry(piece.page).or_insert_with(durable).push(Arc::new(page));
+        }
+    }
+
+    fn extend(&mut self, end: u64) {
+        let Extent { length, allocated } = self.extent();
+        if end > length || self.extent().growth(end) > 0 {
+            self.extent.push(Extent { length: length.max(end), allocated: allocated.max(rounded(end)) });
+        }
+    }
+
+    /// Reserves space and extends the file to at least `length`.
+    pub(super) fn preallocate(&mut self, length: u64) {
+        self.extend(length);
+    }
+
+    /// Cuts the file, or extends it by a hole.
+    pub(super) fn set_len(&mut self, length: u64) {
+        let before = self.extent();
+        if length < before.length {
+            self.zero(length, before.length);
+        }
+        let allocated = if length < before.length { before.allocated.min(rounded(length)) } else { before.allocated };
+        self.extent.push(Extent { length, allocated });
+    }
+
+    /// Writes zeros over `from..to`, where there is anything else.
+    fn zero(&mut self, from: u64, to: u64) {
+        let first = from / PAGE as u64;
+        let mut numbers = self.durable.numbers_from(first);
+        numbers.extend(self.dirty.range(first..).map(|(number, _)| *number));
+        numbers.sort_unstable();
+        numbers.dedup();
+        for number in numbers {
+            let start = from.max(number * PAGE as u64);
+            let end = to.min((number + 1) * PAGE as u64);
+            if start < end {
+                self.write_sectors(&ZERO[..(end - start) as usize], start, |_| true);
+            }
+        }
+    }
+
+    /// Makes contents and length durable.
+    pub(super) fn sync(&mut self) {
+        for (number, versions) in std::mem::take(&mut self.dirty) {
+            self.durable.set(number, versions.now().clone());
+        }
+        self.extent.settle();
+    }
+
+    /// What a failed sync leaves: the unsynced pages are gone, and the kernel believes that they are clean.
+    pub(super) fn lose_unsynced(&mut self) {
+        self.dirty.clear();
+    }
+
+    /// The file as the next machine or process finds it.
+    pub(super) fn after(&self, how: Crash, random: &mut SmallRng) -> Inode {
+        match how {
+            Crash::KeepAll => self.clone(),
+            Crash::DropAll => self.after_power_loss(None),
+            Crash::Random(_) => self.after_power_loss(Some(random)),
+        }
+    }
+
+    fn after_power_loss(&self, mut random: Option<&mut SmallRng>) -> Inode {
+        let extent = *self.extent.survivor(random.as_deref_mut());
+        let mut durable = self.durable.clone();
+        if let Some(random) = random {
+            self.settle_pages(&mut durable, random);
+        }
+        durable.cut(extent.length);
+        Inode { durable, dirty: BTreeMap::new(), extent: History::new(extent) }
+    }
+
+    /// A file may be kept or dropped as a whole, or each page by itself.
+    fn settle_pages(&self, durable: &mut Pages, random: &mut SmallRng) {
+        let of_file = Part::draw(random);
+        for (number, versions) in &self.dirty {
+            let part = if let Part::Some = of_file { Part::draw(random) } else { of_file };
+            match part {
+                Part::Nothing => {}
+                Part::Everything => durable.set(*number, versions.now().clone()),
+                Part::Some => durable.set(*number, Arc::new(torn(versions, random))),
+            }
+        }
+    }
+
+    /// Changes bytes everywhere at once, synced or not, as decay of the medium does.
+    pub(super) fn damage(&mut self, offset: u64, len: usize, mut change: impl FnMut(usize, &mut u8)) {
+        for piece in pieces(offset, len) {
+            let mut alter = |page: &mut Page| {
+                piece.within.clone().zip(piece.source.clone()).for_each(|(at, source)| change(source, &mut page[at]));
+            };
+            let mut page = self.durable.get(piece.page).map_or(ZERO, |page| **page);
+            alter(&mut page);
+            self.durable.set(piece.page, Arc::new(page));
+            if let Some(versions) = self.dirty.get_mut(&piece.page) {
+                versions.change(|page| alter(Arc::make_mut(page)));
+            }
+        }
+    }
+
+    /// Cuts the file everywhere at once, synced or not.
+    pub(super) fn truncate(&mut self, length: u64) {
+        self.set_len(length);
+        self.sync();
+    }
+}
+
+/// A page of which each sector has one of the values that it had since the last sync.
+fn torn(versions: &History<Arc<Page>>, random: &mut SmallRng) -> Page {
+    let mut page = ZERO;
+    for start in (0..PAGE).step_by(SECTOR) {
+        let sector = start..start + SECTOR;
+        page[sector.clone()].copy_from_slice(&versions.survivor(Some(random))[sector]);
+    }
+    page
+}
+
+/// The part of one page that a transfer touches.
+struct Piece {
+    page: u64,
+    within: Range<usize>,
+    source: Range<usize>,
+}
+
+fn pieces(offset: u64, len: usize) -> impl Iterator<Item = Piece> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let at = offset + done as u64;
+        let start = (at % PAGE as u64) as usize;
+        let count = (PAGE - start).min(len - done);
+        let source = done..done + count;
+        done += count;
+        (count > 0).then_some(Piece { page: at / PAGE as u64, within: start..start + count, source })
+    })
+}
+
+fn overlap(a: &Range<usize>, b: Range<usize>) -> Range<usize> {
+    a.start.max(b.start)..a.end.min(b.end)
+}
+
+fn rounded(bytes: u64) -> u64 {
+    bytes.next_multiple_of(PAGE as u64)
+}

@@ -1,0 +1,29 @@
+//! A disk kept in memory that behaves as badly as real disks may, and a clock; both are functions of a seed.
+//!
+//! ```text
+//! SimStorage ── Shared ── World ── names:  FileId -> History of inodes (what the directory said since its last sync)
+//!   SimFile ──┘             │      inode:  synced pages + versions of every page written since + History of lengths
+//!  SimQueue ──┘             └───── faults, space, gates, the trace of all I/O
+//! ```
+//!
+//! What is modelled, and what is not, is in `docs/reliability.md`.
+
+mod clock;
+mod fault;
+mod file;
+mod gate;
+mod history;
+mod inode;
+mod pages;
+mod phase;
+mod queue;
+mod storage;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+pub use clock::SimClock;
+pub use history::Crash;
+pub use phase::{Io, Label, Phase};
+pub use storage::SimStorage;

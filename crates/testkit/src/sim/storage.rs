@@ -1,0 +1,243 @@
+//! The simulated disk itself: the storage trait, crashes, and everything that a test may do to it.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use ecotone_substrate::{
+    Error, Result,
+    storage::{Access, Counters, File, FileId, Queue, Storage},
+};
+use parking_lot::Mutex;
+use rand::seq::SliceRandom;
+
+use super::{
+    gate::gate,
+    history::{Crash, History},
+    inode::Inode,
+    phase::{Io, Label, Phase},
+    queue::SimQueue,
+    world::{InodeRef, Shared, World},
+};
+
+/// Longest wait for an I/O to arrive at a held page, before the test is declared stuck.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A database directory in memory. Clones are handles of the same disk.
+#[derive(Debug, Clone)]
+pub struct SimStorage {
+    shared: Arc<Shared>,
+}
+
+impl SimStorage {
+    /// An empty disk whose choices are drawn from `seed`.
+    pub fn new(seed: u64) -> Self {
+        SimStorage { shared: Shared::new(World::new(seed)) }
+    }
+
+    /// The disk as the next machine (or, with [`Crash::KeepAll`], the next process) finds it. This disk goes on undisturbed, so one
+    /// moment can be crashed in many ways. The limit of space is kept, ordered faults and gates are not.
+    pub fn crash(&self, how: Crash) -> SimStorage {
+        SimStorage { shared: Shared::new(self.shared.world().after(how)) }
+    }
+
+    /// From now on every I/O fails, blocked ones included.
+    pub fn power_off(&self) {
+        self.shared.world().power_off();
+        self.shared.changed.notify_all();
+    }
+
+    /// Whether the machine was switched off, by a crash or by [`power_off`](Self::power_off).
+    pub fn is_off(&self) -> bool {
+        self.shared.world().off
+    }
+
+    /// Index that the next I/O will get. Indices count reads, writes, syncs, directory syncs, creations, removals, preallocations and
+    /// changes of length, from 0.
+    pub fn io_index(&self) -> u64 {
+        self.shared.world().trace.len() as u64
+    }
+
+    /// The label of every I/O so far, by index.
+    pub fn labels(&self) -> Vec<Label> {
+        self.shared.world().trace.clone()
+    }
+
+    /// I/Os so far in each phase.
+    pub fn phases(&self) -> BTreeMap<Phase, u64> {
+        let mut phases = BTreeMap::new();
+        self.shared.world().trace.iter().for_each(|label| *phases.entry(label.phase).or_default() += 1);
+        phases
+    }
+
+    /// Switches the machine off in the middle of I/O `index`, or of the next one if that is past: a write is done, not done or torn, anything else done or not.
+    pub fn crash_at(&self, index: u64) {
+        self.shared.world().plan.crash_at = Some(index);
+    }
+
+    /// Lets I/O `index` fail with `kind`. A failed write leaves each of its sectors old or new. A failed sync drops the unsynced
+    /// bytes of the file, and a second sync would succeed. Everything else fails without effect.
+    pub fn fail_at(&self, index: u64, kind: io::ErrorKind) {
+        self.shared.world().plan.failures.insert(index, kind);
+    }
+
+    /// Lets the write with I/O `index` go to another page of the same file and report success.
+    pub fn misplace(&self, index: u64) {
+        self.shared.world().plan.misplaced.insert(index);
+    }
+
+    /// Limits what all files may reserve, in bytes; may be raised and lowered at any time.
+    pub fn space_limit(&self, bytes: u64) {
+        self.shared.world().space_limit = bytes;
+    }
+
+    /// Bytes that all files have reserved: for each the end of its written or preallocated part, in pages.
+    pub fn space_used(&self) -> u64 {
+        self.shared.world().space_used()
+    }
+
+    /// Flips one bit of a file on the medium.
+    ///
+    /// # Panics
+    /// If there is no such file, or it ends before.
+    pub fn flip_bit(&self, file: FileId, offset: u64, bit: u32) {
+        self.damage(file, offset, 1, |_, byte| *byte ^= 1 << bit);
+    }
+
+    /// Overwrites bytes of a file on the medium.
+    ///
+    /// # Panics
+    /// If there is no such file, or it ends before.
+    pub fn patch(&self, file: FileId, offset: u64, bytes: &[u8]) {
+        self.damage(file, offset, bytes.len(), |at, byte| *byte = bytes[at]);
+    }
+
+    fn damage(&self, file: FileId, offset: u64, len: usize, change: impl FnMut(usize, &mut u8)) {
+        let inode = self.inode(file);
+        let mut inode = inode.lock();
+        assert!(offset + len as u64 <= inode.extent().length, "{file} has no byte {offset}");
+        inode.damage(offset, len, change);
+    }
+
+    /// Cuts a file on the medium.
+    ///
+    /// # Panics
+    /// If there is no such file.
+    pub fn truncate(&self, file: FileId, length: u64) {
+        self.inode(file).lock().truncate(length);
+    }
+
+    /// Puts a file with these bytes onto the medium, in place of any that has the name.
+    pub fn put(&self, file: FileId, bytes: &[u8]) {
+        let inode = Arc::new(Mutex::new(Inode::durable(bytes)));
+        self.shared.world().names.insert(file, History::new(Some(inode)));
+    }
+
+    /// The files and their bytes, as a running system sees them, by name.
+    pub fn files(&self) -> BTreeMap<FileId, Vec<u8>> {
+        let world = self.shared.world();
+        let bytes = |inode: &InodeRef| {
+            let inode = inode.lock();
+            let mut bytes = vec![0; usize::try_from(inode.extent().length).expect("a simulated file fits into memory")];
+            inode.read(&mut bytes, 0);
+            bytes
+        };
+        world.files().map(|(id, inode)| (id, bytes(inode))).collect()
+    }
+
+    /// Blocks every read and write that touches the page of this byte, until [`release`](Self::release) or the end of power.
+    pub fn hold(&self, file: FileId, offset: u64) {
+        self.shared.world().gates.hold(gate(file, offset));
+    }
+
+    /// Lets blocked I/O go on.
+    pub fn release(&self, file: FileId, offset: u64) {
+        self.shared.world().gates.release(gate(file, offset));
+        self.shared.changed.notify_all();
+    }
+
+    /// Waits until an I/O is blocked at a held page.
+    ///
+    /// # Panics
+    /// If none arrives within ten seconds.
+    pub fn wait_blocked(&self, file: FileId, offset: u64) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut world = self.shared.world();
+        while world.gates.blocked(gate(file, offset)) == 0 {
+            let late = self.shared.changed.wait_until(&mut world, deadline).timed_out();
+            assert!(!late, "no I/O came to byte {offset} of {file}");
+        }
+    }
+
+    fn inode(&self, file: FileId) -> InodeRef {
+        let world = self.shared.world();
+        world.find(file).unwrap_or_else(|| panic!("there is no {file}")).clone()
+    }
+
+    fn handle(&self, inode: InodeRef, id: FileId, access: Access) -> Arc<dyn File> {
+        Arc::new(super::file::SimFile::new(self.shared.clone(), inode, id, access))
+    }
+}
+
+impl Storage for SimStorage {
+    fn list(&self) -> Result<Vec<FileId>> {
+        let mut world = self.shared.world();
+        world.check_power("list", "the directory")?;
+        let mut files: Vec<FileId> = world.files().map(|(id, _)| id).collect();
+        files.shuffle(&mut world.random);
+        Ok(files)
+    }
+
+    fn create(&self, id: FileId, access: Access) -> Result<Arc<dyn File>> {
+        let inode = InodeRef::default();
+        self.shared.perform((id, Io::Create), (0, 0), |world, fate| {
+            if world.find(id).is_some() {
+                return Err(Error::io(Io::Create.verb(), id, io::ErrorKind::AlreadyExists.into()));
+            }
+            if fate.takes_effect(&mut world.random) {
+                world.bind(id, Some(inode.clone()));
+            }
+            Ok(())
+        })?;
+        Ok(self.handle(inode, id, access))
+    }
+
+    fn open(&self, id: FileId, access: Access) -> Result<Arc<dyn File>> {
+        let world = self.shared.world();
+        world.check_power("open", id)?;
+        let inode = world.find(id).ok_or_else(|| Error::io("open", id, io::ErrorKind::NotFound.into()))?.clone();
+        Ok(self.handle(inode, id, access))
+    }
+
+    fn remove(&self, id: FileId) -> Result<()> {
+        self.shared.perform((id, Io::Remove), (0, 0), |world, fate| {
+            if world.find(id).is_none() {
+                return Err(Error::io(Io::Remove.verb(), id, io::ErrorKind::NotFound.into()));
+            }
+            if fate.takes_effect(&mut world.random) {
+                world.bind(id, None);
+            }
+            Ok(())
+        })
+    }
+
+    fn sync_dir(&self) -> Result<()> {
+        self.shared.perform_on_directory(|world, fate| {
+            if fate.takes_effect(&mut world.random) {
+                world.sync_names();
+            }
+            Ok(())
+        })
+    }
+
+    fn queue(&self) -> Result<Box<dyn Queue>> {
+        Ok(Box::new(SimQueue::new(self.shared.clone())))
+    }
+
+    fn counters(&self) -> Counters {
+        self.shared.world().counters
+    }
+}

@@ -1,0 +1,205 @@
+//! The state of one simulated machine's disk, and the one way in through which every I/O goes.
+
+use std::{collections::BTreeMap, fmt, io, sync::Arc};
+
+use ecotone_substrate::{
+    Error, Result,
+    storage::{Counters, FileId},
+};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use rand::{SeedableRng, rngs::SmallRng};
+
+use super::{
+    fault::{Fate, Plan},
+    gate::Gates,
+    history::{Crash, History},
+    inode::Inode,
+    phase::{Io, Label},
+};
+
+/// A file, shared by its names and its open handles.
+pub(super) type InodeRef = Arc<Mutex<Inode>>;
+
+/// Everything behind the lock.
+pub(super) struct World {
+    pub(super) names: BTreeMap<FileId, History<Option<InodeRef>>>,
+    pub(super) random: SmallRng,
+    pub(super) plan: Plan,
+    pub(super) trace: Vec<Label>,
+    pub(super) counters: Counters,
+    pub(super) gates: Gates,
+    pub(super) space_limit: u64,
+    pub(super) off: bool,
+    seed: u64,
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> Self {
+        World {
+            names: BTreeMap::new(),
+            random: SmallRng::seed_from_u64(seed),
+            plan: Plan::default(),
+            trace: Vec::new(),
+            counters: Counters::default(),
+            gates: Gates::default(),
+            space_limit: u64::MAX,
+            off: false,
+            seed,
+        }
+    }
+
+    /// The file that has this name now.
+    pub(super) fn find(&self, id: FileId) -> Option<&InodeRef> {
+        self.names.get(&id)?.now().as_ref()
+    }
+
+    /// The files that have a name now.
+    pub(super) fn files(&self) -> impl Iterator<Item = (FileId, &InodeRef)> {
+        self.names.iter().filter_map(|(id, history)| Some((*id, history.now().as_ref()?)))
+    }
+
+    /// Gives a name to a file, or to none; volatile until the directory is synced.
+    pub(super) fn bind(&mut self, id: FileId, inode: Option<InodeRef>) {
+        self.names.entry(id).or_insert_with(|| History::new(None)).push(inode);
+    }
+
+    pub(super) fn sync_names(&mut self) {
+        self.names.values_mut().for_each(History::settle);
+        self.names.retain(|_, history| history.now().is_some());
+    }
+
+    /// Bytes reserved by the files that have a name.
+    pub(super) fn space_used(&self) -> u64 {
+        self.files().map(|(_, inode)| inode.lock().extent().allocated).sum()
+    }
+
+    /// Whether `growth` more bytes fit on the disk.
+    pub(super) fn take_space(&self, growth: u64) -> io::Result<()> {
+        if growth > 0 && self.space_limit < u64::MAX && self.space_used().saturating_add(growth) > self.space_limit {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "the simulated disk is full"));
+        }
+        Ok(())
+    }
+
+    /// Nothing works on a machine without power.
+    pub(super) fn check_power(&self, io: &'static str, name: impl fmt::Display) -> Result<()> {
+        if self.off { Err(Error::io(io, name, off())) } else { Ok(()) }
+    }
+
+    pub(super) fn power_off(&mut self) {
+        self.off = true;
+        self.gates.release_all();
+    }
+
+    /// The disk as the next machine or process finds it.
+    pub(super) fn after(&self, how: Crash) -> World {
+        let seed = if let Crash::Random(seed) = how { seed } else { self.seed.wrapping_add(1) };
+        let mut random = SmallRng::seed_from_u64(seed);
+        let mut next = World { space_limit: self.space_limit, ..World::new(seed) };
+        for (id, history) in &self.names {
+            let age = |inode: &InodeRef, random: &mut SmallRng| Arc::new(Mutex::new(inode.lock().after(how, random)));
+            let survivor = match how {
+                Crash::KeepAll => history.map(|inode| inode.as_ref().map(|inode| age(inode, &mut random))),
+                Crash::DropAll => History::new(history.survivor(None).as_ref().map(|inode| age(inode, &mut random))),
+                Crash::Random(_) => {
+                    let inode = history.survivor(Some(&mut random)).clone();
+                    History::new(inode.map(|inode| age(&inode, &mut random)))
+                }
+            };
+            next.names.insert(*id, survivor);
+        }
+        next
+    }
+
+    fn count(&mut self, io: Io, len: usize) {
+        let counters = &mut self.counters;
+        match io {
+            Io::Read => (counters.reads, counters.read_bytes) = (counters.reads + 1, counters.read_bytes + len as u64),
+            Io::Write => (counters.writes, counters.write_bytes) = (counters.writes + 1, counters.write_bytes + len as u64),
+            Io::Sync | Io::SyncDir => counters.syncs += 1,
+            Io::Preallocate | Io::SetLen | Io::Create | Io::Remove => {}
+        }
+    }
+}
+
+/// The world and those who wait in it.
+pub(super) struct Shared {
+    world: Mutex<World>,
+    /// Something happened at a gate.
+    pub(super) changed: Condvar,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let world = self.world.lock();
+        f.debug_struct("Shared").field("files", &world.files().count()).field("io", &world.trace.len()).finish()
+    }
+}
+
+impl Shared {
+    pub(super) fn new(world: World) -> Arc<Self> {
+        Arc::new(Shared { world: Mutex::new(world), changed: Condvar::new() })
+    }
+
+    pub(super) fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock()
+    }
+
+    /// One I/O on a file or its name: waits at gates, takes an index, meets its fate. `work` has whatever effect the fate leaves
+    /// to it; an I/O that fails or crashes gives that error, whatever `work` answers.
+    pub(super) fn perform<T>(
+        &self,
+        (id, io): (FileId, Io),
+        (offset, len): (u64, usize),
+        work: impl FnOnce(&mut World, Fate) -> Result<T>,
+    ) -> Result<T> {
+        let world = self.enter(id, offset, len);
+        self.run(world, Label::of(id, io), len, &id, work)
+    }
+
+    /// One sync of the directory.
+    pub(super) fn perform_on_directory(&self, work: impl FnOnce(&mut World, Fate) -> Result<()>) -> Result<()> {
+        self.run(self.world(), Label::SYNC_DIR, 0, &"the directory", work)
+    }
+
+    fn run<T>(
+        &self,
+        mut world: MutexGuard<'_, World>,
+        label: Label,
+        len: usize,
+        name: &dyn fmt::Display,
+        work: impl FnOnce(&mut World, Fate) -> Result<T>,
+    ) -> Result<T> {
+        world.check_power(label.io.verb(), name)?;
+        let index = world.trace.len() as u64;
+        let fate = world.plan.fate(index);
+        world.trace.push(label);
+        world.count(label.io, len);
+        let done = work(&mut world, fate);
+        match fate {
+            Fate::Normal | Fate::Misplaced => done,
+            Fate::Fails(kind) => Err(Error::io(label.io.verb(), name, io::Error::new(kind, "a simulated failure"))),
+            Fate::Crash => {
+                world.power_off();
+                self.changed.notify_all();
+                Err(Error::io(label.io.verb(), name, off()))
+            }
+        }
+    }
+
+    /// Waits until no held page is in the way.
+    fn enter(&self, id: FileId, offset: u64, len: usize) -> MutexGuard<'_, World> {
+        let mut world = self.world();
+        while let Some(gate) = world.gates.in_the_way(id, offset, len) {
+            world.gates.arrive(gate);
+            self.changed.notify_all();
+            self.changed.wait(&mut world);
+            world.gates.leave(gate);
+        }
+        world
+    }
+}
+
+fn off() -> io::Error {
+    io::Error::other("the machine is off")
+}

@@ -1,0 +1,412 @@
+//! Pages written in place: a table of buckets, each one page for a range of first bytes. When a bucket would overflow, the table is
+//! doubled into fresh pages.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use ecotone_engines::engine::{Admission, Check, Context, Cursor, Engine, Family, Operation, Range, Record, Root, Stats};
+use ecotone_substrate::{
+    Error, Result, Seq,
+    double_write::{PageWrite, changed_sectors},
+    page,
+    storage::Block,
+    wal::{Durability, RecordKind, Room, encode_structure},
+};
+use parking_lot::Mutex;
+
+use super::{
+    Content, check_ascends, cursor_over,
+    pages::{Pages, Stored, push},
+    refuse_settings,
+    table::Table,
+    unflushed::{self, Records, Unflushed},
+};
+
+/// Makes keyspaces whose pages are written in place.
+#[derive(Debug, Default)]
+pub struct TinyInPlace;
+
+impl Family for TinyInPlace {
+    fn name(&self) -> &'static str {
+        "tiny-in-place"
+    }
+
+    fn create(&self, context: Context) -> Result<(Arc<dyn Engine>, Root)> {
+        refuse_settings(&context)?;
+        let engine = InPlace::new(Pages::create(&context)?, context, Table::FIRST);
+        engine.pages.reserve(Table::FIRST.end())?;
+        let empty = vec![Vec::new(); Table::FIRST.count as usize];
+        engine.pages.write_fresh(&engine.build_table(Table::FIRST, &empty)?)?;
+        engine.context.shared.storage.sync_dir().map_err(|error| engine.context.shared.health.poison(error))?;
+        let root = engine.checkpoint()?;
+        Ok((Arc::new(engine), root))
+    }
+
+    fn open(&self, context: Context, root: &Root) -> Result<Arc<dyn Engine>> {
+        let pages = Pages::open(&context)?;
+        let table = Table::decode(&root.blob).map_err(|malformed| malformed.at("the root of a tiny keyspace", 0))?;
+        Ok(Arc::new(InPlace::new(pages, context, table)))
+    }
+}
+
+/// One keyspace.
+#[derive(Debug)]
+struct InPlace {
+    context: Context,
+    pages: Pages,
+    retired: AtomicBool,
+    /// Held by the one that writes pages, across its I/O.
+    turn: Mutex<()>,
+    /// Locked after the turn, and never across I/O.
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    table: Table,
+    unflushed: Unflushed,
+    /// Bytes of the records on each bucket's page.
+    stored: Vec<usize>,
+    /// First byte and size of each operation that was admitted and neither applied nor cancelled, by admission.
+    admitted: std::collections::BTreeMap<u64, (u8, usize)>,
+    admissions: u64,
+}
+
+impl State {
+    /// Takes room for a record, if its bucket has it even when nothing in it is replaced.
+    fn take_room(&mut self, key: &[u8], bytes: usize) -> Option<Admission> {
+        let bucket = self.table.bucket(first(key));
+        let waiting = self.unflushed.iter().filter(|(key, _)| self.table.bucket(first(key)) == bucket);
+        let unflushed: usize = waiting.filter_map(|(key, record)| Some(size(key, record.value.as_ref()?))).sum();
+        let admitted = self.admitted.values().filter(|(byte, _)| self.table.bucket(*byte) == bucket);
+        let taken = self.stored[bucket as usize] + unflushed + admitted.map(|(_, bytes)| bytes).sum::<usize>();
+        (taken + bytes <= self.table.capacity(bucket)).then(|| self.admit(key, bytes))
+    }
+
+    fn admit(&mut self, key: &[u8], bytes: usize) -> Admission {
+        self.admissions += 1;
+        self.admitted.insert(self.admissions, (first(key), bytes));
+        Admission(self.admissions)
+    }
+}
+
+fn first(key: &[u8]) -> u8 {
+    key.first().copied().unwrap_or(0)
+}
+
+/// Bytes that a record takes of a page at most.
+fn size(key: &[u8], value: &[u8]) -> usize {
+    page::record_bytes(0, key.len(), value.len())
+}
+
+fn stored_size((key, value): &Stored) -> usize {
+    size(key, value.as_deref().unwrap_or_default())
+}
+
+impl InPlace {
+    fn new(pages: Pages, context: Context, table: Table) -> Self {
+        let state = State {
+            table,
+            unflushed: Unflushed::default(),
+            stored: vec![0; table.count as usize],
+            admitted: std::collections::BTreeMap::new(),
+            admissions: 0,
+        };
+        InPlace { context, pages, retired: AtomicBool::new(false), turn: Mutex::new(()), state: Mutex::new(state) }
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.retired.load(Ordering::Acquire) { Err(Error::Closed { what: "the keyspace" }) } else { Ok(()) }
+    }
+
+    /// Writes out the records of these buckets. Needs the turn.
+    fn write_out(&self, buckets: &[u32]) -> Result<()> {
+        self.context.shared.health.check()?;
+        let (table, records) = {
+            let mut state = self.state.lock();
+            let table = state.table;
+            (table, state.unflushed.begin(|key| buckets.contains(&table.bucket(first(key)))))
+        };
+        let written = self.write_records(table, &records);
+        let mut state = self.state.lock();
+        match written {
+            Ok(stored) => {
+                state.unflushed.finish();
+                stored.into_iter().for_each(|(bucket, bytes)| state.stored[bucket as usize] = bytes);
+                Ok(())
+            }
+            Err(error) => {
+                state.unflushed.undo();
+                Err(error)
+            }
+        }
+    }
+
+    /// Merges records into their pages, in place. Gives the bytes that the pages now hold.
+    fn write_records(&self, table: Table, records: &Records) -> Result<Vec<(u32, usize)>> {
+        let mut buckets: Vec<u32> = records.keys().map(|key| table.bucket(first(key))).collect();
+        buckets.dedup();
+        let (mut writes, mut stored) = (Vec::new(), Vec::new());
+        for bucket in buckets {
+            let (write, bytes) = self.merge(table, bucket, records)?;
+            writes.push(write);
+            stored.push((bucket, bytes));
+        }
+        if let Some(newest) = unflushed::newest(records).filter(|_| self.context.logged) {
+            self.context.shared.wal.sync_through(newest)?;
+        }
+        let mut queue = self.context.shared.storage.queue()?;
+        self.context.shared.double_write.write(&mut *queue, writes)?;
+        Ok(stored)
+    }
+
+    fn merge(&self, table: Table, bucket: u32, records: &Records) -> Result<(PageWrite, usize)> {
+        let page = table.base + bucket;
+        let old = self.pages.read(page)?;
+        let sequence = self.pages.parse(page, &old)?.sequence();
+        let mut content: Content = values(self.pages.records(page)?);
+        for (key, record) in records.iter().filter(|(key, _)| table.bucket(first(key)) == bucket) {
+            match &record.value {
+                Some(value) => content.insert(key.clone(), value.clone()),
+                None => content.remove(key),
+            };
+        }
+        let stored: Vec<Stored> = content.into_iter().map(|(key, value)| (key, Some(value))).collect();
+        let block = self.build_page(table, bucket, sequence + 1, &stored)?;
+        let sectors = changed_sectors(&old, &block);
+        let bytes = stored.iter().map(stored_size).sum();
+        Ok((PageWrite { file: self.pages.file.clone(), page, sectors, block }, bytes))
+    }
+
+    fn build_page(&self, table: Table, bucket: u32, sequence: u64, records: &[Stored]) -> Result<Block> {
+        let mut block = self.pages.frame()?;
+        let (lower, upper) = table.fences(bucket);
+        let mut builder = self.pages.build(&mut block, table.base + bucket, (&lower, upper.as_deref()));
+        let fits = records.iter().all(|record| push(&mut builder, record));
+        assert!(fits, "admission sees to it that a bucket's records fit its page");
+        builder.finish(sequence);
+        Ok(block)
+    }
+
+    fn build_table(&self, table: Table, content: &[Vec<Stored>]) -> Result<Vec<(u32, Block)>> {
+        let page = |(bucket, records): (u32, &Vec<Stored>)| Ok((table.base + bucket, self.build_page(table, bucket, 1, records)?));
+        (0..).zip(content).map(page).collect()
+    }
+
+    /// Doubles the table into fresh pages behind it. Needs the turn.
+    fn grow(&self) -> Result<()> {
+        let old = self.state.lock().table;
+        self.write_out(&(0..old.count).collect::<Vec<_>>())?;
+        let Some(new) = old.doubled() else {
+            let (limit, actual) = (u64::from(Table::MOST), u64::from(old.count) * 2);
+            return Err(Error::Limit { what: "the number of buckets of a tiny engine", limit, actual });
+        };
+        let mut content = vec![Vec::new(); new.count as usize];
+        for bucket in 0..old.count {
+            for stored in self.pages.records(old.base + bucket)? {
+                content[new.bucket(first(&stored.0)) as usize].push(stored);
+            }
+        }
+        self.pages.reserve(new.end())?;
+        self.pages.write_fresh(&self.build_table(new, &content)?)?;
+        self.install(new, content.iter().map(|records| records.iter().map(stored_size).sum()).collect())
+    }
+
+    fn install(&self, table: Table, stored: Vec<usize>) -> Result<()> {
+        let body = encode_structure(self.context.keyspace, &table.encode());
+        let reservation = self.context.shared.wal.reserve(Room::Structure, body.len())?;
+        let mut state = self.state.lock();
+        self.context.shared.wal.append(reservation, RecordKind::Structure, &body, |_| ());
+        state.table = table;
+        state.stored = stored;
+        Ok(())
+    }
+
+    /// Makes room for a record by writing out its bucket, else by growing.
+    fn make_room(&self, key: &[u8], bytes: usize) -> Result<Admission> {
+        let _turn = self.turn.lock();
+        let bucket = {
+            let state = self.state.lock();
+            state.table.bucket(first(key))
+        };
+        self.write_out(&[bucket])?;
+        loop {
+            if let Some(admission) = self.state.lock().take_room(key, bytes) {
+                return Ok(admission);
+            }
+            self.grow()?;
+        }
+    }
+
+    /// Everything, with no write-out on its way.
+    fn content(&self) -> Result<Content> {
+        self.check_open()?;
+        let _turn = self.turn.lock();
+        let (table, unflushed) = {
+            let state = self.state.lock();
+            let copy = |(key, record): (&Vec<u8>, &unflushed::Record)| (key.clone(), record.value.clone());
+            (state.table, state.unflushed.iter().map(copy).collect::<Vec<_>>())
+        };
+        let mut content = Content::new();
+        for page in table.base..table.end() {
+            content.extend(values(self.pages.records(page)?));
+        }
+        for (key, value) in unflushed {
+            match value {
+                Some(value) => content.insert(key, value),
+                None => content.remove(&key),
+            };
+        }
+        Ok(content)
+    }
+
+    /// Looks into the bucket's page. The page may be torn while it is written; then its turn is waited for.
+    fn read(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let page = table.base + table.bucket(first(key));
+        let block = match self.pages.read(page) {
+            Err(error) if error.is_corruption() => {
+                let _turn = self.turn.lock();
+                self.pages.read(page)?
+            }
+            read => read?,
+        };
+        let found = self.pages.parse(page, &block)?.get(key);
+        Ok(found.map(|(_, value)| value.to_vec()))
+    }
+}
+
+fn values(records: Vec<Stored>) -> Content {
+    records.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+}
+
+impl Engine for InPlace {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.check_open()?;
+        let table = {
+            let state = self.state.lock();
+            if let Some(record) = state.unflushed.get(key) {
+                return Ok(record.value.clone());
+            }
+            state.table
+        };
+        self.read(table, key)
+    }
+
+    fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        keys.iter().map(|key| self.get(key)).collect()
+    }
+
+    fn cursor(self: Arc<Self>, range: Range) -> Cursor {
+        cursor_over(self.content(), &range)
+    }
+
+    fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
+        self.check_open()?;
+        let Some(value) = operation.value else { return Ok(self.state.lock().admit(operation.key, 0)) };
+        let bytes = size(operation.key, value);
+        let taken = self.state.lock().take_room(operation.key, bytes);
+        taken.map_or_else(|| self.make_room(operation.key, bytes), Ok)
+    }
+
+    fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
+        let mut state = self.state.lock();
+        state.admitted.remove(&admission.0);
+        state.unflushed.put(operation.key, operation.value, seq);
+    }
+
+    fn cancel(&self, admission: Admission) {
+        self.state.lock().admitted.remove(&admission.0);
+    }
+
+    fn first_unflushed(&self) -> Option<Seq> {
+        self.state.lock().unflushed.first()
+    }
+
+    fn flush(&self, below: Seq) -> Result<()> {
+        self.check_open()?;
+        let _turn = self.turn.lock();
+        let buckets: Vec<u32> = {
+            let state = self.state.lock();
+            let old = state.unflushed.iter().filter(|(_, record)| record.first < below);
+            old.map(|(key, _)| state.table.bucket(first(key))).collect()
+        };
+        if buckets.is_empty() { Ok(()) } else { self.write_out(&buckets) }
+    }
+
+    fn checkpoint(&self) -> Result<Root> {
+        let state = self.state.lock();
+        Ok(Root { structure: self.context.shared.wal.tail(), blob: state.table.encode() })
+    }
+
+    fn checkpoint_is_durable(&self) {}
+
+    fn replay_structure(&self, _: Seq, body: &[u8]) -> Result<()> {
+        let table = Table::decode(body).map_err(|malformed| malformed.at("the log's structural record", 0))?;
+        let mut state = self.state.lock();
+        if state.table.doubled() != Some(table) {
+            return Err(self.pages.corruption(table.base, "the log does not fit the table of buckets"));
+        }
+        state.table = table;
+        Ok(())
+    }
+
+    fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
+        self.state.lock().unflushed.put(operation.key, operation.value, seq);
+        Ok(())
+    }
+
+    fn recovered(&self) -> Result<()> {
+        let table = self.state.lock().table;
+        let bytes = |page| Ok(self.pages.records(page)?.iter().map(stored_size).sum());
+        let stored = (table.base..table.end()).map(bytes).collect::<Result<Vec<usize>>>()?;
+        self.state.lock().stored = stored;
+        Ok(())
+    }
+
+    /// Bucket by bucket, so that what a crash leaves is a prefix.
+    fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
+        let mut last = self.content()?.into_keys().next_back();
+        let (mut count, wal) = (0, &self.context.shared.wal);
+        for record in records {
+            let (key, value) = record?;
+            check_ascends(last.as_ref(), &key)?;
+            if last.as_ref().is_some_and(|last| first(last) != first(&key)) {
+                self.flush(Seq::MAX)?;
+            }
+            let operation = Operation { key: &key, value: Some(&value) };
+            let admission = self.admit(operation)?;
+            self.apply(admission, wal.tail(), operation);
+            (last, count) = (Some(key), count + 1);
+        }
+        self.flush(Seq::MAX)?;
+        wal.commit(wal.tail(), Durability::Sync)?;
+        Ok(count)
+    }
+
+    fn verify(&self) -> Result<Check> {
+        self.check_open()?;
+        let _turn = self.turn.lock();
+        let table = self.state.lock().table;
+        let mut check = Check::default();
+        for bucket in 0..table.count {
+            check.pages += 1;
+            match self.pages.records(table.base + bucket) {
+                Ok(records) if records.iter().all(|(key, _)| table.bucket(first(key)) == bucket) => check.records += records.len() as u64,
+                Ok(_) => check.problems.push(format!("the bucket {bucket} holds keys of another one")),
+                Err(error) => check.problems.push(error.to_string()),
+            }
+        }
+        Ok(check)
+    }
+
+    fn stats(&self) -> Stats {
+        let state = self.state.lock();
+        vec![("buckets", state.table.count.into()), ("unflushed", state.unflushed.len() as u64)]
+    }
+
+    fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,103 @@
+//! One thread's operations against the store, many at a time.
+
+use crate::{
+    bench::judge,
+    error::Result,
+    execute::{Executor, Outlook},
+    generator::Operation,
+    pack::Pack,
+    value::{self, Wrong},
+    versions::Ticket,
+    workload::Kind,
+};
+
+/// Buffers of a batch, kept from one to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    keys: Pack,
+    values: Pack,
+    acknowledged: Vec<u64>,
+    tickets: Vec<Ticket>,
+}
+
+impl Executor<'_> {
+    /// Carries out several operations: the reads with one call, then the writes as one batch, then what has no batches one by one.
+    pub(crate) fn batch(&mut self, operations: &[Operation], buffers: &mut Buffers) -> Result<Outlook> {
+        self.read_many(operations, buffers)?;
+        let outlook = self.write_many(operations, buffers)?;
+        for operation in operations.iter().filter(|operation| matches!(operation.kind, Kind::Scan | Kind::Modify)) {
+            self.single(*operation)?;
+        }
+        Ok(outlook)
+    }
+
+    fn read_many(&mut self, operations: &[Operation], buffers: &mut Buffers) -> Result<()> {
+        let Buffers { keys, acknowledged, .. } = buffers;
+        let bench = self.bench;
+        keys.clear();
+        acknowledged.clear();
+        for operation in operations.iter().filter(|operation| operation.kind == Kind::Read) {
+            bench.keys.write(operation.record, &mut self.key)?;
+            keys.push(&self.key);
+            acknowledged.push(bench.acknowledged(&self.key));
+        }
+        if keys.len() == 0 {
+            return Ok(());
+        }
+        let wanted: Vec<&[u8]> = keys.iter().collect();
+        let (mut failure, mut bytes, mut answers) = (Ok(()), 0, 0);
+        bench.store.multi_get(&wanted, &mut |number, value| {
+            let key = wanted[number];
+            let verdict = bench.check(value, key, acknowledged[number]);
+            failure = std::mem::replace(&mut failure, Ok(())).and_then(|()| judge(key, verdict));
+            bytes += value.map_or(0, |value| (key.len() + value.len()) as u64);
+            answers += 1;
+        })?;
+        self.traffic.read += bytes;
+        failure.and_then(|()| if answers == wanted.len() { Ok(()) } else { judge(wanted[answers], Err(Wrong::Missing)) })
+    }
+
+    fn write_many(&mut self, operations: &[Operation], buffers: &mut Buffers) -> Result<Outlook> {
+        let Buffers { keys, values, tickets, .. } = buffers;
+        keys.clear();
+        values.clear();
+        let mut outlook = Outlook::GoOn;
+        for operation in operations {
+            let Some(version) = self.prepare(*operation, tickets, &mut outlook)? else { continue };
+            value::fill(&mut self.value, &self.key, version, self.bench.value_size);
+            keys.push(&self.key);
+            values.push(&self.value);
+        }
+        if keys.len() > 0 {
+            let records: Vec<_> = keys.iter().zip(values.iter()).collect();
+            self.bench.store.insert_batch(&records)?;
+            self.traffic.written += keys.bytes() + values.bytes();
+        }
+        tickets.drain(..).for_each(|ticket| self.bench.end_write(Some(ticket)));
+        self.bench.inserts.acknowledge(self.thread);
+        Ok(outlook)
+    }
+
+    /// Makes the key of a write and gives its version; `None` for what is not written in batches.
+    fn prepare(&mut self, operation: Operation, tickets: &mut Vec<Ticket>, outlook: &mut Outlook) -> Result<Option<u64>> {
+        let bench = self.bench;
+        let record = match operation.kind {
+            Kind::Read | Kind::Scan | Kind::Modify => return Ok(None),
+            Kind::Update | Kind::Load => operation.record,
+            Kind::Insert => match bench.inserts.claim(self.thread) {
+                Some(record) => record,
+                None => {
+                    *outlook = Outlook::KeysUsedUp;
+                    return Ok(None);
+                }
+            },
+        };
+        bench.keys.write(record, &mut self.key)?;
+        if operation.kind != Kind::Update {
+            return Ok(Some(bench.base_version));
+        }
+        let (version, ticket) = bench.begin_write(&self.key);
+        tickets.extend(ticket);
+        Ok(Some(version))
+    }
+}

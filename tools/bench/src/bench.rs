@@ -1,0 +1,64 @@
+//! What all phases and threads of a run share.
+
+use crate::{
+    error::{Error, Result},
+    inserts::Inserts,
+    keys::Keys,
+    store::Store,
+    value::{self, Wrong},
+    versions::{Ticket, Versions},
+};
+
+/// A store with the keys and values that belong into it.
+pub(crate) struct Bench {
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) keys: Keys,
+    /// Bytes of every value.
+    pub(crate) value_size: usize,
+    /// The version of records that are written for the first time.
+    pub(crate) base_version: u64,
+    /// The newest acknowledged versions, if the workload makes new ones.
+    pub(crate) versions: Option<Versions>,
+    pub(crate) inserts: Inserts,
+}
+
+impl Bench {
+    /// No read of this key that begins now may give an older version.
+    pub(crate) fn acknowledged(&self, key: &[u8]) -> u64 {
+        self.versions.as_ref().map_or(0, |versions| versions.acknowledged(value::identity(key)))
+    }
+
+    /// Issues a version for a write of this key.
+    pub(crate) fn begin_write(&self, key: &[u8]) -> (u64, Option<Ticket>) {
+        match &self.versions {
+            None => (self.base_version, None),
+            Some(versions) => {
+                let ticket = versions.begin(value::identity(key));
+                (ticket.version, Some(ticket))
+            }
+        }
+    }
+
+    /// The write was acknowledged.
+    pub(crate) fn end_write(&self, ticket: Option<Ticket>) {
+        if let (Some(versions), Some(ticket)) = (&self.versions, ticket) {
+            versions.end(ticket);
+        }
+    }
+
+    /// Checks what a store gave for a key.
+    pub(crate) fn check(&self, value: Option<&[u8]>, key: &[u8], acknowledged: u64) -> std::result::Result<(), Wrong> {
+        if self.store.remembers() { value::check(value, key, self.value_size, acknowledged) } else { Ok(()) }
+    }
+}
+
+/// A store's answer was wrong.
+pub(crate) fn wrong(key: &[u8], wrong: &Wrong) -> Error {
+    let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("the store lost or changed a record: key {hex}: {wrong}").into()
+}
+
+/// The verdict of one read as the run's result.
+pub(crate) fn judge(key: &[u8], verdict: std::result::Result<(), Wrong>) -> Result<()> {
+    verdict.map_err(|fault| wrong(key, &fault))
+}

@@ -1,0 +1,151 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::{distribution::Shape, size, store, workload::Workload};
+
+/// Workloads and measurements for Ecotone and its rivals. Results go to standard output, everything else to standard error.
+#[derive(Debug, Parser)]
+#[command(name = "ecotone-bench", version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Measure the disk itself, by random reads and writes of 4 KiB at several queue depths.
+    Disk(DiskOptions),
+    /// Load a store, warm it up and measure a workload.
+    Run(Box<RunOptions>),
+}
+
+/// Options of `disk`.
+#[derive(Debug, Args)]
+pub(crate) struct DiskOptions {
+    /// Directory for the test file of 4 GiB.
+    #[arg(long)]
+    pub(crate) dir: PathBuf,
+    /// Threads that share the requests in flight.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=128))]
+    pub(crate) threads: u16,
+    /// Seconds for each queue depth.
+    #[arg(long, default_value_t = 2.0, value_parser = positive)]
+    pub(crate) seconds: f64,
+    /// Leave the test file for the next time.
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Size of the test file; less than 4 GiB measures caches, not the disk.
+    #[arg(long, default_value = "4GiB", value_parser = size::parse, hide = true)]
+    pub(crate) size: u64,
+}
+
+/// Options of `run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
+    /// The store to measure.
+    #[arg(long, value_enum)]
+    pub(crate) store: store::Kind,
+    /// YCSB's a to f; `insert` adds records to a loaded store, `load` measures the load.
+    #[arg(long, value_enum)]
+    pub(crate) workload: Workload,
+    /// Which records the operations are for; the default is the workload's usual one.
+    #[arg(long, value_enum)]
+    pub(crate) distribution: Option<Shape>,
+    /// Exponent of Zipf's law for zipfian and latest.
+    #[arg(long, default_value_t = 0.99, value_parser = theta)]
+    pub(crate) theta: f64,
+    /// Records to load; the default is all of --keys, or a million.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) records: Option<u64>,
+    /// Operations to measure; the default is one per record.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "seconds")]
+    pub(crate) operations: Option<u64>,
+    /// Seconds to measure, instead of --operations.
+    #[arg(long, value_parser = positive)]
+    pub(crate) seconds: Option<f64>,
+    /// Bytes of a key; the default is 8.
+    #[arg(long)]
+    pub(crate) key_size: Option<usize>,
+    /// Bytes of a value, at least 8.
+    #[arg(long, default_value_t = 56)]
+    pub(crate) value_size: usize,
+    /// Threads that call the store.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: u16,
+    /// Operations of one call: reads by multi_get, writes by a batch.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) batch: u16,
+    /// Operations a second, begun on time whether or not earlier ones have ended; latencies count from the intended time.
+    #[arg(long, value_parser = positive)]
+    pub(crate) rate: Option<f64>,
+    /// What a write promises when it returns.
+    #[arg(long, value_enum, default_value = "buffered")]
+    pub(crate) durability: store::Durability,
+    /// Operations before the measurement; the default is one per record, and none for insert.
+    #[arg(long)]
+    pub(crate) warmup: Option<u64>,
+    /// The store's memory budget, such as 64MiB.
+    #[arg(long, value_parser = size::parse)]
+    pub(crate) memory: u64,
+    /// Directory of the store; a finished store of the same parameters is used again.
+    #[arg(long)]
+    pub(crate) dir: PathBuf,
+    /// File of keys: .u64, .u64.zst, .du64.zst, or lines of text.
+    #[arg(long)]
+    pub(crate) keys: Option<PathBuf>,
+    /// An option of the engine; may be given several times.
+    #[arg(long = "set", value_name = "OPTION=VALUE", value_parser = setting)]
+    pub(crate) settings: Vec<(String, String)>,
+    /// Seed of everything that is drawn.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| *number > 0.0 && *number < 1e9);
+    number.ok_or_else(|| format!("{text:?} is not a number above 0 and below 10⁹"))
+}
+
+fn theta(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=10.0).contains(number));
+    number.ok_or_else(|| format!("{text:?} is not a number from 0 to 10"))
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not of the form option=value"))?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_published_flags_are_taken() {
+        let line = "ecotone-bench run --store tree --workload c --distribution zipfian --theta 0.99 --records 5 --operations 6 --key-size 8 \
+                    --value-size 56 --threads 8 --batch 32 --rate 100 --durability none --warmup 7 --memory 64MiB --dir d --keys k.u64 \
+                    --set fill=80 --set neighbours=3 --json";
+        let Command::Run(options) = Cli::try_parse_from(line.split_whitespace()).unwrap().command else { panic!("run") };
+        assert_eq!((options.memory, options.settings.len(), options.batch), (64 << 20, 2, 32));
+        let both = "ecotone-bench run --store tree --workload c --memory 64MiB --dir d --seconds 1 --operations 2";
+        assert!(Cli::try_parse_from(both.split_whitespace()).is_err());
+        assert!(Cli::try_parse_from("ecotone-bench disk --dir d --threads 2 --json".split_whitespace()).is_ok());
+    }
+}

@@ -1,0 +1,54 @@
+//! Requests at random places, a fixed number in flight.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use ecotone::internal::substrate::{
+    limits::PAGE,
+    storage::{Block, Op, Queue, Storage},
+};
+use ecotone_sys::chunk::Size;
+use rand::{Rng, SeedableRng, rngs::SmallRng};
+
+use super::bed::Bed;
+use crate::{error::Result, zipf::below};
+
+/// One thread's requests.
+pub(super) struct Stream<'a> {
+    bed: &'a Bed,
+    op: Op,
+    queue: Box<dyn Queue>,
+    blocks: Vec<Block>,
+    rng: SmallRng,
+}
+
+impl<'a> Stream<'a> {
+    pub(super) fn new(bed: &'a Bed, op: Op, depth: usize, seed: u64) -> Result<Self> {
+        let (mut blocks, mut rng) = (bed.blocks(depth, Size::Frame)?, SmallRng::seed_from_u64(seed));
+        blocks.iter_mut().for_each(|block| rng.fill_bytes(block));
+        Ok(Stream { bed, op, queue: bed.disk.queue()?, blocks, rng })
+    }
+
+    /// Keeps all blocks in flight until `stop`, then waits for the rest. Gives the number of requests.
+    pub(super) fn run(mut self, stop: &AtomicBool) -> Result<u64> {
+        let (mut count, mut done) = (0, Vec::new());
+        for block in std::mem::take(&mut self.blocks) {
+            self.submit(block);
+        }
+        while self.queue.in_flight() > 0 {
+            self.queue.complete(1, &mut done);
+            for completion in done.drain(..) {
+                completion.result?;
+                count += 1;
+                if !stop.load(Relaxed) {
+                    self.submit(completion.request.block);
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    fn submit(&mut self, block: Block) {
+        let offset = below(self.rng.next_u64(), self.bed.pages).0 * PAGE as u64;
+        self.queue.submit(self.bed.request(self.op, offset, block, PAGE));
+    }
+}

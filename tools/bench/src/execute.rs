@@ -1,0 +1,134 @@
+//! One thread's operations against the store, one by one.
+
+use crate::{
+    bench::{Bench, judge},
+    error::Result,
+    generator::Operation,
+    value::{self, Wrong},
+    workload::Kind,
+};
+
+/// Bytes of keys and values that the user of the store saw.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Traffic {
+    pub(crate) read: u64,
+    pub(crate) written: u64,
+}
+
+/// Whether a run can go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outlook {
+    GoOn,
+    /// There are no keys left for new records.
+    KeysUsedUp,
+}
+
+/// Carries operations out and checks every answer.
+pub(crate) struct Executor<'a> {
+    pub(super) bench: &'a Bench,
+    pub(super) thread: usize,
+    pub(super) key: Vec<u8>,
+    pub(super) value: Vec<u8>,
+    pub(crate) traffic: Traffic,
+}
+
+impl<'a> Executor<'a> {
+    pub(crate) fn new(bench: &'a Bench, thread: usize) -> Self {
+        Executor { bench, thread, key: Vec::new(), value: Vec::new(), traffic: Traffic::default() }
+    }
+
+    /// Carries out one operation.
+    pub(crate) fn single(&mut self, operation: Operation) -> Result<Outlook> {
+        match operation.kind {
+            Kind::Read => self.read(operation.record)?,
+            Kind::Update => self.update(operation.record)?,
+            Kind::Modify => self.modify(operation.record)?,
+            Kind::Scan => self.scan(operation.record, usize::from(operation.length))?,
+            Kind::Load => self.create(operation.record)?,
+            Kind::Insert => return self.insert(),
+        }
+        Ok(Outlook::GoOn)
+    }
+
+    fn read(&mut self, record: u64) -> Result<()> {
+        let (bench, key) = (self.bench, &mut self.key);
+        bench.keys.write(record, key)?;
+        let acknowledged = bench.acknowledged(key);
+        let (mut verdict, mut bytes) = (Err(Wrong::Missing), 0);
+        bench.store.get(key, &mut |value| {
+            verdict = bench.check(value, key, acknowledged);
+            bytes = value.map_or(0, |value| (key.len() + value.len()) as u64);
+        })?;
+        self.traffic.read += bytes;
+        judge(key, verdict)
+    }
+
+    fn update(&mut self, record: u64) -> Result<()> {
+        let bench = self.bench;
+        bench.keys.write(record, &mut self.key)?;
+        let (version, ticket) = bench.begin_write(&self.key);
+        self.write(version)?;
+        bench.end_write(ticket);
+        Ok(())
+    }
+
+    fn create(&mut self, record: u64) -> Result<()> {
+        self.bench.keys.write(record, &mut self.key)?;
+        self.write(self.bench.base_version)
+    }
+
+    fn insert(&mut self) -> Result<Outlook> {
+        let Some(record) = self.bench.inserts.claim(self.thread) else { return Ok(Outlook::KeysUsedUp) };
+        self.create(record)?;
+        self.bench.inserts.acknowledge(self.thread);
+        Ok(Outlook::GoOn)
+    }
+
+    /// Writes the value of the present key at `version`.
+    fn write(&mut self, version: u64) -> Result<()> {
+        value::fill(&mut self.value, &self.key, version, self.bench.value_size);
+        self.traffic.written += (self.key.len() + self.value.len()) as u64;
+        self.bench.store.insert(&self.key, &self.value)
+    }
+
+    fn modify(&mut self, record: u64) -> Result<()> {
+        let (bench, key) = (self.bench, &mut self.key);
+        bench.keys.write(record, key)?;
+        let acknowledged = bench.acknowledged(key);
+        let (version, ticket) = bench.begin_write(key);
+        let mut verdict = Err(Wrong::Missing);
+        bench.store.update(key, &mut |value| {
+            verdict = bench.check(value, key, acknowledged);
+            let mut new = Vec::with_capacity(bench.value_size);
+            value::fill(&mut new, key, version, bench.value_size);
+            new
+        })?;
+        bench.end_write(ticket);
+        let bytes = (key.len() + bench.value_size) as u64;
+        self.traffic.read += bytes;
+        self.traffic.written += bytes;
+        judge(key, verdict)
+    }
+
+    fn scan(&mut self, record: u64, length: usize) -> Result<()> {
+        let (bench, start, last) = (self.bench, &mut self.key, &mut self.value);
+        bench.keys.write(record, start)?;
+        last.clear();
+        // The record that the scan begins at exists.
+        let (mut failure, mut bytes, mut count) = (Ok(()), 0, 0);
+        bench.store.scan(start, length, &mut |key, value| {
+            let in_order = if count == 0 { key == &start[..] } else { key > &last[..] };
+            let verdict = if in_order { bench.check(Some(value), key, 0) } else { Err(Wrong::Missing) };
+            failure = std::mem::replace(&mut failure, Ok(())).and_then(|()| judge(key, verdict));
+            bytes += (key.len() + value.len()) as u64;
+            count += 1;
+            last.clear();
+            last.extend_from_slice(key);
+        })?;
+        self.traffic.read += bytes;
+        if count == 0 {
+            failure = judge(start, bench.check(None, start, 0));
+        }
+        failure
+    }
+}

@@ -1,0 +1,54 @@
+//! `ecotone-bench`: workloads and measurements. `docs/benchmark.md` says how to run it and what it prints.
+
+mod batch;
+mod bench;
+mod cli;
+mod disk;
+mod distribution;
+mod error;
+mod execute;
+mod generator;
+mod inserts;
+mod keys;
+mod measure;
+mod pack;
+mod permutation;
+mod phase;
+mod process;
+mod progress;
+mod report;
+mod run;
+mod size;
+mod state;
+mod store;
+mod value;
+mod versions;
+mod worker;
+mod workload;
+mod zipf;
+
+use std::{io, process::ExitCode};
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::{Cli, Command};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    let result = match Cli::parse().command {
+        Command::Disk(options) => disk::run(&options),
+        Command::Run(options) => run::run(&options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

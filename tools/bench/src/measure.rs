@@ -1,0 +1,131 @@
+//! Latencies of one thread.
+
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+/// Operations per sample while they are fast: two looks at the clock cost as much as a fast operation.
+const SAMPLE: u64 = 16;
+/// Faster operations than this on average are sampled.
+const FAST: Duration = Duration::from_micros(1);
+/// A sample whose unmeasured operations take longer together holds a stall, which is then counted for itself.
+const STALL: Duration = Duration::from_micros(50);
+/// Longest latency that is told apart, in nanoseconds.
+const LONGEST: u64 = 1000 * 1_000_000_000;
+
+/// An empty histogram of nanoseconds with three significant digits.
+pub(crate) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST, 3).expect("the bounds are valid")
+}
+
+/// Times calls one after the other.
+#[derive(Debug)]
+pub(crate) struct Stopwatch {
+    pub(crate) histogram: Histogram<u64>,
+    /// Calls per sample, 1 or [`SAMPLE`].
+    stride: u64,
+    /// Calls since the sample began, and operations in the calls after its first.
+    calls: u64,
+    rest: u64,
+    /// When what is timed now began.
+    since: Instant,
+    first: Duration,
+}
+
+impl Stopwatch {
+    pub(crate) fn new() -> Self {
+        Stopwatch { histogram: histogram(), stride: 1, calls: 0, rest: 0, since: Instant::now(), first: Duration::ZERO }
+    }
+
+    /// A block of calls begins; `pace` is the mean time of an operation in the last one.
+    pub(crate) fn resume(&mut self, pace: Duration, now: Instant) {
+        self.stride = if pace < FAST { SAMPLE } else { 1 };
+        self.since = now;
+    }
+
+    /// A call for `operations` operations ended; it began where the last one ended.
+    pub(crate) fn lap(&mut self, operations: u64) {
+        self.calls += 1;
+        if self.calls == 1 {
+            let now = Instant::now();
+            self.first = now - self.since;
+            self.since = now;
+            record(&mut self.histogram, self.first, operations);
+        } else {
+            self.rest += operations;
+        }
+        if self.calls == self.stride {
+            self.pause();
+        }
+    }
+
+    /// The sample ends here: its unmeasured operations count as fast as the first, except that a stall among them shows in the clock.
+    pub(crate) fn pause(&mut self) {
+        if self.rest > 0 {
+            let now = Instant::now();
+            let together = now - self.since;
+            self.since = now;
+            let stalled = u64::from(together > STALL);
+            record(&mut self.histogram, together, stalled);
+            record(&mut self.histogram, self.first, self.rest - stalled);
+        }
+        (self.calls, self.rest) = (0, 0);
+    }
+
+    /// Counts `operations` operations that should have begun at `intended`, whenever they did.
+    pub(crate) fn since_intended(&mut self, intended: Instant, operations: u64) {
+        record(&mut self.histogram, intended.elapsed(), operations);
+    }
+}
+
+fn record(histogram: &mut Histogram<u64>, latency: Duration, operations: u64) {
+    let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+    histogram.saturating_record_n(nanoseconds.max(1), operations);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(time: Duration) {
+        let begin = Instant::now();
+        while begin.elapsed() < time {}
+    }
+
+    #[test]
+    fn every_operation_counts_once() {
+        for pace in [Duration::ZERO, Duration::from_secs(1)] {
+            let mut stopwatch = Stopwatch::new();
+            for _ in 0..3 {
+                stopwatch.resume(pace, Instant::now());
+                (0..37).for_each(|_| stopwatch.lap(2));
+                stopwatch.pause();
+            }
+            assert_eq!(stopwatch.histogram.len(), 3 * 37 * 2);
+        }
+    }
+
+    #[test]
+    fn a_stall_shows_wherever_it_falls() {
+        for at in 0..40 {
+            let mut stopwatch = Stopwatch::new();
+            stopwatch.resume(Duration::ZERO, Instant::now());
+            for call in 0..40 {
+                if call == at {
+                    wait(Duration::from_millis(2));
+                }
+                stopwatch.lap(1);
+            }
+            stopwatch.pause();
+            assert!(stopwatch.histogram.max() >= 1_990_000, "call {at}");
+            assert!(stopwatch.histogram.value_at_quantile(0.5) < 1_000_000, "call {at}");
+        }
+    }
+
+    #[test]
+    fn lateness_counts_from_the_intended_time() {
+        let mut stopwatch = Stopwatch::new();
+        stopwatch.since_intended(Instant::now() - Duration::from_millis(30), 1);
+        assert!(stopwatch.histogram.max() >= 29_900_000);
+    }
+}

@@ -1,0 +1,167 @@
+//! A load, a warm-up or a measurement: threads that carry operations out until a limit.
+
+use std::{
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use hdrhistogram::Histogram;
+
+use crate::{
+    bench::Bench,
+    error::{Error, Result},
+    execute::Traffic,
+    generator::{BLOCK, Generator, Plan, Position},
+    measure,
+    progress::Progress,
+    worker::{Done, Worker},
+};
+
+/// When a phase ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Limit {
+    Operations(u64),
+    Time(Duration),
+}
+
+/// How the threads go about it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    pub(crate) threads: usize,
+    /// Operations of one call; 1 for calls of single operations.
+    pub(crate) batch: usize,
+    /// Operations a second of all threads, begun at their times whether or not earlier ones have ended; `None` for as fast as it goes.
+    pub(crate) rate: Option<f64>,
+}
+
+/// What a phase did.
+pub(crate) struct Outcome {
+    pub(crate) operations: u64,
+    pub(crate) seconds: f64,
+    pub(crate) latency: Histogram<u64>,
+    pub(crate) traffic: Traffic,
+}
+
+/// One phase while it runs.
+pub(crate) struct Phase<'a> {
+    pub(crate) bench: &'a Bench,
+    pub(crate) plan: &'a Plan,
+    pub(crate) manner: Manner,
+    limit: Limit,
+    block: u64,
+    claimed: AtomicU64,
+    done: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// Between two looks at the clock and the progress.
+const LOOK: Duration = Duration::from_millis(20);
+
+impl<'a> Phase<'a> {
+    pub(crate) fn new(bench: &'a Bench, plan: &'a Plan, manner: Manner, limit: Limit) -> Self {
+        let block = block_size(manner, limit);
+        let (claimed, done) = (AtomicU64::new(0), AtomicU64::new(0));
+        Phase { bench, plan, manner, limit, block, claimed, done, stop: AtomicBool::new(false) }
+    }
+
+    /// Runs to the end, or to the first failure.
+    pub(crate) fn run(&self, progress: &Progress, seed: u64) -> Result<Outcome> {
+        let barrier = Barrier::new(self.manner.threads + 1);
+        let (sender, results) = mpsc::channel();
+        thread::scope(|scope| {
+            for thread in 0..self.manner.threads {
+                let (sender, barrier) = (sender.clone(), &barrier);
+                scope.spawn(move || {
+                    let (worker, generator) = (Worker::new(self, thread), Generator::new(self.plan, seed, thread));
+                    barrier.wait();
+                    let result = worker.run(generator);
+                    if result.is_err() {
+                        self.stop.store(true, Relaxed);
+                    }
+                    // The receiver waits for every sender.
+                    let _ = sender.send(result);
+                });
+            }
+            drop(sender);
+            barrier.wait();
+            self.watch(Instant::now(), progress, &results)
+        })
+    }
+
+    /// Collects the threads' results and stops them when time is up.
+    fn watch(&self, begin: Instant, progress: &Progress, results: &mpsc::Receiver<Result<Done>>) -> Result<Outcome> {
+        let mut outcome = Outcome { operations: 0, seconds: 0.0, latency: measure::histogram(), traffic: Traffic::default() };
+        let mut failure: Option<Error> = None;
+        loop {
+            match results.recv_timeout(self.pause(begin)) {
+                Ok(Ok(done)) => outcome.add(&done, begin),
+                Ok(Err(error)) => failure = failure.or(Some(error)),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            progress.show(match self.limit {
+                Limit::Operations(_) => self.done.load(Relaxed),
+                Limit::Time(_) => u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX),
+            });
+        }
+        failure.map_or(Ok(outcome), Err)
+    }
+
+    /// How long to wait for a result; stops the threads when time is up.
+    fn pause(&self, begin: Instant) -> Duration {
+        let Limit::Time(limit) = self.limit else { return LOOK };
+        let left = limit.saturating_sub(begin.elapsed());
+        if left.is_zero() {
+            self.stop.store(true, Relaxed);
+        }
+        if left.is_zero() { LOOK } else { LOOK.min(left) }
+    }
+
+    /// The next block of operations for a thread; `None` when the limit is reached.
+    pub(crate) fn claim(&self, begin: Instant) -> Option<Position> {
+        if self.is_stopped() {
+            return None;
+        }
+        let first = self.claimed.fetch_add(self.block, Relaxed);
+        let (count, progress) = match self.limit {
+            Limit::Operations(limit) => (self.block.min(limit.saturating_sub(first)), first as f64 / limit as f64),
+            Limit::Time(limit) => (self.block, begin.elapsed().as_secs_f64() / limit.as_secs_f64()),
+        };
+        (count > 0).then(|| Position { first, count, progress, existing: self.bench.inserts.existing() })
+    }
+
+    /// Tells how far a thread has come.
+    pub(crate) fn advance(&self, operations: u64) {
+        self.done.fetch_add(operations, Relaxed);
+    }
+
+    /// Whether all threads should end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Relaxed)
+    }
+}
+
+/// Whole batches; small blocks for short phases, so that the threads end together.
+fn block_size(manner: Manner, limit: Limit) -> u64 {
+    let batch = manner.batch as u64;
+    let fair = match limit {
+        Limit::Operations(limit) => limit / (16 * manner.threads as u64),
+        Limit::Time(_) => BLOCK,
+    };
+    (fair.min(BLOCK) / batch).max(1) * batch
+}
+
+impl Outcome {
+    fn add(&mut self, done: &Done, begin: Instant) {
+        self.operations += done.operations;
+        self.seconds = self.seconds.max((done.end - begin).as_secs_f64());
+        self.latency.add(&done.latency).expect("all histograms have the same bounds");
+        self.traffic.read += done.traffic.read;
+        self.traffic.written += done.traffic.written;
+    }
+}

@@ -1,0 +1,231 @@
+//! The subcommand `run`: load, settle, warm up, measure.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    bench::Bench,
+    cli::RunOptions,
+    distribution::{self, Distribution, Shape},
+    error::{Context, Result},
+    generator::Plan,
+    inserts::Inserts,
+    keys::{Keys, Synthetic},
+    phase::{Limit, Manner, Outcome, Phase},
+    process::{self, DeviceBytes},
+    progress::Progress,
+    report::{Latency, Load, Report},
+    state::{Directory, Parameters, State},
+    store::{self, Durability, Stats},
+    value::VERSION_BYTES,
+    versions::{self, Versions},
+    workload::Workload,
+};
+
+/// Records without --records and --keys.
+const RECORDS: u64 = 1_000_000;
+
+/// A run between its phases.
+struct Run<'a> {
+    options: &'a RunOptions,
+    directory: Directory,
+    state: State,
+    shape: Shape,
+    bench: Bench,
+}
+
+/// What was measured, apart from the store's state at the end.
+struct Measured {
+    outcome: Outcome,
+    stats: Stats,
+    cpu: Duration,
+    kernel: Option<DeviceBytes>,
+}
+
+/// Carries `run` out and prints its result.
+pub(crate) fn run(options: &RunOptions) -> Result<()> {
+    let mut run = Run::open(options)?;
+    let fresh = !run.state.finished;
+    if options.workload == Workload::Load && !fresh {
+        let directory = options.dir.display();
+        return Err(format!("the store in {directory} is loaded already, and --workload load needs an empty --dir").into());
+    }
+    let loaded = if fresh { Some(run.load()?) } else { None };
+    let load = loaded.as_ref().map(|(load, _)| *load);
+    let measured = match loaded {
+        Some((_, measured)) if options.workload == Workload::Load => measured,
+        _ => run.measure_workload()?,
+    };
+    let report = run.close(load, measured)?;
+    Ok(report.print(options.json)?)
+}
+
+impl<'a> Run<'a> {
+    fn open(options: &'a RunOptions) -> Result<Self> {
+        let directory = Directory::open(&options.dir)?;
+        let keys = match &options.keys {
+            Some(file) => Keys::open(file, directory.path(), options.key_size)?,
+            None => Keys::Synthetic(Synthetic::new(options.key_size.unwrap_or(8), options.records.unwrap_or(RECORDS))?),
+        };
+        let parameters = parameters(options, &keys)?;
+        let found = directory.state(&parameters)?;
+        let fresh = found.is_none();
+        let records = parameters.records;
+        let mut state = found.unwrap_or(State { parameters, finished: false, run: 0, existing: records });
+        state.run += 1;
+        let store = open_store(options, &directory, fresh)?;
+        directory.save(&state)?;
+        let shape = options.distribution.unwrap_or(options.workload.usual_shape());
+        let bench = Bench {
+            store,
+            value_size: options.value_size,
+            base_version: versions::base_version(state.run),
+            versions: options.workload.updates().then(|| Versions::new(state.run)),
+            inserts: Inserts::new(state.existing, keys.count(), usize::from(options.threads)),
+            keys,
+        };
+        Ok(Run { options, directory, state, shape, bench })
+    }
+
+    /// Loads all records and lets the store settle.
+    fn load(&mut self) -> Result<(Load, Measured)> {
+        let records = self.state.parameters.records;
+        let measured = self.measure("load", &Plan::load(records), Limit::Operations(records), None, 0)?;
+        let begin = Instant::now();
+        let waiting = Progress::waiting("settle");
+        self.bench.store.settle()?;
+        drop(waiting);
+        self.save(true)?;
+        let seconds = measured.outcome.seconds;
+        Ok((
+            Load { seconds, ops_per_second: per_second(&measured.outcome), settle_seconds: begin.elapsed().as_secs_f64() },
+            measured,
+        ))
+    }
+
+    /// Warms the store up and measures the workload.
+    fn measure_workload(&mut self) -> Result<Measured> {
+        let (options, records) = (self.options, self.state.parameters.records);
+        let distribution = Distribution::new(self.shape, records, options.theta);
+        let plan = Plan::Mix { workload: options.workload, distribution };
+        if options.workload.inserts() {
+            self.save(false)?;
+        }
+        let usual = if options.workload == Workload::Insert { 0 } else { records };
+        let warmup = options.warmup.unwrap_or(usual);
+        if warmup > 0 {
+            self.measure("warm up", &plan, Limit::Operations(warmup), None, 1)?;
+        }
+        let operations = Limit::Operations(options.operations.unwrap_or(records));
+        let limit = options.seconds.map_or(operations, |seconds| Limit::Time(Duration::from_secs_f64(seconds)));
+        self.measure("measure", &plan, limit, options.rate, 2)
+    }
+
+    fn measure(&self, name: &'static str, plan: &Plan, limit: Limit, rate: Option<f64>, phase: u64) -> Result<Measured> {
+        let manner = Manner { threads: usize::from(self.options.threads), batch: usize::from(self.options.batch), rate };
+        let progress = Progress::new(name, limit);
+        let (stats, kernel, cpu) = (self.bench.store.stats(), DeviceBytes::now(), process::cpu_time());
+        let seed = self.options.seed.wrapping_mul(3).wrapping_add(phase);
+        let outcome = Phase::new(&self.bench, plan, manner, limit).run(&progress, seed)?;
+        let (cpu, stats) = (process::cpu_time() - cpu, self.bench.store.stats().since(&stats));
+        let kernel = DeviceBytes::now().zip(kernel).map(|(now, then)| now.since(then));
+        Ok(Measured { outcome, stats, cpu, kernel })
+    }
+
+    fn save(&mut self, finished: bool) -> Result<()> {
+        self.state.finished = finished;
+        self.state.existing = self.bench.inserts.existing();
+        self.directory.save(&self.state)
+    }
+
+    /// Closes the store and puts the result together.
+    fn close(mut self, load: Option<Load>, measured: Measured) -> Result<Report> {
+        self.state.existing = self.bench.inserts.existing();
+        let key_size = self.bench.keys.mean_bytes();
+        self.bench.store.close()?;
+        self.state.finished = true;
+        self.directory.save(&self.state)?;
+        let Measured { outcome, stats, cpu, kernel } = measured;
+        let options = self.options;
+        Ok(Report {
+            store: options.store,
+            workload: options.workload,
+            distribution: self.shape,
+            theta: options.theta,
+            records: self.state.parameters.records,
+            key_size,
+            value_size: options.value_size as u64,
+            threads: u64::from(options.threads),
+            batch: u64::from(options.batch),
+            rate: options.rate,
+            durability: options.durability,
+            operations: outcome.operations,
+            seconds: outcome.seconds,
+            ops_per_second: per_second(&outcome),
+            latency_us: Latency::new(&outcome.latency),
+            device_reads: stats.device_reads,
+            device_writes: stats.device_writes,
+            read_bytes: stats.read_bytes,
+            write_bytes: stats.write_bytes,
+            kernel_read_bytes: kernel.map(|bytes| bytes.read),
+            kernel_write_bytes: kernel.map(|bytes| bytes.written),
+            user_read_bytes: outcome.traffic.read,
+            user_write_bytes: outcome.traffic.written,
+            device_reads_per_op: stats.device_reads as f64 / outcome.operations.max(1) as f64,
+            ideal_device_reads_per_op: ideal(options, self.shape, self.state.parameters.records, key_size),
+            memory_budget: options.memory,
+            memory_peak: process::peak_memory(),
+            index_bytes: stats.index_bytes,
+            cpu_seconds: cpu.as_secs_f64(),
+            load,
+            engine: stats.engine,
+        })
+    }
+}
+
+/// The misses of a memory that holds the hottest records in all of the budget, with nothing for their administration.
+fn ideal(options: &RunOptions, shape: Shape, records: u64, key_size: f64) -> Option<f64> {
+    let kept = (options.memory as f64 / (key_size + options.value_size as f64)) as u64;
+    let ideal = distribution::ideal_miss(shape, records, options.theta, kept);
+    ideal.filter(|_| options.workload.reads_points())
+}
+
+fn per_second(outcome: &Outcome) -> f64 {
+    outcome.operations as f64 / outcome.seconds.max(1e-9)
+}
+
+fn parameters(options: &RunOptions, keys: &Keys) -> Result<Parameters> {
+    let usual = if options.keys.is_some() { keys.count() } else { RECORDS };
+    let records = options.records.unwrap_or(usual);
+    if records > keys.count() {
+        return Err(format!("--records is {records}, and there are {} keys", keys.count()).into());
+    }
+    let (size, most) = (options.value_size, ecotone::limits::MAX_RECORD - options.key_size.unwrap_or(1));
+    if !(VERSION_BYTES..=most).contains(&size) {
+        return Err(format!("--value-size is {size}, and values of this bench have {VERSION_BYTES} to {most} bytes").into());
+    }
+    Ok(Parameters {
+        store: options.store,
+        records,
+        key_size: options.key_size.or(options.keys.is_none().then_some(8)),
+        value_size: size,
+        keys: options.keys.as_ref().map(|file| fs::canonicalize(file).context("find", file)).transpose()?,
+        logged: options.durability != Durability::None,
+        set: options.settings.iter().cloned().collect(),
+    })
+}
+
+/// Opens the store; one that could not be made leaves nothing behind.
+fn open_store(options: &RunOptions, directory: &Directory, fresh: bool) -> Result<Box<dyn store::Store>> {
+    let path = directory.store();
+    let memory = usize::try_from(options.memory)?;
+    let settings = &options.settings;
+    let opened =
+        store::open(options.store, &store::Options { directory: &path, memory, durability: options.durability, settings });
+    if opened.is_err() && fresh && path.exists() {
+        fs::remove_dir_all(&path).context("remove", &path)?;
+    }
+    opened
+}

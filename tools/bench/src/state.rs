@@ -1,0 +1,161 @@
+//! The small file that says what a benchmark directory holds, so that a finished load is used again and nothing else is.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    error::{Context, Result},
+    store,
+};
+
+/// Name of the file.
+const NAME: &str = "bench.json";
+/// Files with this prefix are unpacked keys, made anew by every run.
+const KEYS: &str = "keys.";
+
+/// What must be equal for a store to be used again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    pub(crate) store: store::Kind,
+    pub(crate) records: u64,
+    pub(crate) key_size: Option<usize>,
+    pub(crate) value_size: usize,
+    pub(crate) keys: Option<PathBuf>,
+    /// Whether the store has a log; `buffered` and `sync` can share a store, `none` needs its own.
+    pub(crate) logged: bool,
+    pub(crate) set: BTreeMap<String, String>,
+}
+
+/// The content of the file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub(crate) parameters: Parameters,
+    /// Whether the store holds exactly the records below `existing`.
+    pub(crate) finished: bool,
+    /// The number of runs so far; versions of later runs are higher.
+    pub(crate) run: u32,
+    /// Records that exist, with those that workloads inserted.
+    pub(crate) existing: u64,
+}
+
+/// A benchmark directory.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+}
+
+impl Directory {
+    /// Opens a directory, making it if it is missing.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        fs::create_dir_all(path).context("create", path)?;
+        Ok(Directory { path: path.to_owned() })
+    }
+
+    /// Where unpacked keys go.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the store is.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.path.join("db")
+    }
+
+    /// The state of a finished store of these parameters; `None` if the directory is empty. Anything else is an error.
+    pub(crate) fn state(&self, wanted: &Parameters) -> Result<Option<State>> {
+        let file = self.path.join(NAME);
+        if !file.exists() {
+            return self.check_empty().map(|()| None);
+        }
+        let text = fs::read_to_string(&file).context("read", &file)?;
+        let state: State = serde_json::from_str(&text).context("understand", &file)?;
+        let directory = self.path.display();
+        if let Some((name, has, wants)) = difference(&state.parameters, wanted)? {
+            return Err(format!(
+                "the store in {directory} was made with {name} {has}, not {wants}; choose another --dir or remove it"
+            )
+            .into());
+        }
+        if !state.finished {
+            return Err(format!("the store in {directory} was not finished; remove the directory").into());
+        }
+        Ok(Some(state))
+    }
+
+    /// Replaces the state.
+    pub(crate) fn save(&self, state: &State) -> Result<()> {
+        let (new, file) = (self.path.join("bench.json.new"), self.path.join(NAME));
+        fs::write(&new, serde_json::to_string_pretty(state)?).context("write", &new)?;
+        fs::rename(&new, &file).context("write", &file)
+    }
+
+    fn check_empty(&self) -> Result<()> {
+        for entry in fs::read_dir(&self.path).context("read", &self.path)? {
+            let name = entry.context("read", &self.path)?.file_name();
+            if !name.to_string_lossy().starts_with(KEYS) {
+                let (directory, name) = (self.path.display(), name.to_string_lossy());
+                return Err(format!("{directory} holds {name:?} and no finished store; choose an empty --dir").into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first parameter that differs, with both values.
+fn difference(has: &Parameters, wants: &Parameters) -> Result<Option<(String, String, String)>> {
+    let (has, wants) = (serde_json::to_value(has)?, serde_json::to_value(wants)?);
+    let pairs = has.as_object().into_iter().flatten().map(|(name, value)| (name, value, &wants[name]));
+    Ok(pairs
+        .filter(|(_, has, wants)| has != wants)
+        .map(|(name, has, wants)| (name.clone(), has.to_string(), wants.to_string()))
+        .next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameters() -> Parameters {
+        Parameters {
+            store: store::Kind::Null,
+            records: 10,
+            key_size: Some(8),
+            value_size: 56,
+            keys: None,
+            logged: true,
+            set: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn only_a_finished_store_of_the_same_parameters_is_used_again() {
+        let temporary = tempfile::tempdir().unwrap();
+        let directory = Directory::open(&temporary.path().join("new")).unwrap();
+        assert!(directory.state(&parameters()).unwrap().is_none());
+        let mut state = State { parameters: parameters(), finished: false, run: 3, existing: 12 };
+        directory.save(&state).unwrap();
+        assert!(directory.state(&parameters()).unwrap_err().to_string().contains("not finished"));
+        state.finished = true;
+        directory.save(&state).unwrap();
+        let found = directory.state(&parameters()).unwrap().unwrap();
+        assert_eq!((found.run, found.existing), (3, 12));
+        let other = Parameters { records: 11, ..parameters() };
+        assert!(directory.state(&other).unwrap_err().to_string().contains("made with records 10, not 11"));
+    }
+
+    #[test]
+    fn files_of_others_are_left_alone() {
+        let temporary = tempfile::tempdir().unwrap();
+        let directory = Directory::open(temporary.path()).unwrap();
+        fs::write(temporary.path().join("keys.u64"), b"").unwrap();
+        assert!(directory.state(&parameters()).unwrap().is_none());
+        fs::write(temporary.path().join("thesis.txt"), b"").unwrap();
+        assert!(directory.state(&parameters()).unwrap_err().to_string().contains("thesis.txt"));
+    }
+}

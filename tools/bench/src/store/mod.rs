@@ -1,0 +1,146 @@
+//! What is measured: one key-value store, behind the few methods that the workloads need.
+
+mod null;
+mod tree;
+
+use std::{collections::BTreeMap, path::Path};
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use self::{null::Null, tree::Tree};
+use crate::error::Result;
+
+/// The stores by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    /// Ecotone with the tree engine.
+    Tree,
+    /// Keeps nothing and does nothing: what a run costs then is the harness.
+    Null,
+}
+
+/// What a write promises when it returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Durability {
+    /// Nothing before the next flush: no log.
+    None,
+    /// It survives the death of the process.
+    Buffered,
+    /// It survives a power failure.
+    Sync,
+}
+
+/// How a store is opened.
+#[derive(Debug)]
+pub(crate) struct Options<'a> {
+    /// A directory of its own.
+    pub(crate) directory: &'a Path,
+    /// The memory budget in bytes.
+    pub(crate) memory: usize,
+    pub(crate) durability: Durability,
+    /// The engine's options by name.
+    pub(crate) settings: &'a [(String, String)],
+}
+
+/// A number of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Number {
+    /// Rises; what counts is by how much.
+    Count(u64),
+    /// Stands where it stands.
+    Level(u64),
+}
+
+impl Number {
+    /// The number itself.
+    pub(crate) fn value(self) -> u64 {
+        match self {
+            Number::Count(value) | Number::Level(value) => value,
+        }
+    }
+}
+
+/// Numbers of a store since it was opened.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stats {
+    /// Requests to the device.
+    pub(crate) device_reads: u64,
+    pub(crate) device_writes: u64,
+    /// Bytes of these requests.
+    pub(crate) read_bytes: u64,
+    pub(crate) write_bytes: u64,
+    /// Memory that the index takes now.
+    pub(crate) index_bytes: u64,
+    /// The engine's own counters.
+    pub(crate) engine: BTreeMap<String, Number>,
+}
+
+impl Stats {
+    /// The numbers of the time since `before`; levels as they are now.
+    pub(crate) fn since(&self, before: &Stats) -> Stats {
+        let engine = self.engine.iter().map(|(name, number)| {
+            let number = match (number, before.engine.get(name)) {
+                (Number::Count(now), Some(Number::Count(then))) => Number::Count(now.saturating_sub(*then)),
+                _ => *number,
+            };
+            (name.clone(), number)
+        });
+        Stats {
+            device_reads: self.device_reads - before.device_reads,
+            device_writes: self.device_writes - before.device_writes,
+            read_bytes: self.read_bytes - before.read_bytes,
+            write_bytes: self.write_bytes - before.write_bytes,
+            index_bytes: self.index_bytes,
+            engine: engine.collect(),
+        }
+    }
+}
+
+/// Gets a value that was read, or `None` where there is none.
+pub(crate) type Visit<'a> = dyn FnMut(Option<&[u8]>) + 'a;
+/// Gets the number of the key among those asked for, and its value.
+pub(crate) type VisitMany<'a> = dyn FnMut(usize, Option<&[u8]>) + 'a;
+/// Gets the key and the value of a record.
+pub(crate) type VisitRecord<'a> = dyn FnMut(&[u8], &[u8]) + 'a;
+/// Makes a new value from an old one, perhaps several times.
+pub(crate) type Change<'a> = dyn FnMut(Option<&[u8]>) -> Vec<u8> + 'a;
+/// A key and its value, to be written.
+pub(crate) type Record<'a> = (&'a [u8], &'a [u8]);
+
+/// An open store; many threads use it at once.
+pub(crate) trait Store: Send + Sync {
+    /// Whether reads give what was written. Only the null store says no, and its answers are not checked.
+    fn remembers(&self) -> bool {
+        true
+    }
+    /// Reads one value.
+    fn get(&self, key: &[u8], visit: &mut Visit<'_>) -> Result<()>;
+    /// Reads many values.
+    fn multi_get(&self, keys: &[&[u8]], visit: &mut VisitMany<'_>) -> Result<()>;
+    /// Writes a record.
+    fn insert(&self, key: &[u8], value: &[u8]) -> Result<()>;
+    /// Writes records as one batch.
+    fn insert_batch(&self, records: &[Record<'_>]) -> Result<()>;
+    /// Reads at most `length` records in key order from `start` on.
+    fn scan(&self, start: &[u8], length: usize, visit: &mut VisitRecord<'_>) -> Result<()>;
+    /// Reads a value and writes the one that `change` makes of it, atomically.
+    fn update(&self, key: &[u8], change: &mut Change<'_>) -> Result<()>;
+    /// Brings everything into the data files and waits until the background has nothing left to do.
+    fn settle(&self) -> Result<()>;
+    /// Numbers since it was opened.
+    fn stats(&self) -> Stats;
+    /// Closes it; nothing is lost.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// Opens a store, or makes it.
+pub(crate) fn open(kind: Kind, options: &Options<'_>) -> Result<Box<dyn Store>> {
+    match kind {
+        Kind::Tree => Ok(Box::new(Tree::open(options)?)),
+        Kind::Null => Ok(Box::new(Null)),
+    }
+}

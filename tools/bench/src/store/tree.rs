@@ -1,0 +1,127 @@
+//! Ecotone with the tree engine.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use ecotone::{Database, Engine, Keyspace, KeyspaceOptions};
+
+use super::{Change, Durability, Number, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord};
+use crate::error::Result;
+
+/// Name of the one keyspace.
+const NAME: &str = "bench";
+/// Name of the engine's counter that goes on moving while pages are reorganised in the background.
+const OVERFLOW: &str = "overflow_pages";
+/// The engine's numbers that are levels; all others are counters that only rise.
+const LEVELS: [&str; 8] =
+    ["segments", OVERFLOW, "index_bytes", "file_bytes", "used_bytes", "dirty_bytes", "cache_records", "cache_bytes"];
+/// How long nothing may move before the store counts as settled.
+const QUIET: Duration = Duration::from_millis(300);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+/// Longest wait for a store to settle.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// An open database with one keyspace.
+#[derive(Debug)]
+pub(super) struct Tree {
+    database: Database,
+    keyspace: Keyspace,
+    durability: ecotone::Durability,
+}
+
+impl Tree {
+    pub(super) fn open(options: &Options<'_>) -> Result<Self> {
+        let durability = match options.durability {
+            Durability::Sync => ecotone::Durability::Sync,
+            Durability::None | Durability::Buffered => ecotone::Durability::Buffered,
+        };
+        let database = Database::builder(options.directory).memory_budget(options.memory).open()?;
+        let plain = KeyspaceOptions::default().engine(Engine::Tree);
+        let logged = if options.durability == Durability::None { plain.unlogged() } else { plain };
+        let chosen = options.settings.iter().fold(logged, |chosen, (name, value)| chosen.set(name, value));
+        let keyspace = database.keyspace(NAME, chosen)?.durability(durability);
+        Ok(Tree { database, keyspace, durability })
+    }
+
+    /// What moves while the background works.
+    fn activity(&self) -> (u64, u64) {
+        let overflow = self.keyspace.stats().counters.iter().find(|(name, _)| *name == OVERFLOW).map_or(0, |(_, value)| *value);
+        (self.database.stats().background_jobs, overflow)
+    }
+}
+
+fn measure(name: &str, value: u64) -> Number {
+    if LEVELS.contains(&name) { Number::Level(value) } else { Number::Count(value) }
+}
+
+impl Store for Tree {
+    fn get(&self, key: &[u8], visit: &mut Visit<'_>) -> Result<()> {
+        visit(self.keyspace.get(key)?.as_deref());
+        Ok(())
+    }
+
+    fn multi_get(&self, keys: &[&[u8]], visit: &mut VisitMany<'_>) -> Result<()> {
+        let values = self.keyspace.multi_get(keys)?;
+        values.iter().enumerate().for_each(|(number, value)| visit(number, value.as_deref()));
+        Ok(())
+    }
+
+    fn insert(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.keyspace.insert(key, value)?)
+    }
+
+    fn insert_batch(&self, records: &[Record<'_>]) -> Result<()> {
+        let mut batch = self.database.batch().durability(self.durability);
+        records.iter().for_each(|(key, value)| batch.insert(&self.keyspace, *key, *value));
+        Ok(batch.commit()?)
+    }
+
+    fn scan(&self, start: &[u8], length: usize, visit: &mut VisitRecord<'_>) -> Result<()> {
+        for record in self.keyspace.range(start..).take(length) {
+            let (key, value) = record?;
+            visit(&key, &value);
+        }
+        Ok(())
+    }
+
+    fn update(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
+        self.keyspace.fetch_update(key, |value| Some(change(value)))?;
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.database.flush()?;
+        let (begin, mut since, mut last) = (Instant::now(), Instant::now(), self.activity());
+        while since.elapsed() < QUIET {
+            if begin.elapsed() > PATIENCE {
+                return Err(format!("the store did not come to rest within {} s", PATIENCE.as_secs()).into());
+            }
+            thread::sleep(LOOK);
+            let now = self.activity();
+            if now.0 > 0 || now != last {
+                (since, last) = (Instant::now(), now);
+            }
+        }
+        Ok(self.database.flush()?)
+    }
+
+    fn stats(&self) -> Stats {
+        let (all, own) = (self.database.stats(), self.keyspace.stats());
+        let part = |component: &str| all.memory.iter().find(|part| part.component == component).map_or(0, |part| part.bytes);
+        Stats {
+            device_reads: all.io.reads,
+            device_writes: all.io.writes,
+            read_bytes: all.io.read_bytes,
+            write_bytes: all.io.write_bytes,
+            index_bytes: part("page index"),
+            engine: own.counters.into_iter().map(|(name, value)| (name.to_owned(), measure(name, value))).collect(),
+        }
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.database.close()?)
+    }
+}

@@ -1,0 +1,145 @@
+//! What records hold, so that every byte that is read back can be checked.
+//!
+//! A value is its version (64 bits, little-endian), as much of its key as fits, and filler derived from key and version.
+
+use std::fmt;
+
+use crate::permutation::mix;
+
+/// Bytes of the version, the smallest value.
+pub(crate) const VERSION_BYTES: usize = 8;
+/// Weight of the version in the filler's seed, so that it and the key do not cancel out.
+const VERSION_WEIGHT: u64 = 0xd6e8_feb8_6659_fd93;
+
+/// What is wrong with a value.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    /// There is none.
+    Missing,
+    /// It has another length.
+    Length { found: usize, written: usize },
+    /// A byte is not what was written with this version.
+    Byte { at: usize, version: u64 },
+    /// The version is older than one that was acknowledged before the read began.
+    Old { version: u64, acknowledged: u64 },
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wrong::Missing => write!(f, "it has no value"),
+            Wrong::Length { found, written } => write!(f, "its value has {found} bytes, and {written} were written"),
+            Wrong::Byte { at, version } => write!(f, "byte {at} of its value is not what was written with version {version:#x}"),
+            Wrong::Old { version, acknowledged } => {
+                write!(f, "its version {version:#x} is older than {acknowledged:#x}, which was acknowledged")
+            }
+        }
+    }
+}
+
+/// A number that tells keys apart; different for all keys of eight bytes.
+pub(crate) fn identity(key: &[u8]) -> u64 {
+    let (words, rest) = key.as_chunks::<8>();
+    let whole = words.iter().fold(0, |state, word| mix(state ^ u64::from_le_bytes(*word)));
+    match rest {
+        [] => whole,
+        _ => {
+            let mut word = [rest.len() as u8; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            mix(whole ^ u64::from_le_bytes(word))
+        }
+    }
+}
+
+/// The filler's words.
+struct Filler {
+    state: u64,
+}
+
+impl Filler {
+    fn new(key: &[u8], version: u64) -> Self {
+        Filler { state: identity(key) ^ version.wrapping_mul(VERSION_WEIGHT) }
+    }
+
+    fn next(&mut self) -> [u8; 8] {
+        self.state = self.state.wrapping_add(1);
+        mix(self.state).to_le_bytes()
+    }
+}
+
+/// Makes the value of `key` at `version` in `buffer`, `size` bytes, at least [`VERSION_BYTES`].
+pub(crate) fn fill(buffer: &mut Vec<u8>, key: &[u8], version: u64, size: usize) {
+    buffer.clear();
+    buffer.extend_from_slice(&version.to_le_bytes());
+    buffer.extend_from_slice(&key[..key.len().min(size - VERSION_BYTES)]);
+    let mut filler = Filler::new(key, version);
+    while buffer.len() < size {
+        let wanted = (size - buffer.len()).min(8);
+        buffer.extend_from_slice(&filler.next()[..wanted]);
+    }
+}
+
+/// Checks every byte of a value that was read, and that its version is at least `acknowledged`.
+pub(crate) fn check(value: Option<&[u8]>, key: &[u8], size: usize, acknowledged: u64) -> Result<(), Wrong> {
+    let value = value.ok_or(Wrong::Missing)?;
+    let (true, Some((head, body))) = (value.len() == size, value.split_first_chunk()) else {
+        return Err(Wrong::Length { found: value.len(), written: size });
+    };
+    let version = u64::from_le_bytes(*head);
+    let copied = key.len().min(body.len());
+    let (copy, filled) = body.split_at(copied);
+    if let Some(at) = difference(copy, &key[..copied]) {
+        return Err(Wrong::Byte { at: VERSION_BYTES + at, version });
+    }
+    let mut filler = Filler::new(key, version);
+    for (number, part) in filled.chunks(8).enumerate() {
+        if let Some(at) = difference(part, &filler.next()[..part.len()]) {
+            return Err(Wrong::Byte { at: VERSION_BYTES + copied + number * 8 + at, version });
+        }
+    }
+    if version < acknowledged { Err(Wrong::Old { version, acknowledged }) } else { Ok(()) }
+}
+
+fn difference(found: &[u8], written: &[u8]) -> Option<usize> {
+    if found == written { None } else { found.iter().zip(written).position(|(a, b)| a != b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        for (key, size) in [(&b"k"[..], 56), (b"a longer key, longer than the value", 24), (b"12345678", 8), (b"12345678", 61)] {
+            let mut value = Vec::new();
+            fill(&mut value, key, 77, size);
+            assert_eq!((value.len(), check(Some(&value), key, size, 77)), (size, Ok(())));
+            // With nothing but a version in the value there is no filler that could contradict it.
+            let checked = if size == VERSION_BYTES { 0 } else { size * 8 };
+            for bit in 0..checked {
+                value[bit / 8] ^= 1 << (bit % 8);
+                assert!(check(Some(&value), key, size, 0).is_err(), "bit {bit} of {size} bytes");
+                value[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+
+    #[test]
+    fn old_missing_foreign_and_short_values_are_noticed() {
+        let mut value = Vec::new();
+        fill(&mut value, b"key", 5, 40);
+        assert_eq!(check(Some(&value), b"key", 40, 6), Err(Wrong::Old { version: 5, acknowledged: 6 }));
+        assert_eq!(check(None, b"key", 40, 0), Err(Wrong::Missing));
+        assert_eq!(check(Some(&value[..39]), b"key", 40, 0), Err(Wrong::Length { found: 39, written: 40 }));
+        assert_eq!(check(Some(&value), b"kez", 40, 0), Err(Wrong::Byte { at: 10, version: 5 }));
+    }
+
+    #[test]
+    fn identities_differ() {
+        let keys: Vec<Vec<u8>> =
+            (0..5000u32).flat_map(|n| [n.to_le_bytes().to_vec(), vec![0; n as usize % 700], vec![1; n as usize % 700]]).collect();
+        let distinct: std::collections::BTreeSet<_> = keys.iter().collect();
+        let identities: std::collections::BTreeSet<_> = distinct.iter().map(|key| identity(key)).collect();
+        assert_eq!(identities.len(), distinct.len());
+    }
+}

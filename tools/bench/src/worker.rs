@@ -1,0 +1,127 @@
+//! One thread of a phase: draws blocks of operations and makes timed calls.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use hdrhistogram::Histogram;
+
+use crate::{
+    batch::Buffers,
+    error::Result,
+    execute::{Executor, Outlook, Traffic},
+    generator::{Generator, Operation},
+    measure::Stopwatch,
+    phase::{Manner, Phase},
+};
+
+/// What a thread did.
+pub(crate) struct Done {
+    pub(crate) operations: u64,
+    pub(crate) end: Instant,
+    pub(crate) latency: Histogram<u64>,
+    pub(crate) traffic: Traffic,
+}
+
+/// The thread.
+pub(crate) struct Worker<'a> {
+    phase: &'a Phase<'a>,
+    executor: Executor<'a>,
+    buffers: Buffers,
+    stopwatch: Stopwatch,
+    schedule: Option<Schedule>,
+}
+
+impl<'a> Worker<'a> {
+    pub(crate) fn new(phase: &'a Phase<'a>, thread: usize) -> Self {
+        Worker {
+            phase,
+            executor: Executor::new(phase.bench, thread),
+            buffers: Buffers::default(),
+            stopwatch: Stopwatch::new(),
+            schedule: Schedule::new(phase.manner, thread),
+        }
+    }
+
+    /// Works until the phase ends.
+    pub(crate) fn run(mut self, mut generator: Generator<'_>) -> Result<Done> {
+        let begin = Instant::now();
+        let (mut operations, mut pace, mut outlook) = (0, Duration::MAX, Outlook::GoOn);
+        while outlook == Outlook::GoOn {
+            let Some(position) = self.phase.claim(begin) else { break };
+            let block = generator.draw(position);
+            let start = Instant::now();
+            self.stopwatch.resume(pace, start);
+            let (count, after) = self.block(block, begin)?;
+            self.stopwatch.pause();
+            pace = start.elapsed() / u32::try_from(count).unwrap_or(u32::MAX).max(1);
+            outlook = after;
+            operations += count;
+            self.phase.advance(count);
+        }
+        Ok(Done { operations, end: Instant::now(), latency: self.stopwatch.histogram, traffic: self.executor.traffic })
+    }
+
+    /// Carries a block out and gives how many of its operations were done. Operations of a call that found no keys left do not count.
+    fn block(&mut self, block: &[Operation], begin: Instant) -> Result<(u64, Outlook)> {
+        let mut done = 0;
+        for call in block.chunks(self.phase.manner.batch) {
+            let intended = self.schedule.as_mut().map(|schedule| schedule.wait(begin, self.phase));
+            if self.phase.is_stopped() {
+                break;
+            }
+            let outlook = match call {
+                [operation] => self.executor.single(*operation)?,
+                operations => self.executor.batch(operations, &mut self.buffers)?,
+            };
+            if outlook != Outlook::GoOn {
+                return Ok((done, outlook));
+            }
+            let count = call.len() as u64;
+            match intended {
+                Some(intended) => self.stopwatch.since_intended(intended, count),
+                None => self.stopwatch.lap(count),
+            }
+            done += count;
+        }
+        Ok((done, Outlook::GoOn))
+    }
+}
+
+/// When the calls of a thread should begin, whatever became of those before.
+struct Schedule {
+    /// Seconds from the begin of the phase to the first call, and from one call to the next.
+    offset: f64,
+    step: f64,
+    calls: u64,
+}
+
+/// Sleeping ends up to this much too late; the rest of a wait is spent looking at the clock.
+const OVERSLEPT: Duration = Duration::from_micros(100);
+/// Longest sleep before a look whether the phase has ended.
+const NAP: Duration = Duration::from_millis(20);
+
+impl Schedule {
+    /// The calls of all threads together are evenly spaced.
+    fn new(manner: Manner, thread: usize) -> Option<Self> {
+        let between = manner.batch as f64 / manner.rate?;
+        Some(Schedule { offset: between * thread as f64, step: between * manner.threads as f64, calls: 0 })
+    }
+
+    /// Waits until the next call should begin, or the phase is stopped, and gives that time.
+    fn wait(&mut self, begin: Instant, phase: &Phase<'_>) -> Instant {
+        let intended = begin + Duration::from_secs_f64(self.offset + self.step * self.calls as f64);
+        self.calls += 1;
+        loop {
+            let left = intended.saturating_duration_since(Instant::now());
+            if left.is_zero() || phase.is_stopped() {
+                return intended;
+            }
+            match left.checked_sub(OVERSLEPT) {
+                Some(sleep) => thread::sleep(sleep.min(NAP)),
+                None => thread::yield_now(),
+            }
+        }
+    }
+}

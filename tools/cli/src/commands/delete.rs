@@ -1,0 +1,43 @@
+//! `ecotone delete`.
+
+use clap::Args;
+use serde_json::Map;
+
+use crate::{
+    failure::Failure,
+    output::Output,
+    place::{Place, Space},
+    text::Encoding,
+};
+
+/// Deletes a key; durable when the command ends.
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    #[command(flatten)]
+    place: Place,
+    /// The key
+    key: String,
+    #[command(flatten)]
+    space: Space,
+    #[command(flatten)]
+    encoding: Encoding,
+}
+
+impl Delete {
+    /// Deletes the key. With `--json`, prints it and whether it was there.
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let key = self.encoding.key(&self.key)?;
+        let database = self.place.open()?;
+        let before = self.space.open(&database)?.fetch_update(&key, |_| None)?;
+        database.close()?;
+        if !self.place.json {
+            return Ok(());
+        }
+        let mut object = Map::new();
+        self.encoding.json_key(&mut object, &key)?;
+        object.insert("deleted".to_owned(), before.is_some().into());
+        let mut output = Output::new();
+        output.json(&object.into())?;
+        output.finish()
+    }
+}

@@ -1,0 +1,43 @@
+//! `ecotone get`.
+
+use clap::Args;
+
+use crate::{
+    failure::Failure,
+    output::Output,
+    place::{Place, Space},
+    text::{Encoding, hex},
+};
+
+/// Prints the bytes of the value as they are and a newline (hexadecimal digits with --hex). A missing key is an error.
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    #[command(flatten)]
+    place: Place,
+    /// The key
+    key: String,
+    #[command(flatten)]
+    space: Space,
+    #[command(flatten)]
+    encoding: Encoding,
+}
+
+impl Get {
+    /// Prints the value, or fails if there is none.
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let key = self.encoding.key(&self.key)?;
+        let database = self.place.open()?;
+        let found = self.space.open(&database)?.get(&key)?;
+        let value = found.ok_or_else(|| Failure::Told(format!("no such key: {:?}", self.key)))?;
+        let mut output = Output::new();
+        if self.place.json {
+            output.json(&self.encoding.json_record(&key, &value)?)?;
+        } else if self.encoding.hex {
+            output.line(&[hex(&value).as_bytes()])?;
+        } else {
+            output.line(&[&value])?;
+        }
+        output.finish()?;
+        Ok(database.close()?)
+    }
+}

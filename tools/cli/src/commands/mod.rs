@@ -1,0 +1,11 @@
+//! The commands on one database, a file each.
+
+pub(crate) mod delete;
+pub(crate) mod drop;
+pub(crate) mod dump;
+pub(crate) mod get;
+pub(crate) mod list;
+pub(crate) mod put;
+pub(crate) mod scan;
+pub(crate) mod stats;
+pub(crate) mod verify;

@@ -1,0 +1,42 @@
+//! `ecotone put`.
+
+use clap::Args;
+
+use crate::{
+    failure::Failure,
+    output::Output,
+    place::{Place, Space},
+    text::Encoding,
+};
+
+/// Stores a value; durable when the command ends.
+#[derive(Debug, Args)]
+pub(crate) struct Put {
+    #[command(flatten)]
+    place: Place,
+    /// The key
+    key: String,
+    /// The value
+    value: String,
+    #[command(flatten)]
+    space: Space,
+    #[command(flatten)]
+    encoding: Encoding,
+}
+
+impl Put {
+    /// Stores the record. With `--json`, prints it.
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let key = self.encoding.key(&self.key)?;
+        let value = self.encoding.value(&self.value)?;
+        let database = self.place.open_or_create()?;
+        self.space.open_or_create(&database)?.insert(&key, &value)?;
+        database.close()?;
+        if !self.place.json {
+            return Ok(());
+        }
+        let mut output = Output::new();
+        output.json(&self.encoding.json_record(&key, &value)?)?;
+        output.finish()
+    }
+}

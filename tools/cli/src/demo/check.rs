@@ -1,0 +1,109 @@
+//! Reads everything back and compares it with the ledger.
+
+use ecotone::{Database, Keyspace};
+
+use crate::{
+    demo::{
+        ledger::{ABSENT, Findings, Ledger},
+        progress,
+        sets::{self, Sizes},
+        values,
+        world::{Universe, World},
+    },
+    failure::Failure,
+};
+
+/// Paths read at once.
+const TOGETHER: usize = 64;
+
+/// Compares every record, present and deleted. Gives what is wrong and the number of acknowledged writes that were checked.
+pub(crate) fn everything(world: &World<'_>, sizes: Sizes, ledger: &mut Ledger) -> Result<(Findings, u64), Failure> {
+    let universe = world.universe;
+    let mut found = vec![ABSENT; universe.len()];
+    let bar = progress::bar("checking every acknowledged write", (universe.len() + sizes.paths) as u64);
+    let mut strange = Findings::default();
+    let cities = by_key(universe);
+    let city = |key| cities.binary_search_by_key(&key, |&(key, _)| key).ok().map(|at| cities[at].1);
+    read_all(&world.taxa, |key| universe.taxa.index(key), &mut found, &mut strange, &bar)?;
+    read_all(&world.cities, city, &mut found, &mut strange, &bar)?;
+    paths(&world.paths, sizes.paths, &mut strange, &bar)?;
+    bar.finish_and_clear();
+    let mut findings = ledger.compare(&found, |index| name(universe, index));
+    findings.wrong += strange.wrong;
+    findings.told.append(&mut strange.told);
+    Ok((findings, ledger.acknowledged() + sizes.paths as u64))
+}
+
+/// Notes the version of every record of a keyspace.
+fn read_all(
+    space: &Keyspace,
+    index: impl Fn(u64) -> Option<usize>,
+    found: &mut [u32],
+    strange: &mut Findings,
+    bar: &indicatif::ProgressBar,
+) -> Result<(), Failure> {
+    let mut last = None;
+    for record in space.iter() {
+        let (bytes, value) = record?;
+        let key = bytes.as_slice().try_into().map(u64::from_be_bytes);
+        let record = key.ok().and_then(|key| Some((key, index(key)?, values::version(key, &value)?)));
+        match record {
+            Some((key, index, version)) if last < Some(key) => {
+                last = Some(key);
+                found[index] = version;
+            }
+            _ => {
+                strange.add(format!("{} holds a record under {bytes:02x?} that was never stored, or stands twice", space.name()))
+            }
+        }
+        bar.inc(1);
+    }
+    Ok(())
+}
+
+fn paths(space: &Keyspace, count: usize, strange: &mut Findings, bar: &indicatif::ProgressBar) -> Result<(), Failure> {
+    let mut paths = sets::paths(count).zip(0u64..).peekable();
+    while paths.peek().is_some() {
+        let some: Vec<(Vec<u8>, u64)> = paths.by_ref().take(TOGETHER).collect();
+        let values = space.multi_get(some.iter().map(|(path, _)| path))?;
+        for ((path, number), value) in some.iter().zip(values) {
+            if value != Some(path_value(*number)) {
+                strange.add(format!("the path {} has lost its value", String::from_utf8_lossy(path)));
+            }
+        }
+        bar.inc(some.len() as u64);
+    }
+    Ok(())
+}
+
+/// Has the database check itself. Gives its records and pages.
+pub(crate) fn verify(database: &Database) -> Result<(u64, u64), Failure> {
+    let spinner = progress::spinner("verifying every page");
+    let reports = database.verify();
+    spinner.finish_and_clear();
+    let (mut records, mut pages) = (0, 0);
+    for (name, check) in reports? {
+        if let Some(problem) = check.problems.first() {
+            return Err(Failure::Told(format!("verify found {} problems in {name}, first: {problem}", check.problems.len())));
+        }
+        records += check.records;
+        pages += check.pages;
+    }
+    Ok((records, pages))
+}
+
+/// The value of the path with this number.
+pub(crate) fn path_value(number: u64) -> Vec<u8> {
+    format!("line {} of the list", number + 1).into_bytes()
+}
+
+fn by_key(universe: &Universe) -> Vec<(u64, usize)> {
+    let mut cities: Vec<(u64, usize)> = universe.cities.iter().copied().zip(universe.taxa.len()..).collect();
+    cities.sort_unstable();
+    cities
+}
+
+fn name(universe: &Universe, index: usize) -> String {
+    let kind = if index < universe.taxa.len() { "taxon" } else { "town" };
+    format!("{kind} {}", universe.key(index))
+}

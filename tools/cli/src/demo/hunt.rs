@@ -1,0 +1,143 @@
+//! Starts a victim, notes what it acknowledges, and kills it.
+
+use std::{
+    io::{BufReader, Read},
+    os::unix::process::ExitStatusExt,
+    process::{Child, ChildStdout, Command, Stdio},
+    sync::mpsc::{self, RecvTimeoutError, Sender},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    demo::{
+        Demo,
+        measure::Row,
+        memory::peak_of,
+        operations::THREADS,
+        victim::{MESSAGE, OPENED},
+    },
+    failure::Failure,
+};
+
+const SIGKILL: i32 = 9;
+/// An open that takes longer than this is an error.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What was known of the victim when it was dead.
+#[derive(Debug)]
+pub(crate) struct Prey {
+    /// Operations acknowledged in each thread: all below this number.
+    pub(crate) done: [u32; THREADS],
+    /// How long it worked after opening.
+    pub(crate) worked: Duration,
+    /// Its peak memory in bytes, where the system tells.
+    pub(crate) peak: Option<u64>,
+}
+
+impl Prey {
+    /// Its line in the table. What it asked of the device and how long its operations took, it took to the grave.
+    pub(crate) fn row(&self) -> Row {
+        let operations = self.done.iter().map(|&done| u64::from(done)).sum();
+        Row { phase: "the same in a process, killed", operations, time: self.worked, latency: None, io: None }
+    }
+}
+
+/// When the victim dies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Moment {
+    /// So long after it has opened the database.
+    Working(Duration),
+    /// So long after its start, perhaps while it opens the database.
+    Anywhere(Duration),
+}
+
+/// Lets a victim live for one round and kills it.
+pub(crate) fn hunt(demo: &Demo, path: &std::path::Path, round: u32, moment: Moment) -> Result<Prey, Failure> {
+    let mut child = Leash(start(demo, path, round)?);
+    let messages = child.0.stdout.take().expect("standard output is a pipe");
+    let (sender, opened) = mpsc::channel();
+    let listener = thread::spawn(move || listen(messages, &sender));
+    let began = wait(moment, &opened)?;
+    let worked = began.elapsed();
+    let peak = peak_of(&child.0.id().to_string());
+    child.kill()?;
+    let done = listener.join().expect("the listener does not panic");
+    Ok(Prey { done, worked, peak })
+}
+
+fn start(demo: &Demo, path: &std::path::Path, round: u32) -> Result<Child, Failure> {
+    let failed = |error| Failure::Told(format!("cannot start this program again as the child process: {error}"));
+    let program = std::env::current_exe().map_err(failed)?;
+    let mut command = Command::new(program);
+    command.arg("demo-victim").arg(path);
+    command.args(["--memory", &demo.memory.to_string(), "--round", &round.to_string()]);
+    if demo.small {
+        command.arg("--small");
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)
+}
+
+/// Waits for the moment; ends early if the victim does. Gives the time from which the moment was counted.
+fn wait(moment: Moment, opened: &mpsc::Receiver<()>) -> Result<Instant, Failure> {
+    let life = match moment {
+        Moment::Working(life) => {
+            if opened.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                return Err(Failure::Told(format!(
+                    "the child process did not open the database within {} s",
+                    PATIENCE.as_secs()
+                )));
+            }
+            life
+        }
+        Moment::Anywhere(life) => life,
+    };
+    let began = Instant::now();
+    // The listener hangs up when the victim closes its end.
+    while began.elapsed() < life {
+        if opened.recv_timeout(life.saturating_sub(began.elapsed())) == Err(RecvTimeoutError::Disconnected) {
+            break;
+        }
+    }
+    Ok(began)
+}
+
+/// Reads messages to the end, and counts.
+fn listen(messages: ChildStdout, opened: &Sender<()>) -> [u32; THREADS] {
+    let mut messages = BufReader::with_capacity(1 << 16, messages);
+    let mut done = [0; THREADS];
+    let mut message = [0; MESSAGE];
+    while messages.read_exact(&mut message).is_ok() {
+        let (thread, number) = message.split_at(MESSAGE / 2);
+        let word = |bytes: &[u8]| bytes.try_into().map_or(0, u32::from_le_bytes);
+        match word(thread) {
+            OPENED => drop(opened.send(())),
+            thread => done[thread as usize] = word(number) + 1,
+        }
+    }
+    done
+}
+
+/// A child that does not outlive its parent's interest.
+struct Leash(Child);
+
+impl Leash {
+    /// Kills the child, which must still be alive.
+    fn kill(&mut self) -> Result<(), Failure> {
+        let failed = |error| Failure::Told(format!("cannot kill the child process: {error}"));
+        self.0.kill().map_err(failed)?;
+        let status = self.0.wait().map_err(failed)?;
+        match status.signal() {
+            Some(SIGKILL) => Ok(()),
+            _ => Err(Failure::Told(format!("the child process ended by itself before it was killed ({status})"))),
+        }
+    }
+}
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        // Both fail only if the child is gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,183 @@
+//! `ecotone demo`: real keys in a database several times larger than its memory, loaded, read, scanned, updated, killed,
+//! reopened and checked.
+
+mod check;
+mod directory;
+mod hunt;
+mod key_bits;
+mod ledger;
+mod measure;
+mod memory;
+mod operations;
+mod phases;
+mod progress;
+mod report;
+mod sets;
+mod values;
+pub(crate) mod victim;
+mod world;
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use clap::Args;
+use ecotone::Database;
+
+use self::{
+    directory::Directory,
+    hunt::{Moment, Prey, hunt},
+    ledger::Ledger,
+    measure::{Limit, Row},
+    operations::Keys,
+    report::{mib, table},
+    sets::Sizes,
+    values::VALUE,
+    world::{Universe, World},
+};
+use crate::{failure::Failure, output::Output, place::parse_size};
+
+/// Loads 2.9 million real keys (277 MiB of records) into a database with 32 MiB of memory, works on it with eight threads, kills a
+/// child process with SIGKILL in the middle of its work, reopens the database, and checks every write that was acknowledged. Takes about a minute and less than 1 GiB of disk.
+///
+/// The last line is `verified N of N acknowledged writes`; anything else is an error, with exit code 1.
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Where to make the directory of the database; default is the system's directory for temporary files
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Keep the database
+    #[arg(long)]
+    keep: bool,
+    /// Memory that the database may use; bytes, or a number with KiB, MiB or GiB
+    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = parse_size)]
+    memory: usize,
+    /// A tenth of the keys and phases of half a second: for tests, too little to outgrow the memory
+    #[arg(long)]
+    small: bool,
+    /// How often a child process is killed; from the second time on at any moment of its life, also while it recovers
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=200))]
+    kills: u32,
+}
+
+/// Bytes of disk that the demonstration may need: the data once more for reorganisation, log, and room to spare.
+const FULL_DISK: u64 = 1 << 30;
+const SMALL_DISK: u64 = 192 << 20;
+
+/// The round of the mixed workload that nobody kills; victims have those after it.
+const FIRST_ROUND: u32 = 1;
+
+impl Demo {
+    /// Does everything.
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let wanted = if self.small { SMALL_DISK } else { FULL_DISK };
+        let mut directory = Directory::new(self.dir.as_deref(), self.keep, wanted)?;
+        let verified = self.run_in(directory.path());
+        if verified.is_err() {
+            directory.keep();
+        }
+        say(&format!("verified {0} of {0} acknowledged writes", verified?))
+    }
+
+    fn run_in(&self, path: &Path) -> Result<u64, Failure> {
+        let universe = Universe::new(self.sizes());
+        self.introduce(&universe, path)?;
+        let mut ledger = Ledger::loaded(universe.len());
+        let (mut rows, held) = self.work(&universe, path, &mut ledger)?;
+        let peak = memory::peak_of("self");
+        let mut verified = 0;
+        for round in FIRST_ROUND + 1..=FIRST_ROUND + self.kills {
+            let prey = self.kill(path, round)?;
+            ledger.replay(round, &prey.done, true);
+            verified = self.reopen(&universe, path, &mut ledger)?;
+            if round == FIRST_ROUND + 1 {
+                rows.push(prey.row());
+                let memory = [("budget", Some(self.memory as u64)), ("held by the database", Some(held))];
+                let peaks = [("peak of this process before the check", peak), ("peak of the killed process", prey.peak)];
+                say(&format!("\n{}\n\nmemory: {}\n", table(&rows), report::sizes(&[memory, peaks].concat())))?;
+            }
+        }
+        Ok(verified)
+    }
+
+    fn sizes(&self) -> Sizes {
+        if self.small { Sizes::SMALL } else { Sizes::FULL }
+    }
+
+    /// The end of a phase that only reads or works.
+    fn limit(&self) -> Limit {
+        match self.small {
+            true => Limit { operations: 10_000, time: Duration::from_millis(500) },
+            false => Limit { operations: 200_000, time: Duration::from_secs(5) },
+        }
+    }
+
+    fn introduce(&self, universe: &Universe, path: &Path) -> Result<(), Failure> {
+        let paths: usize =
+            sets::paths(self.sizes().paths).zip(0..).map(|(path, line)| path.len() + check::path_value(line).len()).sum();
+        let bytes = (universe.len() * (size_of::<u64>() + VALUE) + paths) as u64;
+        let times = bytes as f64 / self.memory as f64;
+        let Sizes { taxa, cities, paths } = self.sizes();
+        say(&format!("real keys: {taxa} taxa, {cities} towns, {paths} file paths"))?;
+        say(&format!("records: {}, {times:.1} times the memory of {}", mib(bytes), mib(self.memory as u64)))?;
+        say(&format!("database: {}", path.display()))
+    }
+
+    /// Loads, reads, scans and updates. Gives the figures, and the memory that the database held at the end.
+    fn work(&self, universe: &Universe, path: &Path, ledger: &mut Ledger) -> Result<(Vec<Row>, u64), Failure> {
+        let database = Database::builder(path).memory_budget(self.memory).open()?;
+        let world = World::open(&database, universe)?;
+        let mut rows = vec![phases::load_taxa(&world)?, phases::load_cities(&world)?, phases::load_paths(&world, self.sizes())?];
+        // What was loaded is written out now, so that the reads below are charged with their own requests only.
+        database.flush()?;
+        let (limit, taxa) = (self.limit(), universe.taxa.len());
+        let (uniform, zipf) = (Keys::Uniform(taxa), Keys::zipf(taxa));
+        rows.push(phases::read("read, uniform", &world, limit, &uniform)?);
+        rows.push(phases::read("read, zipf 0.99", &world, limit, &zipf)?);
+        rows.push(phases::multi_get(&world, limit, &uniform)?);
+        rows.push(phases::scan(&world, Limit { operations: limit.operations / 10, ..limit }, &uniform)?);
+        let (mixed, done) = phases::mixed(&world, limit, FIRST_ROUND)?;
+        rows.push(mixed);
+        ledger.replay(FIRST_ROUND, &done, false);
+        let held = database.stats().memory_held;
+        database.close()?;
+        Ok((rows, held))
+    }
+
+    /// Lets a child process work, and kills it.
+    fn kill(&self, path: &Path, round: u32) -> Result<Prey, Failure> {
+        let first = round == FIRST_ROUND + 1;
+        let moment = match (first, self.small) {
+            (true, true) => Moment::Working(Duration::from_millis(500)),
+            (true, false) => Moment::Working(Duration::from_secs(5)),
+            (false, _) => Moment::Anywhere(Duration::from_millis(rand::random_range(5..1500))),
+        };
+        let spinner = progress::spinner("a child process does the mixed workload and will be killed");
+        let prey = hunt(self, path, round, moment);
+        spinner.finish_and_clear();
+        prey
+    }
+
+    /// Opens the database after a kill and checks it in two ways. Gives the number of acknowledged writes.
+    fn reopen(&self, universe: &Universe, path: &Path, ledger: &mut Ledger) -> Result<u64, Failure> {
+        let began = Instant::now();
+        let database = Database::builder(path).memory_budget(self.memory).create(false).open()?;
+        let opened = began.elapsed();
+        let world = World::open(&database, universe)?;
+        let (findings, acknowledged) = check::everything(&world, self.sizes(), ledger)?;
+        let (records, pages) = check::verify(&database)?;
+        drop(world);
+        database.close()?;
+        let opened = format!("killed and reopened in {:.2} s: {acknowledged} acknowledged writes", opened.as_secs_f64());
+        say(&format!("{opened}, {records} records on {pages} pages"))?;
+        findings.verdict(acknowledged)
+    }
+}
+
+/// Prints a line at once.
+fn say(line: &str) -> Result<(), Failure> {
+    let mut output = Output::new();
+    output.line(&[line.as_bytes()])?;
+    output.finish()
+}

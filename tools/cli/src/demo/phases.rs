@@ -1,0 +1,127 @@
+//! The phases before the kill: loading, reading, scanning, updating.
+
+use std::time::{Duration, Instant};
+
+use rand::{SeedableRng, rngs::SmallRng};
+
+use crate::{
+    demo::{
+        check::path_value,
+        measure::{self, Limit, Row, nanoseconds},
+        operations::{Keys, Operations, THREADS},
+        progress,
+        sets::{self, Sizes},
+        values,
+        world::{World, check},
+    },
+    failure::Failure,
+};
+
+/// Paths in one batch.
+const PATHS_TOGETHER: usize = 32;
+/// Keys in one multi-get.
+const GETS_TOGETHER: usize = 32;
+/// Records in one scan.
+const SCAN: usize = 100;
+
+/// Loads the taxa, which ascend, by bulk load.
+pub(crate) fn load_taxa(world: &World<'_>) -> Result<Row, Failure> {
+    let taxa = &world.universe.taxa;
+    let bar = progress::bar("load taxa, sorted", taxa.len() as u64);
+    let records = (0..taxa.len()).map(|index| {
+        if index % 1024 == 0 {
+            bar.set_position(index as u64);
+        }
+        let key = taxa.key(index);
+        (key.to_be_bytes(), values::value(key, 0))
+    });
+    let row = measure::whole("load taxa, sorted", world.database, |_| Ok(world.taxa.bulk_load(records)?));
+    bar.finish_and_clear();
+    row
+}
+
+/// Inserts the towns one by one, in their order of arrival.
+pub(crate) fn load_cities(world: &World<'_>) -> Result<Row, Failure> {
+    let cities = &world.universe.cities;
+    let all = Limit { operations: cities.len() as u64, time: Duration::MAX / 4 };
+    measure::threads("insert towns as they came", world.database, all, |_| {
+        |number| match cities.get(number as usize) {
+            None => Ok(0),
+            Some(&key) => Ok(world.cities.insert(key.to_be_bytes(), values::value(key, 0)).map(|()| 1)?),
+        }
+    })
+}
+
+/// Inserts the paths in batches.
+pub(crate) fn load_paths(world: &World<'_>, sizes: Sizes) -> Result<Row, Failure> {
+    let bar = progress::bar("batches of 32 paths", sizes.paths as u64);
+    let row = measure::whole("batches of 32 paths", world.database, |latency| {
+        let mut paths = sets::paths(sizes.paths).zip(0u64..).peekable();
+        while paths.peek().is_some() {
+            let began = Instant::now();
+            let mut batch = world.database.batch();
+            for (path, number) in paths.by_ref().take(PATHS_TOGETHER) {
+                batch.insert(&world.paths, path, path_value(number));
+            }
+            bar.inc(batch.len() as u64);
+            batch.commit()?;
+            latency.saturating_record(nanoseconds(began.elapsed()));
+        }
+        Ok(sizes.paths as u64)
+    });
+    bar.finish_and_clear();
+    row
+}
+
+/// Reads single records, chosen by `keys`, and checks them.
+pub(crate) fn read(phase: &'static str, world: &World<'_>, limit: Limit, keys: &Keys) -> Result<Row, Failure> {
+    measure::threads(phase, world.database, limit, |thread| {
+        let mut random = SmallRng::seed_from_u64(thread as u64);
+        move |_| world.read(keys.next(&mut random)).map(|()| 1)
+    })
+}
+
+/// Reads many records at once, and checks them.
+pub(crate) fn multi_get(world: &World<'_>, limit: Limit, keys: &Keys) -> Result<Row, Failure> {
+    measure::threads("read 32 at once, uniform", world.database, limit, |thread| {
+        let mut random = SmallRng::seed_from_u64(1 << 32 | thread as u64);
+        move |_| {
+            let some: Vec<u64> = (0..GETS_TOGETHER).map(|_| world.universe.key(keys.next(&mut random))).collect();
+            let values = world.taxa.multi_get(some.iter().map(|key| key.to_be_bytes()))?;
+            some.iter().zip(values).try_for_each(|(&key, value)| check(&world.taxa, key, value.as_deref()))?;
+            Ok(GETS_TOGETHER as u64)
+        }
+    })
+}
+
+/// Scans short ranges, and checks every record.
+pub(crate) fn scan(world: &World<'_>, limit: Limit, keys: &Keys) -> Result<Row, Failure> {
+    measure::threads("scan 100 records", world.database, limit, |thread| {
+        let mut random = SmallRng::seed_from_u64(2 << 32 | thread as u64);
+        move |_| {
+            let from = world.universe.key(keys.next(&mut random)).to_be_bytes();
+            for record in world.taxa.range(from..).take(SCAN) {
+                let (key, value) = record?;
+                let key = key.as_slice().try_into().map_or(0, u64::from_be_bytes);
+                check(&world.taxa, key, Some(&value))?;
+            }
+            Ok(1)
+        }
+    })
+}
+
+/// Does the mixed workload in this process for a while. Gives also how far each thread came.
+pub(crate) fn mixed(world: &World<'_>, limit: Limit, round: u32) -> Result<(Row, [u32; THREADS]), Failure> {
+    let done: [std::sync::atomic::AtomicU32; THREADS] = Default::default();
+    let row = measure::threads("update, insert, delete, read", world.database, limit, |thread| {
+        let mut operations = Operations::new(world.universe.len(), round, thread);
+        let done = &done[thread];
+        move |_| {
+            let operation = operations.next().expect("operations have no end");
+            world.act(&operation)?;
+            done.store(operation.number + 1, std::sync::atomic::Ordering::Relaxed);
+            Ok(1)
+        }
+    })?;
+    Ok((row, done.map(std::sync::atomic::AtomicU32::into_inner)))
+}

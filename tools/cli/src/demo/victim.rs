@@ -1,0 +1,85 @@
+//! The process that is killed: works on the database and tells its parent, over standard output, of every write once it is acknowledged.
+
+use std::{
+    fs::File,
+    io::Write,
+    os::fd::AsFd,
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use clap::Args;
+use ecotone::Database;
+
+use crate::{
+    demo::{
+        operations::{Operations, THREADS},
+        sets::Sizes,
+        world::{Universe, World},
+    },
+    failure::Failure,
+};
+
+/// Bytes of a message: thread and the number of an operation, each of 4 bytes.
+pub(crate) const MESSAGE: usize = 8;
+/// Stands for a thread in the message that the database is open.
+pub(crate) const OPENED: u32 = u32::MAX;
+
+/// What the victim works on.
+#[derive(Debug, Args)]
+pub(crate) struct Victim {
+    /// Directory of the database
+    pub(crate) path: PathBuf,
+    /// Memory in bytes
+    #[arg(long)]
+    pub(crate) memory: usize,
+    /// Which life this is, from 1 to 250
+    #[arg(long)]
+    pub(crate) round: u32,
+    /// The small sets
+    #[arg(long)]
+    pub(crate) small: bool,
+}
+
+impl Victim {
+    /// Works until it is killed, or until nobody reads the messages.
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let messages = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
+        let universe = Universe::new(if self.small { Sizes::SMALL } else { Sizes::FULL });
+        let database = Database::builder(&self.path).memory_budget(self.memory).create(false).open()?;
+        let world = World::open(&database, &universe)?;
+        send(&messages, OPENED, 0)?;
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let work = |thread| work(&world, &messages, self.round, thread, &stop);
+            let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("a worker does not panic"))
+        })
+    }
+}
+
+fn work(world: &World<'_>, messages: &File, round: u32, thread: usize, stop: &AtomicBool) -> Result<(), Failure> {
+    for operation in Operations::new(world.universe.len(), round, thread) {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let mut done = world.act(&operation);
+        if done.is_ok() && !operation.action.writes().is_empty() {
+            done = send(messages, thread as u32, operation.number);
+        }
+        if done.is_err() {
+            stop.store(true, Ordering::Relaxed);
+            return done;
+        }
+    }
+    Ok(())
+}
+
+/// One write of a few bytes, which a pipe takes whole, so threads need no lock.
+fn send(mut messages: &File, thread: u32, number: u32) -> Result<(), Failure> {
+    let mut message = [0; MESSAGE];
+    message[..4].copy_from_slice(&thread.to_le_bytes());
+    message[4..].copy_from_slice(&number.to_le_bytes());
+    Ok(messages.write_all(&message)?)
+}

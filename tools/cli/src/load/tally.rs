@@ -1,0 +1,56 @@
+//! What came of the entries of an input so far.
+
+use indicatif::ProgressBar;
+
+use crate::{
+    failure::{Failure, warn},
+    load::{format::Content, records::Problem},
+};
+
+/// Bad entries are reported one by one up to this many; all of them are counted.
+const REPORTED: u64 = 20;
+
+/// Counts of good and bad entries.
+pub(crate) struct Tally {
+    /// Records that are in the keyspace.
+    pub(crate) loaded: u64,
+    /// Entries that were left out.
+    pub(crate) bad: u64,
+    /// What the input holds.
+    pub(crate) content: Content,
+    stop: bool,
+    bar: ProgressBar,
+}
+
+impl Tally {
+    /// Nothing was read yet. With `stop` the first bad entry ends the load.
+    pub(crate) fn new(stop: bool, content: Content, bar: ProgressBar) -> Self {
+        Tally { loaded: 0, bad: 0, content, stop, bar }
+    }
+
+    /// Reports a bad entry; fails if the load must not go on.
+    pub(crate) fn problem(&mut self, problem: Problem) -> Result<(), Failure> {
+        let (number, reason) = match problem {
+            Problem::Entry { number, reason } => (number, reason),
+            Problem::Input(error) => {
+                return Err(Failure::Told(format!("cannot read the input any further: {error}; what came before is loaded")));
+            }
+        };
+        let what = format!("{} {number}: {reason}", self.content.entry());
+        if self.stop {
+            return Err(Failure::Told(format!("{what}; the load stopped there, and what came before is loaded")));
+        }
+        self.bad += 1;
+        self.bar.suspend(|| match self.bad {
+            bad if bad <= REPORTED => warn(&what),
+            bad if bad == REPORTED + 1 => warn(&format!("further bad {}s are only counted", self.content.entry())),
+            _ => {}
+        });
+        Ok(())
+    }
+
+    /// Takes the progress bar away.
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

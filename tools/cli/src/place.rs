@@ -1,0 +1,88 @@
+//! Which database and which keyspace a command works on.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ecotone::{Builder, Database, Keyspace, KeyspaceOptions};
+
+use crate::failure::Failure;
+
+/// The database of a command.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// Directory of the database
+    pub(crate) path: PathBuf,
+    /// Memory that the database may use; bytes, or a number with KiB, MiB or GiB
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size)]
+    pub(crate) memory: usize,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The keyspace of a command.
+#[derive(Debug, Args)]
+pub(crate) struct Space {
+    /// Name of the keyspace
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) keyspace: String,
+}
+
+impl Place {
+    /// Opens a database that must exist.
+    pub(crate) fn open(&self) -> Result<Database, Failure> {
+        Ok(self.builder().create(false).open()?)
+    }
+
+    /// Opens a database, or makes it.
+    pub(crate) fn open_or_create(&self) -> Result<Database, Failure> {
+        Ok(self.builder().open()?)
+    }
+
+    fn builder(&self) -> Builder {
+        Database::builder(&self.path).memory_budget(self.memory)
+    }
+}
+
+impl Space {
+    /// Opens a keyspace that must exist.
+    pub(crate) fn open(&self, database: &Database) -> Result<Keyspace, Failure> {
+        Ok(database.open_keyspace(&self.keyspace)?)
+    }
+
+    /// Opens a keyspace, or makes it.
+    pub(crate) fn open_or_create(&self, database: &Database) -> Result<Keyspace, Failure> {
+        Ok(database.keyspace(&self.keyspace, KeyspaceOptions::default())?)
+    }
+}
+
+/// Reads a size such as `65536`, `64KiB`, `32MiB` or `1GiB`.
+pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor: usize = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        _ => return Err(format!("{unit:?} is no unit; use KiB, MiB or GiB")),
+    };
+    let number: usize = number.parse().map_err(|_| format!("{text:?} is no size; write for example 64MiB"))?;
+    number.checked_mul(factor).ok_or_else(|| format!("{text:?} is too large"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_size;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("4096"), Ok(4096));
+        assert_eq!(parse_size("64KiB"), Ok(65_536));
+        assert_eq!(parse_size("32 mib"), Ok(33_554_432));
+        assert_eq!(parse_size("1G"), Ok(1 << 30));
+        for bad in ["", "MiB", "-1", "1.5MiB", "1TiB", "99999999999GiB"] {
+            assert!(parse_size(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
+}

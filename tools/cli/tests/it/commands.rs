@@ -1,0 +1,112 @@
+//! Every command when all is well.
+
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use crate::harness::{BINARY, Place, Run};
+
+#[test]
+fn put_get_delete() {
+    let place = Place::new();
+    assert_eq!(place.run("put", &["key", "a value"]).good().text(), "");
+    assert_eq!(place.run("get", &["key"]).good().text(), "a value\n");
+    assert_eq!(place.run("get", &["key", "--json"]).good().json(), [json!({"key": "key", "value": "a value"})]);
+    assert_eq!(place.run("put", &["key", "other", "--json"]).good().json(), [json!({"key": "key", "value": "other"})]);
+    assert_eq!(place.run("get", &["key"]).good().text(), "other\n");
+    assert_eq!(place.run("delete", &["key", "--json"]).good().json(), [json!({"key": "key", "deleted": true})]);
+    assert_eq!(place.run("delete", &["key", "--json"]).good().json(), [json!({"key": "key", "deleted": false})]);
+    place.run("delete", &["key"]).good();
+    place.run("get", &["key"]).fails(1, &["no such key", "key"]);
+    place.run("get", &["key", "--json"]).fails(1, &["no such key"]);
+}
+
+#[test]
+fn bytes_as_hex_and_keys_as_integers() {
+    let place = Place::new();
+    place.run("put", &["00ff", "fe", "--hex"]).good();
+    assert_eq!(place.run("get", &["00FF", "--hex"]).good().text(), "fe\n");
+    assert_eq!(place.run("scan", &["--json"]).good().json(), [json!({"key_hex": "00ff", "value_hex": "fe"})]);
+    place.run("delete", &["00ff", "--hex"]).good();
+    place.run("put", &["258", "text", "--u64"]).good();
+    assert_eq!(place.run("get", &["258", "--u64", "--json"]).good().json(), [json!({"key": 258, "value": "text"})]);
+    assert_eq!(place.run("get", &["0000000000000102", "--hex"]).good().text(), "74657874\n");
+    assert_eq!(place.run("scan", &["--u64"]).good().text(), "258\ttext\n");
+}
+
+#[test]
+fn scans() {
+    let place = Place::with_lines("ant\t1\nbear\t2\nbee\t3\nbeetle\t4\ncat\t5\n");
+    let scan = |arguments: &[&str]| {
+        let run = place.run("scan", arguments).good();
+        run.text().lines().filter_map(|line| Some(line.split_once('\t')?.0.to_owned())).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(scan(&[]), "ant bear bee beetle cat");
+    assert_eq!(scan(&["--prefix", "bee"]), "bee beetle");
+    assert_eq!(scan(&["--from", "bee", "--to", "cat"]), "bee beetle");
+    assert_eq!(scan(&["--from", "bee", "--limit", "1"]), "bee");
+    assert_eq!(scan(&["--reverse"]), "cat beetle bee bear ant");
+    assert_eq!(scan(&["--reverse", "--to", "bee", "--limit", "1"]), "bear");
+    assert_eq!(scan(&["--from", "cat", "--to", "ant"]), "");
+    assert_eq!(scan(&["--prefix", "dog"]), "");
+    let json = place.run("scan", &["--prefix", "c", "--json"]).good().json();
+    assert_eq!(json, [json!({"key": "cat", "value": "5"})]);
+}
+
+#[test]
+fn keyspaces_are_listed_and_dropped() {
+    let place = Place::new();
+    place.run("put", &["k", "in towns", "--keyspace", "towns"]).good();
+    place.run("put", &["k", "in default"]).good();
+    assert_eq!(place.run("get", &["k", "--keyspace", "towns"]).good().text(), "in towns\n");
+    assert_eq!(place.run("list", &[]).good().text(), "default\ttree\tlogged\ntowns\ttree\tlogged\n");
+    let listed = place.run("list", &["--json"]).good().json();
+    assert_eq!(listed.iter().map(|space| &space["name"]).collect::<Vec<_>>(), ["default", "towns"]);
+    assert_eq!(place.run("drop", &["towns", "--json"]).good().json(), [json!({"dropped": "towns"})]);
+    assert_eq!(place.run("list", &[]).good().text(), "default\ttree\tlogged\n");
+    place.run("get", &["k", "--keyspace", "towns"]).fails(1, &["towns"]);
+    place.run("drop", &["default"]).good();
+    assert_eq!(place.run("list", &[]).good().text(), "");
+}
+
+#[test]
+fn stats_and_verify() {
+    let place = Place::with_lines("a\t1\nb\t2\n");
+    let stats = place.run("stats", &["--json", "--memory", "64MiB"]).good().json().remove(0);
+    assert_eq!(stats["memory_budget"], 64 << 20);
+    assert_eq!(stats["keyspaces"][0]["name"], "default");
+    assert!(stats["io"]["read_bytes"].is_u64() && stats["log"]["tail"].is_u64(), "{stats}");
+    let text = place.run("stats", &[]).good();
+    assert!(text.text().contains("memory budget") && text.text().contains("keyspace default"), "{}", text.text());
+    let report = place.run("verify", &["--json"]).good().json().remove(0);
+    assert_eq!((&report["keyspace"], &report["records"]), (&json!("default"), &json!(2)));
+    assert_eq!(report["problems"], json!([]));
+    assert!(place.run("verify", &[]).good().text().starts_with("default: 2 records on "));
+}
+
+#[test]
+fn a_dump_loads_back() {
+    let first = Place::with_lines("tab\\there\tnew\\nline\nback\\\\slash\tplain\nb\\xff\\x00\tvalue with\ttab\ngrüße\t\n");
+    for encoding in [&[][..], &["--hex"]] {
+        let dump = first.run("dump", encoding).good();
+        let second = Place::new();
+        second.feed("load", &[&["-", "--format", "tsv"][..], encoding].concat(), &dump.stdout).good();
+        assert_eq!(second.run("dump", encoding).good().stdout, dump.stdout);
+        assert_eq!(second.run("get", &["62ff00", "--hex"]).good().text(), "76616c7565207769746809746162\n");
+        assert_eq!(second.run("get", &["grüße"]).good().text(), "\n");
+    }
+    let json = first.run("dump", &["--json"]).good().json();
+    assert!(json.contains(&json!({"key": "tab\there", "value": "new\nline"})), "{json:?}");
+    assert!(json.contains(&json!({"key_hex": "62ff00", "value": "value with\ttab"})), "{json:?}");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_a_dump_quietly() {
+    let place = Place::new();
+    let lines: String = (0..50_000).map(|line| format!("key {line:08}\n")).collect();
+    place.feed("load", &[], lines.as_bytes()).good();
+    let dump = || Command::new(BINARY).arg("dump").arg(place.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = dump().expect("the binary runs");
+    drop(child.stdout.take());
+    Run::of(child.wait_with_output().expect("the binary ends")).good();
+}

@@ -1,0 +1,61 @@
+//! The demonstration, in its small size, and many kills.
+
+use std::{fs, process::Command};
+
+use crate::harness::{BINARY, Place, Run};
+
+fn demo(arguments: &[&str], place: &Place) -> Run {
+    let output = Command::new(BINARY).args(["demo", "--small", "--dir"]).arg(place.around()).args(arguments).output();
+    Run::of(output.expect("the binary runs"))
+}
+
+/// The number in the last line, which has to be `verified N of N acknowledged writes`.
+fn verified(run: &Run) -> u64 {
+    let last = run.text().lines().next_back().unwrap_or_else(|| panic!("nothing was printed; {}", run.stderr));
+    let number = last.strip_prefix("verified ").and_then(|rest| rest.split(' ').next()).and_then(|number| number.parse().ok());
+    let number: u64 = number.unwrap_or_else(|| panic!("the last line is {last:?}; {}", run.stderr));
+    assert_eq!(last, format!("verified {number} of {number} acknowledged writes"));
+    number
+}
+
+#[test]
+fn the_last_line_and_the_table() {
+    let place = Place::new();
+    let run = demo(&[], &place).good();
+    // At least what was loaded; and the victim acknowledged something.
+    assert!(verified(&run) > 230_000);
+    for words in
+        ["load taxa, sorted", "insert towns", "read, uniform", "read, zipf 0.99", "scan", "killed", "budget 32.0 MiB", "peak of"]
+    {
+        assert!(run.text().contains(words), "{words:?} is not in {}", run.text());
+    }
+    assert_eq!(fs::read_dir(place.around()).expect("a directory").count(), 0, "the demo left something behind");
+}
+
+#[test]
+fn a_kept_database_can_be_used() {
+    let place = Place::new();
+    demo(&["--keep", "--memory", "16MiB"], &place).good();
+    let database = fs::read_dir(place.around()).expect("a directory").flatten().next().expect("the database").path();
+    let list = Run::of(Command::new(BINARY).arg("list").arg(&database).output().expect("the binary runs")).good();
+    assert_eq!(list.text().lines().filter_map(|line| line.split('\t').next()).collect::<Vec<_>>(), ["cities", "paths", "taxa"]);
+    let verify = Run::of(Command::new(BINARY).arg("verify").arg(&database).output().expect("the binary runs")).good();
+    assert!(verify.text().contains("paths: 10000 records"), "{}", verify.text());
+}
+
+#[test]
+fn kills_at_any_moment_lose_nothing() {
+    let kills = std::env::var("ECOTONE_KILLS").unwrap_or_else(|_| "5".to_owned());
+    let place = Place::new();
+    let run = demo(&["--kills", &kills], &place).good();
+    verified(&run);
+    assert_eq!(run.text().lines().filter(|line| line.starts_with("killed and reopened")).count().to_string(), kills);
+}
+
+#[test]
+fn a_place_that_cannot_be_used() {
+    let run = |directory: &str| {
+        Run::of(Command::new(BINARY).args(["demo", "--small", "--dir", directory]).output().expect("the binary runs"))
+    };
+    run("/no/such/place").fails(1, &["/no/such/place", "--dir"]);
+}

@@ -1,0 +1,9 @@
+//! The `ecotone` binary, run as a user runs it.
+
+mod bad_input;
+mod commands;
+mod damage;
+mod demo;
+mod harness;
+mod loading;
+mod permissions;
