@@ -3,7 +3,7 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use ecotone_engines::engine::Root;
-use ecotone_substrate::{Seq, manifest::Manifest, scheduler::Priority};
+use ecotone_substrate::{Seq, bug, manifest::Manifest, scheduler::Priority};
 
 use crate::{
     Durability, Result,
@@ -109,7 +109,7 @@ impl Inner {
 
 /// The watermark first: what is flushed meanwhile only makes it more careful than it need be.
 fn take(space: Arc<Space>, applied: Seq) -> Result<Taken> {
-    let unflushed = space.engine.first_unflushed().filter(|_| space.logged);
+    let unflushed = space.engine.first_unflushed().filter(|_| space.logged && !bug!(WatermarkTooHigh));
     let watermark = unflushed.map_or(applied, |first| first.min(applied));
     let root = space.engine.checkpoint()?;
     Ok(Taken { space, watermark, root })

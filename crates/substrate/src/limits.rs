@@ -25,8 +25,8 @@ pub const MIN_BUDGET: usize = 16 << 20;
 /// Pages of one keyspace's file: page numbers are 32 bits, the last one means "none".
 pub const MAX_PAGES: u32 = u32::MAX - 1;
 
-/// Limit of the write-ahead log in bytes for a given write cache: 0.8 of it, so that replay finds memory for everything
-/// that it makes dirty (decision 1, "Log truncation").
-pub const fn log_limit(write_cache: usize) -> u64 {
-    (write_cache as u64) / 5 * 4
+/// Limit of the write-ahead log in bytes for a memory budget: 0.8 of the write cache, which is three eighths of the budget, so that replay finds memory for
+/// everything that it makes dirty (decision 1, "Log truncation").
+pub const fn log_limit(budget: usize) -> u64 {
+    (budget as u64) / 10 * 3
 }

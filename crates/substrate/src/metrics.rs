@@ -86,7 +86,11 @@ impl Histogram {
 impl fmt::Debug for Histogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (median, high) = (self.quantile(0.5), self.quantile(0.99));
-        f.debug_struct("Histogram").field("count", &self.count()).field("p50", &median).field("p99", &high).finish_non_exhaustive()
+        f.debug_struct("Histogram")
+            .field("count", &self.count())
+            .field("p50", &median)
+            .field("p99", &high)
+            .finish_non_exhaustive()
     }
 }
 

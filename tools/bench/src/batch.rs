@@ -6,7 +6,7 @@ use crate::{
     execute::{Executor, Outlook},
     generator::Operation,
     pack::Pack,
-    value::{self, Wrong},
+    value,
     versions::Ticket,
     workload::Kind,
 };
@@ -54,7 +54,7 @@ impl Executor<'_> {
             answers += 1;
         })?;
         self.traffic.read += bytes;
-        failure.and_then(|()| if answers == wanted.len() { Ok(()) } else { judge(wanted[answers], Err(Wrong::Missing)) })
+        failure.and_then(|()| if answers == wanted.len() { Ok(()) } else { judge(wanted[answers], bench.unanswered()) })
     }
 
     fn write_many(&mut self, operations: &[Operation], buffers: &mut Buffers) -> Result<Outlook> {

@@ -9,9 +9,14 @@ use crate::{
     versions::{Ticket, Versions},
 };
 
+/// Whether an answer was right.
+pub(crate) type Verdict = std::result::Result<(), Wrong>;
+
 /// A store with the keys and values that belong into it.
 pub(crate) struct Bench {
     pub(crate) store: Box<dyn Store>,
+    /// Whether answers are checked, which only the null store's are not.
+    pub(crate) checks: bool,
     pub(crate) keys: Keys,
     /// Bytes of every value.
     pub(crate) value_size: usize,
@@ -47,18 +52,23 @@ impl Bench {
     }
 
     /// Checks what a store gave for a key.
-    pub(crate) fn check(&self, value: Option<&[u8]>, key: &[u8], acknowledged: u64) -> std::result::Result<(), Wrong> {
-        if self.store.remembers() { value::check(value, key, self.value_size, acknowledged) } else { Ok(()) }
+    pub(crate) fn check(&self, value: Option<&[u8]>, key: &[u8], acknowledged: u64) -> Verdict {
+        if self.checks { value::check(value, key, self.value_size, acknowledged) } else { Ok(()) }
+    }
+
+    /// The verdict while the store has not answered yet.
+    pub(crate) fn unanswered(&self) -> Verdict {
+        if self.checks { Err(Wrong::Missing) } else { Ok(()) }
     }
 }
 
 /// A store's answer was wrong.
-pub(crate) fn wrong(key: &[u8], wrong: &Wrong) -> Error {
+fn wrong(key: &[u8], wrong: &Wrong) -> Error {
     let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("the store lost or changed a record: key {hex}: {wrong}").into()
 }
 
 /// The verdict of one read as the run's result.
-pub(crate) fn judge(key: &[u8], verdict: std::result::Result<(), Wrong>) -> Result<()> {
+pub(crate) fn judge(key: &[u8], verdict: Verdict) -> Result<()> {
     verdict.map_err(|fault| wrong(key, &fault))
 }

@@ -54,9 +54,11 @@ impl<'a> Executor<'a> {
         let (bench, key) = (self.bench, &mut self.key);
         bench.keys.write(record, key)?;
         let acknowledged = bench.acknowledged(key);
-        let (mut verdict, mut bytes) = (Err(Wrong::Missing), 0);
+        let (mut verdict, mut bytes) = (bench.unanswered(), 0);
         bench.store.get(key, &mut |value| {
-            verdict = bench.check(value, key, acknowledged);
+            if bench.checks {
+                verdict = bench.check(value, key, acknowledged);
+            }
             bytes = value.map_or(0, |value| (key.len() + value.len()) as u64);
         })?;
         self.traffic.read += bytes;
@@ -96,7 +98,7 @@ impl<'a> Executor<'a> {
         bench.keys.write(record, key)?;
         let acknowledged = bench.acknowledged(key);
         let (version, ticket) = bench.begin_write(key);
-        let mut verdict = Err(Wrong::Missing);
+        let mut verdict = bench.unanswered();
         bench.store.update(key, &mut |value| {
             verdict = bench.check(value, key, acknowledged);
             let mut new = Vec::with_capacity(bench.value_size);
@@ -114,7 +116,6 @@ impl<'a> Executor<'a> {
         let (bench, start, last) = (self.bench, &mut self.key, &mut self.value);
         bench.keys.write(record, start)?;
         last.clear();
-        // The record that the scan begins at exists.
         let (mut failure, mut bytes, mut count) = (Ok(()), 0, 0);
         bench.store.scan(start, length, &mut |key, value| {
             let in_order = if count == 0 { key == &start[..] } else { key > &last[..] };
@@ -127,7 +128,8 @@ impl<'a> Executor<'a> {
         })?;
         self.traffic.read += bytes;
         if count == 0 {
-            failure = judge(start, bench.check(None, start, 0));
+            // The record that the scan begins at exists.
+            failure = judge(start, bench.unanswered());
         }
         failure
     }

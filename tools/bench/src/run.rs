@@ -79,6 +79,7 @@ impl<'a> Run<'a> {
         directory.save(&state)?;
         let shape = options.distribution.unwrap_or(options.workload.usual_shape());
         let bench = Bench {
+            checks: store.remembers(),
             store,
             value_size: options.value_size,
             base_version: versions::base_version(state.run),

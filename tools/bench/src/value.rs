@@ -1,13 +1,16 @@
 //! What records hold, so that every byte that is read back can be checked.
 //!
-//! A value is its version (64 bits, little-endian), as much of its key as fits, and filler derived from key and version.
+//! A value begins with eight bytes, little-endian: the version in the lower 48 bits and a check of key and version in the upper 16. As much of its key
+//! as fits follows, then filler derived from key and version.
 
 use std::fmt;
 
 use crate::permutation::mix;
 
-/// Bytes of the version, the smallest value.
+/// Bytes of the version with its check, the smallest value.
 pub(crate) const VERSION_BYTES: usize = 8;
+/// Bits of a version.
+pub(crate) const VERSION_BITS: u32 = 48;
 /// Weight of the version in the filler's seed, so that it and the key do not cancel out.
 const VERSION_WEIGHT: u64 = 0xd6e8_feb8_6659_fd93;
 
@@ -44,9 +47,9 @@ pub(crate) fn identity(key: &[u8]) -> u64 {
     match rest {
         [] => whole,
         _ => {
-            let mut word = [rest.len() as u8; 8];
+            let mut word = [0; 8];
             word[..rest.len()].copy_from_slice(rest);
-            mix(whole ^ u64::from_le_bytes(word))
+            mix(mix(whole ^ u64::from_le_bytes(word)).wrapping_add(rest.len() as u64))
         }
     }
 }
@@ -61,6 +64,11 @@ impl Filler {
         Filler { state: identity(key) ^ version.wrapping_mul(VERSION_WEIGHT) }
     }
 
+    /// The first eight bytes of the value.
+    fn head(&self, version: u64) -> [u8; 8] {
+        ((mix(self.state) << VERSION_BITS) | version).to_le_bytes()
+    }
+
     fn next(&mut self) -> [u8; 8] {
         self.state = self.state.wrapping_add(1);
         mix(self.state).to_le_bytes()
@@ -69,10 +77,10 @@ impl Filler {
 
 /// Makes the value of `key` at `version` in `buffer`, `size` bytes, at least [`VERSION_BYTES`].
 pub(crate) fn fill(buffer: &mut Vec<u8>, key: &[u8], version: u64, size: usize) {
-    buffer.clear();
-    buffer.extend_from_slice(&version.to_le_bytes());
-    buffer.extend_from_slice(&key[..key.len().min(size - VERSION_BYTES)]);
     let mut filler = Filler::new(key, version);
+    buffer.clear();
+    buffer.extend_from_slice(&filler.head(version));
+    buffer.extend_from_slice(&key[..key.len().min(size - VERSION_BYTES)]);
     while buffer.len() < size {
         let wanted = (size - buffer.len()).min(8);
         buffer.extend_from_slice(&filler.next()[..wanted]);
@@ -85,13 +93,16 @@ pub(crate) fn check(value: Option<&[u8]>, key: &[u8], size: usize, acknowledged:
     let (true, Some((head, body))) = (value.len() == size, value.split_first_chunk()) else {
         return Err(Wrong::Length { found: value.len(), written: size });
     };
-    let version = u64::from_le_bytes(*head);
+    let version = u64::from_le_bytes(*head) & ((1 << VERSION_BITS) - 1);
+    let mut filler = Filler::new(key, version);
+    if *head != filler.head(version) {
+        return Err(Wrong::Byte { at: 0, version });
+    }
     let copied = key.len().min(body.len());
     let (copy, filled) = body.split_at(copied);
     if let Some(at) = difference(copy, &key[..copied]) {
         return Err(Wrong::Byte { at: VERSION_BYTES + at, version });
     }
-    let mut filler = Filler::new(key, version);
     for (number, part) in filled.chunks(8).enumerate() {
         if let Some(at) = difference(part, &filler.next()[..part.len()]) {
             return Err(Wrong::Byte { at: VERSION_BYTES + copied + number * 8 + at, version });
@@ -114,9 +125,7 @@ mod tests {
             let mut value = Vec::new();
             fill(&mut value, key, 77, size);
             assert_eq!((value.len(), check(Some(&value), key, size, 77)), (size, Ok(())));
-            // With nothing but a version in the value there is no filler that could contradict it.
-            let checked = if size == VERSION_BYTES { 0 } else { size * 8 };
-            for bit in 0..checked {
+            for bit in 0..size * 8 {
                 value[bit / 8] ^= 1 << (bit % 8);
                 assert!(check(Some(&value), key, size, 0).is_err(), "bit {bit} of {size} bytes");
                 value[bit / 8] ^= 1 << (bit % 8);
@@ -131,7 +140,7 @@ mod tests {
         assert_eq!(check(Some(&value), b"key", 40, 6), Err(Wrong::Old { version: 5, acknowledged: 6 }));
         assert_eq!(check(None, b"key", 40, 0), Err(Wrong::Missing));
         assert_eq!(check(Some(&value[..39]), b"key", 40, 0), Err(Wrong::Length { found: 39, written: 40 }));
-        assert_eq!(check(Some(&value), b"kez", 40, 0), Err(Wrong::Byte { at: 10, version: 5 }));
+        assert_eq!(check(Some(&value), b"kez", 40, 0), Err(Wrong::Byte { at: 0, version: 5 }));
     }
 
     #[test]

@@ -8,26 +8,30 @@
 
 use parking_lot::Mutex;
 
-/// Buckets; with their entries 5 MiB.
-const BUCKETS: usize = 1 << 15;
+use crate::value::VERSION_BITS;
+
+/// Buckets; with their entries 1 MiB, which stays in the processor's second cache.
+const BUCKETS: usize = 1 << 13;
 /// Records that a bucket remembers.
 const WAYS: usize = 4;
 /// Bits of a version below the number of the run.
-const RUN_SHIFT: u32 = 40;
+const RUN_SHIFT: u32 = 32;
+/// Runs whose versions fit above that.
+const RUNS: u32 = 1 << (VERSION_BITS - RUN_SHIFT);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
     identity: u64,
-    /// The last version that was begun.
-    newest: u64,
-    acknowledged: u64,
-    writers: u32,
+    /// The last version that was begun, less the run's base like all versions here; 0 in an entry that was never used.
+    newest: u32,
+    acknowledged: u32,
+    writers: u16,
 }
 
 #[derive(Debug, Default)]
 struct Bucket {
-    issued: u64,
-    hand: usize,
+    issued: u32,
+    hand: u8,
     entries: [Entry; WAYS],
 }
 
@@ -45,12 +49,14 @@ pub(crate) struct Ticket {
     identity: u64,
     /// The version to write.
     pub(crate) version: u64,
+    issue: u32,
     alone: bool,
     remembered: bool,
 }
 
 /// The version that the load of the run `run` writes. All versions of a later run are above all versions of an earlier one.
 pub(crate) fn base_version(run: u32) -> u64 {
+    assert!(run < RUNS, "the store has seen {run} runs, which is the most that versions can tell apart");
     u64::from(run) << RUN_SHIFT
 }
 
@@ -64,14 +70,15 @@ impl Versions {
     pub(crate) fn begin(&self, identity: u64) -> Ticket {
         let mut bucket = self.bucket(identity).lock();
         bucket.issued += 1;
-        let version = self.base + bucket.issued;
+        let issue = bucket.issued;
+        let version = self.base + u64::from(issue);
         let Some(entry) = bucket.entry_for_write(identity) else {
-            return Ticket { identity, version, alone: false, remembered: false };
+            return Ticket { identity, version, issue, alone: false, remembered: false };
         };
         let alone = entry.writers == 0;
         entry.writers += 1;
-        entry.newest = version;
-        Ticket { identity, version, alone, remembered: true }
+        entry.newest = issue;
+        Ticket { identity, version, issue, alone, remembered: true }
     }
 
     /// The write was acknowledged.
@@ -83,15 +90,16 @@ impl Versions {
         let entry = bucket.entries.iter_mut().find(|entry| entry.writers > 0 && entry.identity == ticket.identity);
         let entry = entry.expect("an entry stays while it has writers");
         entry.writers -= 1;
-        if ticket.alone && entry.newest == ticket.version {
-            entry.acknowledged = ticket.version;
+        if ticket.alone && entry.newest == ticket.issue {
+            entry.acknowledged = ticket.issue;
         }
     }
 
     /// No read of the record that begins now may give an older version; 0 if nothing is remembered.
     pub(crate) fn acknowledged(&self, identity: u64) -> u64 {
         let bucket = self.bucket(identity).lock();
-        bucket.entries.iter().find(|entry| entry.identity == identity).map_or(0, |entry| entry.acknowledged)
+        let known = bucket.entries.iter().find(|entry| entry.identity == identity && entry.acknowledged > 0);
+        known.map_or(0, |entry| self.base + u64::from(entry.acknowledged))
     }
 
     fn bucket(&self, identity: u64) -> &Mutex<Bucket> {
@@ -106,8 +114,8 @@ impl Bucket {
         let known = self.entries.iter().position(|entry| entry.identity == identity && entry.newest > 0);
         let place = known.or_else(|| {
             let place =
-                (self.hand..self.hand + WAYS).map(|place| place % WAYS).find(|&place| self.entries[place].writers == 0)?;
-            self.hand = (place + 1) % WAYS;
+                (0..WAYS).map(|step| (usize::from(self.hand) + step) % WAYS).find(|&place| self.entries[place].writers == 0)?;
+            self.hand = ((place + 1) % WAYS) as u8;
             self.entries[place] = Entry { identity, ..Entry::default() };
             Some(place)
         })?;

@@ -3,9 +3,9 @@
 use rand::Rng;
 
 /// The first ranks have a bucket each.
-const HEAD: u64 = 1024;
+const HEAD: u64 = 256;
 /// Behind them a bucket is wider than 1 by this part of its first rank.
-const WIDTH: u64 = 64;
+const WIDTH: u64 = 32;
 
 /// Ranks whose weights differ by less than `1 / WIDTH`, drawn together and then told apart by rejection.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +19,7 @@ struct Bucket {
     alias: u32,
 }
 
-/// A sampler of ranks `0..n`, exact up to the rounding of 64-bit floats. It takes about 100 KiB whatever `n` is.
+/// A sampler of ranks `0..n`, exact up to the rounding of 64-bit floats. It takes about 25 KiB whatever `n` is.
 #[derive(Debug)]
 pub(crate) struct Zipf {
     theta: f64,
@@ -46,10 +46,10 @@ impl Zipf {
     /// Draws a rank, counted from 0.
     pub(crate) fn sample(&self, rng: &mut impl Rng) -> u64 {
         let (column, fraction) = below(rng.next_u64(), self.buckets.len() as u64);
-        let mut bucket = &self.buckets[column as usize];
-        if fraction > bucket.threshold {
-            bucket = &self.buckets[bucket.alias as usize];
-        }
+        let drawn = &self.buckets[column as usize];
+        // Without a branch, which could not be predicted.
+        let place = if fraction > drawn.threshold { drawn.alias as usize } else { column as usize };
+        let bucket = &self.buckets[place];
         loop {
             let (offset, fraction) = below(rng.next_u64(), bucket.width);
             if fraction <= bucket.surely || self.accepts(bucket, offset, fraction) {
@@ -58,6 +58,9 @@ impl Zipf {
         }
     }
 
+    /// Kept out of line: the compiler would take the powers out of the loop and compute them for every draw.
+    #[cold]
+    #[inline(never)]
     fn accepts(&self, bucket: &Bucket, offset: u64, fraction: u64) -> bool {
         let relative = weight(bucket.first + offset, self.theta) / weight(bucket.first, self.theta);
         fraction <= as_threshold(relative)
@@ -87,7 +90,7 @@ fn as_threshold(probability: f64) -> u64 {
 }
 
 /// The weights of the ranks `from..to` together: one by one in the head, by the formula of Euler and Maclaurin behind it, whose next term
-/// is below 10⁻¹² of the sum there.
+/// is below 10⁻¹¹ of the sum there.
 fn sum(from: u64, to: u64, theta: f64) -> f64 {
     let head: f64 = (from..to.min(HEAD + 1)).map(|rank| weight(rank, theta)).sum();
     let from = from.max(HEAD + 1);
@@ -152,7 +155,7 @@ mod tests {
     #[test]
     fn frequencies_are_those_of_zipf() {
         for (n, theta) in
-            [(1, 0.99), (10, 0.5), (1000, 0.99), (1024, 1.0), (1025, 0.99), (50_000, 0.99), (50_000, 0.0), (50_000, 1.3)]
+            [(1, 0.99), (10, 0.5), (1000, 0.99), (256, 1.0), (257, 0.99), (50_000, 0.99), (50_000, 0.0), (50_000, 1.3)]
         {
             let surprise = surprise(n, theta, 2_000_000, n);
             assert!(surprise.abs() < 5.0, "n {n}, theta {theta}, seed {n}: {surprise} standard deviations off");

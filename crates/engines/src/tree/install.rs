@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ecotone_substrate::{
-    Error, Result,
+    Error, Result, Seq,
     wal::{RecordKind, Room, encode_structure},
 };
 
@@ -15,10 +15,23 @@ use super::{
 };
 use crate::engine::Root;
 
+/// Pages that a change has replaced. They are given back once nothing refers to them any more, the chains that are being written included.
+#[derive(Debug)]
+#[must_use = "the pages are lost until the next open if they are not given back"]
+pub(crate) struct Replaced {
+    pages: Vec<u32>,
+    seq: Seq,
+}
+
 impl Tree {
+    /// Gives replaced pages back: they are free once the record of their change is synced.
+    pub(crate) fn give_back(&self, replaced: &Replaced) {
+        self.store.space.free_later(&replaced.pages, replaced.seq);
+    }
+
     /// Installs a change whose new pages are synced. Chains of pages that are no segment's base page any more are dealt out anew; pages that no segment has any
-    /// more are free once the record is synced.
-    pub(crate) fn install(&self, change: &Change) -> Result<()> {
+    /// more are in the result.
+    pub(crate) fn install(&self, change: &Change) -> Result<Replaced> {
         let wal = &self.context.shared.wal;
         let body = encode_structure(self.context.keyspace, &structure::encode(change));
         // Waits for no one who waits for a claim (invariant 8).
@@ -35,8 +48,7 @@ impl Tree {
             placed.seq
         };
         self.store.count_overflow(&removed, change);
-        self.store.space.free_later(&freed.into_iter().collect::<Vec<_>>(), seq);
-        Ok(())
+        Ok(Replaced { pages: freed.into_iter().collect(), seq })
     }
 
     /// Reapplies a change from the log. Its pages are there, since they were synced before it was appended.
@@ -64,11 +76,11 @@ impl Tree {
 
     /// Writes the index's new pages and describes the root. What is installed from now on is left to replay.
     pub(crate) fn take_checkpoint(&self) -> Result<Root> {
-        let (snapshot, structure) = {
+        let (checkpoint, structure) = {
             let _installing = self.store.install.read();
-            (self.store.index.snapshot(), self.context.shared.wal.tail())
+            (self.store.index.begin_checkpoint(&self.store.space), self.context.shared.wal.tail())
         };
-        let root = self.store.index.checkpoint(&snapshot, &self.store.space)?;
+        let root = self.store.index.write_checkpoint(checkpoint)?;
         let TreeOptions { fill, neighbours } = self.options;
         let mut blob = vec![fill, neighbours];
         blob.extend(root.encode());

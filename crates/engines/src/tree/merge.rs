@@ -169,3 +169,6 @@ pub(crate) fn build<'a>(buffer: &mut [u8], place: Place, shape: Shape<'_>, recor
     }
     page.finish(seq);
 }
+
+#[cfg(test)]
+mod tests;

@@ -159,12 +159,13 @@ impl Tree {
         });
         for at in hoods.iter().flat_map(|hood| &hood.segments) {
             match &rebuilt {
-                Ok(()) => self.cache.end_write(self.number, at.segment.page),
+                Ok(_) => self.cache.end_write(self.number, at.segment.page),
                 Err(_) => self.cache.abort_write(self.number, at.segment.page),
             }
         }
         self.counters.reorganisations.add(hoods.len() as u64);
-        rebuilt
+        // Only now: until the chains are done with, their pages must not come to stand for other segments.
+        rebuilt.map(|replaced| self.give_back(&replaced))
     }
 
     /// Reads all records, with the dirty ones over them.

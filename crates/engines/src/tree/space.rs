@@ -16,7 +16,6 @@ use ecotone_substrate::{
     limits::{MAX_PAGES, PAGE},
 };
 pub use page_file::PageFile;
-pub(super) use page_file::Writing;
 use parking_lot::Mutex;
 
 /// Smallest growth of the file, in pages (1 MiB); all growth is a multiple of it.
@@ -164,7 +163,8 @@ impl Space {
             return Ok(());
         }
         let beyond = page >= state.pages.total();
-        Err(self.file.corruption(page, if beyond { "a page beyond the end of the file is in use" } else { "a page is in use twice" }))
+        let what = if beyond { "a page beyond the end of the file is in use" } else { "a page is in use twice" };
+        Err(self.file.corruption(page, what))
     }
 
     /// Whether a page is used or waits to become free.

@@ -202,7 +202,15 @@ impl Tree {
             change.remove.push(at.lower.clone());
             change.insert.push((at.lower.clone(), Segment { page: at.segment.page, overflow }));
         }
-        if change.insert.is_empty() { Ok(()) } else { self.install(&change) }
+        if change.insert.is_empty() {
+            return Ok(());
+        }
+        let installed = self.install(&change).map(|replaced| self.give_back(&replaced));
+        if installed.is_err() {
+            let fresh: Vec<u32> = jobs.iter().filter_map(|job| job.fresh).collect();
+            self.store.space.free_now(&fresh)?;
+        }
+        installed
     }
 
     /// Writes changed pages through the double-write area.

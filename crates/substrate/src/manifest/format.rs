@@ -42,7 +42,12 @@ impl Manifest {
 
     fn body(&self) -> Vec<u8> {
         let mut writer = Writer::new();
-        writer.u64(self.incarnation).u64(self.replay).u64(self.synced).u32(self.next_keyspace).varint(self.keyspaces.len() as u64);
+        writer
+            .u64(self.incarnation)
+            .u64(self.replay)
+            .u64(self.synced)
+            .u32(self.next_keyspace)
+            .varint(self.keyspaces.len() as u64);
         for keyspace in &self.keyspaces {
             writer.u32(keyspace.id).u8(if keyspace.logged { LOGGED } else { 0 }).u64(keyspace.watermark).u64(keyspace.structure);
             writer.prefixed(keyspace.name.as_bytes()).prefixed(keyspace.engine.as_bytes()).prefixed(&keyspace.blob);
@@ -133,7 +138,7 @@ fn text(reader: &mut Reader<'_>) -> Parsed<String> {
 fn check(reader: &Reader<'_>, manifest: &Manifest) -> Parsed<()> {
     let ids = || manifest.keyspaces.iter().map(|keyspace| keyspace.id);
     let ascending = ids().zip(ids().skip(1)).all(|(id, next)| id < next);
-    if !ascending || ids().last().is_some_and(|last| last >= manifest.next_keyspace) {
+    if !ascending || ids().next_back().is_some_and(|last| last >= manifest.next_keyspace) {
         return reader.fail("the ids of the keyspaces are out of order");
     }
     let names: HashSet<_> = manifest.keyspaces.iter().map(|keyspace| &keyspace.name).collect();

@@ -111,7 +111,7 @@ impl Wal {
                 None => return Ok(Reservation { wal: self, bytes }),
                 Some(Short::Limit) => self.wait_for_truncation(room, bytes)?,
                 Some(Short::Segments) => self.grow(room, bytes)?,
-                Some(Short::Buffer) => self.drain(room, bytes)?,
+                Some(Short::Buffer) => self.drain(bytes)?,
             }
         }
     }
@@ -178,10 +178,11 @@ impl Wal {
     }
 
     /// Empties the buffer. If those who have reserved room leave too little even then, waits for them to use it.
-    fn drain(&self, room: Room, bytes: u64) -> Result<()> {
+    fn drain(&self, bytes: u64) -> Result<()> {
         self.write_through(self.tail())?;
-        if self.lacks(room, bytes, Short::Buffer) {
-            self.wait("room in the log buffer", || !self.lacks(room, bytes, Short::Buffer));
+        let promised = || self.append.lock().reserved + bytes > CAPACITY as u64;
+        if promised() {
+            self.wait("room in the log buffer", || !promised());
         }
         Ok(())
     }

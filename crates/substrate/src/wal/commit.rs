@@ -1,7 +1,7 @@
 //! Handing records to the kernel and syncing them, one thread for all that wait.
 //!
 //! Two turns: *writing* (of the buffer, in order) and *syncing*. Whoever gets a turn does the work for everything appended so far; those that waited
-//! behind it find theirs done. Writing goes on during a sync. Locks are taken in the order syncing, output, then append or pool.
+//! behind it find theirs done. Writing goes on during a sync. Locks are taken in the order output, pool, append.
 
 use std::{
     collections::VecDeque,
@@ -59,6 +59,16 @@ fn note(unsynced: &mut Vec<Unsynced>, file: &Arc<dyn File>, from: u64, to: u64) 
     }
 }
 
+/// The turn of syncing, until it is dropped.
+struct Turn<'a>(&'a Wal);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.syncing.lock() = false;
+        self.0.sync_ended.notify_all();
+    }
+}
+
 impl Wal {
     /// Waits until everything below `end`, the end of a record, is written or synced, or does that itself.
     ///
@@ -96,8 +106,26 @@ impl Wal {
         if self.synced() >= end {
             return Ok(());
         }
-        let _turn = self.syncing.lock();
-        if self.synced() >= end { Ok(()) } else { self.sync() }
+        match self.turn_to_sync(end)? {
+            Some(_turn) => self.sync(),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until nobody syncs, or until somebody has synced up to `end`; then no turn is needed.
+    fn turn_to_sync(&self, end: Seq) -> Result<Option<Turn<'_>>> {
+        let mut busy = self.syncing.lock();
+        loop {
+            if self.synced() >= end {
+                return Ok(None);
+            }
+            self.health.check()?;
+            if !*busy {
+                *busy = true;
+                return Ok(Some(Turn(self)));
+            }
+            self.sync_ended.wait(&mut busy);
+        }
     }
 
     /// Writes and syncs everything appended so far. Holds the turn of syncing.

@@ -43,7 +43,7 @@ impl Slots {
                 return slot;
             }
             turn += 1;
-            if turn % SLOTS == 0 {
+            if turn.is_multiple_of(SLOTS) {
                 std::thread::yield_now();
             }
         }

@@ -30,7 +30,7 @@ pub use commit::Durability;
 use commit::Output;
 pub use in_flight::InFlight;
 use in_flight::Slots;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use pool::Pool;
 pub use record::{
     Batch, BatchEncoder, FRAME_BYTES, Location, LoggedOperation, MIN_OPERATION_BYTES, Record, RecordKind, encode_structure,
@@ -73,7 +73,9 @@ pub struct Wal {
 
     append: Mutex<Appending>,
     output: Mutex<Output>,
-    syncing: Mutex<()>,
+    /// Whether somebody syncs.
+    syncing: Mutex<bool>,
+    sync_ended: Condvar,
     pool: Mutex<Pool>,
     growing: Mutex<()>,
     found: Mutex<Found>,
@@ -117,6 +119,7 @@ impl Wal {
             append: Mutex::new(append),
             output: Mutex::new(output),
             syncing: Mutex::default(),
+            sync_ended: Condvar::new(),
             pool: Mutex::default(),
             growing: Mutex::default(),
             found: Mutex::default(),

@@ -10,7 +10,7 @@ use super::{
     segment::{self, Segment},
 };
 use crate::{
-    Result, Seq,
+    Error, Result, Seq,
     storage::{File, FileId},
 };
 
@@ -47,17 +47,21 @@ impl Wal {
 
     /// Makes one more segment file and puts it with the spare ones. The only thing that fails with `NoSpace`.
     pub(super) fn add_segment(&self) -> Result<()> {
-        let id = {
-            let mut pool = self.pool.lock();
-            pool.next += 1;
-            FileId::Log(pool.next - 1)
-        };
+        let id = self.next_file()?;
         let made = segment::make(&*self.storage, id, self.options.segment_bytes);
         let file = made.map_err(|error| self.health.poison(error))?;
         let mut pool = self.pool.lock();
         pool.spare.push(file);
         self.append.lock().room_end += self.payload();
         Ok(())
+    }
+
+    fn next_file(&self) -> Result<FileId> {
+        let mut pool = self.pool.lock();
+        let id = FileId::Log(pool.next);
+        pool.next =
+            pool.next.checked_add(1).ok_or_else(|| Error::corruption(id, 0, "no log segment can have a higher number"))?;
+        Ok(id)
     }
 
     /// Lets go of the log below `below`: no replay will begin there. Call it when the manifest that says so is durable and its predecessor is

@@ -26,7 +26,7 @@ pub struct Replay {
     pub from: Seq,
     /// A position that was synced: a log that ends before it is damaged.
     pub synced: Seq,
-    /// An incarnation that was used.
+    /// An incarnation that was used: a segment of it, or of a later one, must be there.
     pub incarnation: u64,
 }
 
@@ -113,14 +113,19 @@ impl Wal {
     /// appending: a fresh segment at its end, under a new incarnation. Interrupted at any point, it can be done again.
     ///
     /// # Errors
-    /// `Corruption` if no segment holds the replay position, or the log ends before a position that was synced. Damage after that cannot be told from a
-    /// torn end and ends the log quietly.
+    /// `Corruption` if no segment holds the replay position or is as young as the manifest knows, or the log ends before a position that was synced.
+    /// Damage after that cannot be told from a torn end and ends the log quietly.
     pub fn replay(&self, replay: Replay, on_record: &mut dyn FnMut(Seq, Record<'_>) -> Result<()>) -> Result<()> {
         let found = std::mem::take(&mut *self.found.lock());
         let Some(first) = found.first(replay.from) else {
             let what = format!("no log segment holds the replay position {}; restore the log files", replay.from);
             return Err(Error::corruption("log", 0, what));
         };
+        let used = found.segments.iter().map(|segment| segment.header.incarnation).fold(0, u64::max);
+        if used < replay.incarnation {
+            let what = format!("the log segment of incarnation {} is missing; restore the log files", replay.incarnation);
+            return Err(Error::corruption("log", 0, what));
+        }
         let mut walk = Walk::new(&found.segments, first, &self.memory)?;
         let end = walk.run(replay.from, on_record)?;
         let synced = found.segments.iter().map(|segment| segment.header.synced).fold(replay.synced, Seq::max);
@@ -133,9 +138,10 @@ impl Wal {
         drop(walk);
         self.sync_read(&read)?;
         let end = if bug!(ReuseSequence) { replay.from } else { end };
-        let used = found.segments.iter().map(|segment| segment.header.incarnation).fold(replay.incarnation, u64::max);
-        self.keep(read, found, end)?;
+        let odd = self.keep(read, found, end);
         self.begin(end, used.saturating_add(1))?;
+        // Not before: one of them may be the segment in which the log ends.
+        odd.into_iter().try_for_each(|file| self.storage.remove(file.id()))?;
         self.kept_from.store(replay.from.min(end), Ordering::SeqCst);
         Ok(())
     }
@@ -150,8 +156,8 @@ impl Wal {
     }
 
     /// Sorts the files: those that hold log below `end`, in order; spare ones; and those of other lengths (creation was interrupted, or the options
-    /// changed), which go.
-    fn keep(&self, read: Vec<Segment>, found: Found, end: Seq) -> Result<()> {
+    /// changed), which are given back, to go.
+    fn keep(&self, read: Vec<Segment>, found: Found, end: Seq) -> Vec<Arc<dyn File>> {
         let chain: VecDeque<Segment> = read.into_iter().filter(|segment| segment.header.start < end).collect();
         let kept = |file: &Arc<dyn File>| chain.iter().any(|segment| segment.file.id() == file.id());
         let others = found.segments.into_iter().map(|segment| (segment.file, segment.header.bytes)).chain(found.blank);
@@ -160,7 +166,7 @@ impl Wal {
         let mut pool = self.pool.lock();
         pool.spare = spare.into_iter().map(|(file, _)| file).collect();
         pool.chain = chain;
-        odd.into_iter().try_for_each(|(file, _)| self.storage.remove(file.id()))
+        odd.into_iter().map(|(file, _)| file).collect()
     }
 
     /// Starts a fresh segment at `start` under a new incarnation. Its header is synced before any record is, so that no later open can

@@ -19,7 +19,7 @@ pub(super) const HEADER_BYTES: u64 = 4096;
 const MAGIC: [u8; 8] = *b"ECOTLOG\0";
 const VERSION: u32 = 1;
 const CHECKSUM_AT: usize = SECTOR - 4;
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// What the header of a segment says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,14 +51,18 @@ impl SegmentHeader {
         sector
     }
 
-    /// Reads a header back. `None` if the sector holds none: it was never written, or is damaged.
+    /// Reads a header back. `None` for a sector of zeros, in which none was written yet.
     ///
     /// # Errors
-    /// `NewerFormat` for a whole header of a later version.
+    /// `Corruption` for anything else that is no header: a sector is written whole or not at all, so no crash leaves it. `NewerFormat` for a whole
+    /// header of a later version.
     pub fn decode(sector: &[u8; SECTOR], file: FileId) -> Result<Option<Self>> {
         let Some((body, checksum)) = sector.split_last_chunk::<4>() else { return Ok(None) };
-        if !body.starts_with(&MAGIC) || crc32c(0, body) != u32::from_le_bytes(*checksum) {
+        if sector.iter().all(|&byte| byte == 0) {
             return Ok(None);
+        }
+        if !body.starts_with(&MAGIC) || crc32c(0, body) != u32::from_le_bytes(*checksum) {
+            return Err(Error::corruption(file, 0, "the header of a log segment is damaged"));
         }
         let (version, header) = Self::fields(body).map_err(|malformed| malformed.at(file, 0))?;
         if version > VERSION {

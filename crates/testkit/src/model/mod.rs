@@ -97,6 +97,13 @@ impl Model {
         self.steps.iter_mut().for_each(|step| step.level = step.level.max(level));
     }
 
+    /// Forgets all writes of a keyspace: it was dropped, which no later end undoes.
+    pub fn forget(&mut self, keyspace: u32) {
+        self.base.retain(|key, _| key.0 != keyspace);
+        self.now.retain(|key, _| key.0 != keyspace);
+        self.steps.iter_mut().for_each(|step| step.changes.retain(|(key, _)| key.0 != keyspace));
+    }
+
     /// The content after all writes.
     pub fn now(&self) -> &State {
         &self.now

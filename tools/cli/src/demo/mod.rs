@@ -30,6 +30,7 @@ use self::{
     hunt::{Moment, Prey, hunt},
     ledger::Ledger,
     measure::{Limit, Row},
+    memory::Memory,
     operations::Keys,
     report::{mib, table},
     sets::Sizes,
@@ -84,8 +85,7 @@ impl Demo {
         let universe = Universe::new(self.sizes());
         self.introduce(&universe, path)?;
         let mut ledger = Ledger::loaded(universe.len());
-        let (mut rows, held) = self.work(&universe, path, &mut ledger)?;
-        let peak = memory::peak_of("self");
+        let (mut rows, memory) = self.work(&universe, path, &mut ledger)?;
         let mut verified = 0;
         for round in FIRST_ROUND + 1..=FIRST_ROUND + self.kills {
             let prey = self.kill(path, round)?;
@@ -93,9 +93,8 @@ impl Demo {
             verified = self.reopen(&universe, path, &mut ledger)?;
             if round == FIRST_ROUND + 1 {
                 rows.push(prey.row());
-                let memory = [("budget", Some(self.memory as u64)), ("held by the database", Some(held))];
-                let peaks = [("peak of this process before the check", peak), ("peak of the killed process", prey.peak)];
-                say(&format!("\n{}\n\nmemory: {}\n", table(&rows), report::sizes(&[memory, peaks].concat())))?;
+                let killed = ("peak of the killed process", prey.peak);
+                say(&format!("\n{}\n\nmemory: {}\n", table(&rows), report::sizes(&[&memory[..], &[killed]].concat())))?;
             }
         }
         Ok(verified)
@@ -124,8 +123,8 @@ impl Demo {
         say(&format!("database: {}", path.display()))
     }
 
-    /// Loads, reads, scans and updates. Gives the figures, and the memory that the database held at the end.
-    fn work(&self, universe: &Universe, path: &Path, ledger: &mut Ledger) -> Result<(Vec<Row>, u64), Failure> {
+    /// Loads, reads, scans and updates. Gives the figures, and what memory that took.
+    fn work(&self, universe: &Universe, path: &Path, ledger: &mut Ledger) -> Result<(Vec<Row>, [Memory; 3]), Failure> {
         let database = Database::builder(path).memory_budget(self.memory).open()?;
         let world = World::open(&database, universe)?;
         let mut rows = vec![phases::load_taxa(&world)?, phases::load_cities(&world)?, phases::load_paths(&world, self.sizes())?];
@@ -139,10 +138,13 @@ impl Demo {
         rows.push(phases::scan(&world, Limit { operations: limit.operations / 10, ..limit }, &uniform)?);
         let (mixed, done) = phases::mixed(&world, limit, FIRST_ROUND)?;
         rows.push(mixed);
-        ledger.replay(FIRST_ROUND, &done, false);
-        let held = database.stats().memory_held;
+        let stats = database.stats();
+        let held = ("held by the database", Some(stats.memory_held));
+        let memory = [("budget", Some(stats.memory_budget)), held, ("peak of this process", memory::peak_of("self"))];
         database.close()?;
-        Ok((rows, held))
+        // Last, since the ledger's own memory does not belong to the figures.
+        ledger.replay(FIRST_ROUND, &done, false);
+        Ok((rows, memory))
     }
 
     /// Lets a child process work, and kills it.

@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 
-use crate::demo::measure::Row;
+use crate::demo::{measure::Row, memory::Memory};
 
 const HEADER: [&str; 9] =
     ["phase", "operations", "per second", "p50 µs", "p99 µs", "reads/op", "writes/op", "KiB read/op", "KiB written/op"];
@@ -34,9 +34,9 @@ fn cells(row: &Row) -> [String; 9] {
     [row.phase.to_owned(), row.operations.to_string(), format!("{rate:.0}"), p50, p99, reads, writes, read, written]
 }
 
-/// Named sizes in a line.
-pub(crate) fn sizes(sizes: &[(&str, Option<u64>)]) -> String {
-    let size = |&(name, bytes): &(&str, Option<u64>)| format!("{name} {}", bytes.map_or("unknown".to_owned(), mib));
+/// Amounts of memory in a line.
+pub(crate) fn sizes(sizes: &[Memory]) -> String {
+    let size = |&(name, bytes): &Memory| format!("{name} {}", bytes.map_or("unknown".to_owned(), mib));
     sizes.iter().map(size).collect::<Vec<_>>().join(", ")
 }
 

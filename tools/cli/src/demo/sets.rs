@@ -1,9 +1,6 @@
 //! The real keys that are embedded in the binary (`data/README.md` says what they are and whose).
 
-use std::{
-    collections::HashSet,
-    io::{BufRead, BufReader, Read},
-};
+use std::io::{BufRead, BufReader, Read};
 
 use crate::{demo::key_bits::KeyBits, load::Zstd};
 
@@ -42,8 +39,12 @@ pub(crate) fn taxa(count: usize) -> KeyBits {
 
 /// The first `count` distinct towns in the order in which they were added to GeoNames.
 pub(crate) fn cities(count: usize) -> Vec<u64> {
-    let mut seen = HashSet::new();
-    integers(CITIES).filter(|&key| seen.insert(key)).take(count).collect()
+    let mut cities: Vec<(u64, u32)> = integers(CITIES).zip(0..).collect();
+    cities.sort_unstable();
+    // Sorted by arrival within a key, so the first arrival stays.
+    cities.dedup_by_key(|&mut (key, _)| key);
+    cities.sort_unstable_by_key(|&(_, arrival)| arrival);
+    cities.into_iter().map(|(key, _)| key).take(count).collect()
 }
 
 /// The first `count` file paths, package after package.
@@ -62,6 +63,8 @@ fn integers(set: &'static [u8]) -> impl Iterator<Item = u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
@@ -69,6 +72,8 @@ mod tests {
         assert_eq!(taxa(usize::MAX).len(), Sizes::FULL.taxa);
         assert_eq!(integers(CITIES).count(), 199_568);
         assert_eq!(cities(usize::MAX).len(), Sizes::FULL.cities);
+        let mut seen = HashSet::new();
+        assert!(integers(CITIES).filter(|&key| seen.insert(key)).eq(cities(usize::MAX)), "the order of arrival is lost");
         assert_eq!(paths(usize::MAX).count(), Sizes::FULL.paths);
         assert_eq!(paths(usize::MAX).collect::<HashSet<_>>().len(), Sizes::FULL.paths);
         assert!(paths(usize::MAX).all(|path| !path.is_empty() && path.len() < 1024));

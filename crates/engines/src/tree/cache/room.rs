@@ -13,6 +13,8 @@ use super::{
 
 /// After a refusal the budget is asked again after so many requests.
 const PATIENCE: u8 = 63;
+/// Classes above its own in which a record takes a free slot rather than have others evicted.
+const NEAR: usize = 3;
 /// Free slots, in slabs, from which on a class gives a slab to another.
 const SURPLUS: usize = 2;
 /// Rounds of the clock after which every clean record has come down to priority 0.
@@ -28,14 +30,18 @@ impl Shard {
             return None;
         }
         let class = Class::of(bytes);
-        if self.slabs.vacant(class) == 0 && !self.lease_slab(class) && !self.reclaim(class) {
-            return self.take_larger(class);
+        if self.slabs.vacant(class) == 0 && !self.lease_slab(class) {
+            let near = self.take_larger(class, NEAR);
+            if near.is_some() || !self.reclaim(class) {
+                return near.or_else(|| self.take_larger(class, CLASSES));
+            }
         }
         self.slabs.take(class)
     }
 
-    fn take_larger(&mut self, class: Class) -> Option<Handle> {
-        class.larger().find_map(|larger| self.slabs.take(larger))
+    /// A free slot of one of the next `most` classes.
+    fn take_larger(&mut self, class: Class, most: usize) -> Option<Handle> {
+        class.larger().take(most).find_map(|larger| self.slabs.take(larger))
     }
 
     /// Asks the budget for a block, not too often after a refusal.
@@ -108,7 +114,7 @@ impl Shard {
                 return true;
             }
         }
-        let Some(block) = self.take_slab() else { return self.slabs.vacant(class) > 0 };
+        let Some(block) = self.free_slab(0) else { return self.slabs.vacant(class) > 0 };
         self.slabs.add(block, class);
         true
     }
@@ -132,8 +138,13 @@ impl Shard {
 
     /// Takes the memory of one slab out of the shard: whatever is coldest goes, dirty records move together. `None` if they cannot.
     pub(super) fn take_slab(&mut self) -> Option<Block> {
+        let goal = if self.has_unused() { 0 } else { SLAB };
+        self.free_slab(goal)
+    }
+
+    /// Evicts `goal` bytes, then empties the slab for which that is least work; evicts more while there is none.
+    fn free_slab(&mut self, mut goal: usize) -> Option<Block> {
         let mut steps = self.slabs.round() * ROUNDS;
-        let mut goal = if self.has_unused() { 0 } else { SLAB };
         loop {
             let mut freed = 0;
             while freed < goal && self.has_clean() {
@@ -195,7 +206,7 @@ impl Shard {
     /// Moves a record to another slot of its class or a larger one, of which there is one.
     fn relocate(&mut self, from: Handle) {
         let class = self.slabs.slab(from.slab()).expect("a handle in use has its slab").class();
-        let to = self.slabs.take(class).or_else(|| self.take_larger(class)).expect("room was counted before");
+        let to = self.slabs.take(class).or_else(|| self.take_larger(class, CLASSES)).expect("room was counted before");
         let hash = self.hash_of(from);
         let mut buffer = [0; LARGEST];
         let copy = &mut buffer[..class.bytes()];

@@ -153,7 +153,9 @@ impl Rebuild<'_> {
             top = self.nodes(PageKind::IndexInner, &packing, &top, Fill::Evenly)?;
             height += 1;
         }
-        let Some(Entry { item: Item::Child(mut root), .. }) = top.pop() else { unreachable!("the first segment is always there") };
+        let Some(Entry { item: Item::Child(mut root), .. }) = top.pop() else {
+            unreachable!("the first segment is always there")
+        };
         while let [only] = root.children() {
             root = only.clone();
             self.built -= 1;

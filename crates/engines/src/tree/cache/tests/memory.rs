@@ -12,7 +12,7 @@ fn key(number: usize) -> [u8; 8] {
 #[test]
 fn a_record_costs_little_more_than_its_bytes() {
     let (_memory, cache) = cache(64);
-    let records = 300_000;
+    let records = 450_000;
     (0..records).for_each(|n| drop(read(&cache, &key(n), &[2; 100])));
     let counts = cache.counts();
     assert_eq!((counts.records, counts.evictions), (records, 0));

@@ -1,0 +1,114 @@
+//! Files that are cut, grown, missing, or of another database.
+
+use ecotone::{
+    Error,
+    internal::substrate::storage::{FileId, Storage},
+};
+
+use super::{
+    image::Image,
+    judge::{Verdict, examine},
+};
+
+const PAGE: usize = 4096;
+
+/// Examines a copy in which `file` has other bytes. What was refused must be as before when the right bytes are back.
+fn replaced(image: &Image, file: FileId, bytes: &[u8], place: &str) -> Verdict {
+    let disk = image.copy();
+    disk.put(file, bytes);
+    let verdict = examine(&disk, std::slice::from_ref(image.now()), place);
+    if matches!(verdict, Verdict::Refused(_)) {
+        disk.put(file, &image.files()[&file]);
+        let again = examine(&disk, std::slice::from_ref(image.now()), place);
+        assert!(matches!(again, Verdict::Intact), "{place}, then restored: {again:?}");
+    }
+    verdict
+}
+
+/// Lengths around every structure's start, and some in between.
+fn lengths(length: usize) -> Vec<usize> {
+    let small = [0, 1, 8, 39, 40, 59, 60, 63, 64, 100, 511, 512, 513, 4095, 4096, 4097, 8192];
+    let pages = (0..length).step_by(PAGE).take(24).map(|page| page + 100);
+    let late = [length / 2, length - 512, length - 1];
+    small.into_iter().chain(pages).chain(late).filter(|cut| *cut < length).collect()
+}
+
+#[test]
+fn a_cut_file_is_refused_or_was_not_needed() {
+    let image = Image::new(1);
+    for (file, bytes) in image.files() {
+        for length in lengths(bytes.len()) {
+            let place = format!("{file} cut to {length} of {} bytes", bytes.len());
+            let verdict = replaced(&image, file, &bytes[..length], &place);
+            assert!(verdict.errors().iter().all(Error::is_corruption), "{place}: {:?}", verdict.errors());
+            let needed = matches!(file, FileId::Manifest(_) | FileId::Double(_)) || file == image.last_segment() || length < 8192;
+            let spare = bytes.starts_with(&[0; 64]);
+            assert!(spare || !needed || matches!(verdict, Verdict::Refused(_)), "{place}: {verdict:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_grew_is_refused_or_read_as_far_as_it_goes() {
+    let image = Image::new(1);
+    for (file, mut bytes) in image.files() {
+        bytes.extend([0; PAGE]);
+        let verdict = replaced(&image, file, &bytes, &format!("{file} longer by a page"));
+        let refused = matches!(&verdict, Verdict::Refused(error) if error.is_corruption());
+        assert!(refused || matches!(verdict, Verdict::Intact), "{file}: {verdict:?}");
+    }
+}
+
+#[test]
+fn a_missing_file_is_named_and_can_be_brought_back() {
+    let image = Image::new(1);
+    for (file, bytes) in image.files() {
+        let disk = image.copy();
+        disk.remove(file).unwrap();
+        let place = format!("{file} missing");
+        match (examine(&disk, std::slice::from_ref(image.now()), &place), file) {
+            (Verdict::Refused(Error::NotADatabase { why, .. }), FileId::Manifest(_)) => {
+                assert!(why.contains("manifest"), "{why}")
+            }
+            (Verdict::Refused(error), FileId::Log(_)) => {
+                assert!(error.is_corruption() && error.to_string().contains("log"), "{error}")
+            }
+            (Verdict::Intact, FileId::Log(_)) => assert!(bytes.starts_with(&[0; 64]), "{file} was needed"),
+            (Verdict::Refused(error), _) => assert!(error.to_string().contains(&file.to_string()), "{error}"),
+            (verdict, _) => panic!("{place}: {verdict:?}"),
+        }
+        disk.put(file, &bytes);
+        assert!(matches!(examine(&disk, std::slice::from_ref(image.now()), &place), Verdict::Intact), "{place}, then restored");
+    }
+}
+
+#[test]
+fn files_of_another_database_are_refused() {
+    let (image, other) = (Image::new(1), Image::new(2));
+    let foreign = other.files();
+    for file in image.files().into_keys() {
+        let Some(bytes) = foreign.get(&file) else { continue };
+        let verdict = replaced(&image, file, bytes, &format!("{file} of another database"));
+        let refused = matches!(&verdict, Verdict::Refused(error) if error.is_corruption());
+        // The area says which pages it holds by their checksums, and a spare segment says nothing.
+        let harmless = matches!(file, FileId::Double(_)) || bytes.starts_with(&[0; 64]);
+        assert!(if harmless { matches!(verdict, Verdict::Intact) } else { refused }, "{file}: {verdict:?}");
+    }
+}
+
+#[test]
+fn files_under_each_others_names_are_refused() {
+    let image = Image::new(1);
+    let files = image.files();
+    let disk = image.copy();
+    disk.put(FileId::Pages(1), &files[&FileId::Pages(2)]);
+    disk.put(FileId::Pages(2), &files[&FileId::Pages(1)]);
+    let verdict = examine(&disk, std::slice::from_ref(image.now()), "two page files exchanged");
+    assert!(matches!(&verdict, Verdict::Refused(error) if error.is_corruption()), "{verdict:?}");
+    let (&manifest, bytes) = files.iter().find(|(file, _)| matches!(file, FileId::Manifest(_))).unwrap();
+    let disk = image.copy();
+    disk.remove(manifest).unwrap();
+    disk.put(FileId::Manifest(99), bytes);
+    let verdict = examine(&disk, std::slice::from_ref(image.now()), "the manifest under another number");
+    assert!(matches!(&verdict, Verdict::Refused(error) if error.is_corruption()), "{verdict:?}");
+}

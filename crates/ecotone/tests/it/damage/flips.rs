@@ -1,0 +1,86 @@
+//! One flipped bit in every byte of every file. By default every byte of the headers and of the manifest, and some of the rest; with `ECOTONE_FULL=1` every byte.
+
+use std::ops::Range;
+
+use ecotone::internal::substrate::storage::FileId;
+
+use super::{
+    image::Image,
+    judge::{Verdict, examine},
+};
+
+/// Bytes that are flipped in every run: headers, and the entries of the double-write area.
+fn header(file: FileId) -> Range<usize> {
+    match file {
+        FileId::Manifest(_) => 0..usize::MAX,
+        FileId::Log(_) => 0..80,
+        FileId::Double(_) => 0..120,
+        _ => 0..60,
+    }
+}
+
+/// Offsets to flip: the header, and of the rest every `used`-th byte that is not zero and every `unused`-th that is.
+fn offsets(file: FileId, bytes: &[u8], used: usize, unused: usize) -> Vec<usize> {
+    if std::env::var_os("ECOTONE_FULL").is_some() {
+        return (0..bytes.len()).collect();
+    }
+    let (header, mut seen) = (header(file), [0, 0]);
+    let mut taken = |offset: &usize| {
+        let zero = usize::from(bytes[*offset] == 0);
+        seen[zero] += 1;
+        header.contains(offset) || seen[zero] % [used, unused][zero] == 0
+    };
+    (0..bytes.len()).filter(|offset| taken(offset)).collect()
+}
+
+/// Flips one bit at a time of all files that `which` takes. Gives how often the database was refused, hurt, intact, shorter.
+fn flip(which: impl Fn(FileId) -> bool, used: usize, unused: usize) -> [usize; 4] {
+    let image = Image::new(1);
+    let mut counts = [0; 4];
+    for (file, bytes) in image.files().into_iter().filter(|(file, _)| which(*file)) {
+        for offset in offsets(file, &bytes, used, unused) {
+            let bit = (offset % 8) as u32;
+            let place = format!("bit {bit} of byte {offset} of {file} flipped");
+            let disk = image.copy();
+            disk.flip_bit(file, offset as u64, bit);
+            // Records of the last life stand behind everything that is known to be synced.
+            let torn = file == image.last_segment() && offset >= 4096;
+            let allowed = if torn { &image.states[..] } else { std::slice::from_ref(image.now()) };
+            let verdict = examine(&disk, allowed, &place);
+            let clear = |error: &ecotone::Error| error.is_corruption() || matches!(error, ecotone::Error::NewerFormat { .. });
+            assert!(verdict.errors().iter().all(clear), "{place}: {:?}", verdict.errors());
+            counts[match verdict {
+                Verdict::Refused(_) => 0,
+                Verdict::Hurt(_) => 1,
+                Verdict::Intact => 2,
+                Verdict::Shorter => 3,
+            }] += 1;
+        }
+    }
+    println!("refused, hurt, intact, shorter: {counts:?}");
+    counts
+}
+
+#[test]
+fn every_flip_in_the_manifest_is_refused() {
+    let [refused, hurt, intact, shorter] = flip(|file| matches!(file, FileId::Manifest(_)), 1, 1);
+    assert!(refused > 100 && [hurt, intact, shorter] == [0; 3]);
+}
+
+#[test]
+fn a_flip_in_the_log_is_refused_or_shortens_the_last_life() {
+    let [refused, hurt, _, shorter] = flip(|file| matches!(file, FileId::Log(_)), 41, 30_011);
+    assert!(refused > 100 && hurt == 0 && shorter > 10);
+}
+
+#[test]
+fn a_flip_in_the_double_write_area_changes_no_answer() {
+    let [refused, hurt, intact, shorter] = flip(|file| matches!(file, FileId::Double(_)), 401, 30_011);
+    assert!(intact > 100 && refused < 20 && [hurt, shorter] == [0; 2]);
+}
+
+#[test]
+fn a_flip_in_the_pages_is_refused_or_found_when_read() {
+    let [refused, hurt, intact, shorter] = flip(|file| matches!(file, FileId::Pages(_)), 61, 10_007);
+    assert!(refused > 100 && hurt > 100 && intact > 10 && shorter == 0);
+}

@@ -1,0 +1,85 @@
+//! A database as version 1 writes it, kept under `fixtures/v1/tree`: whatever changes, it opens and holds what it held. `ECOTONE_BLESS=1` writes it
+//! anew, which is right only if no version that wrote the old one was released.
+
+use std::{fmt::Write, fs, path::PathBuf};
+
+use ecotone::internal::substrate::storage::FileId;
+use ecotone_testkit::{model::State, sim::SimStorage};
+
+use super::{
+    image::Image,
+    judge::{Verdict, examine},
+};
+
+const LINE: usize = 64;
+
+fn directory() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/v1/tree")
+}
+
+/// A file as text: its length, then every line of bytes that are not all zero behind its offset.
+fn to_text(bytes: &[u8]) -> String {
+    let mut text = format!("length {}\n", bytes.len());
+    for (i, line) in bytes.chunks(LINE).enumerate().filter(|(_, line)| line.iter().any(|&byte| byte != 0)) {
+        let hex: String = line.iter().map(|byte| format!("{byte:02x}")).collect();
+        writeln!(text, "{:x} {hex}", i * LINE).unwrap();
+    }
+    text
+}
+
+fn from_text(text: &str) -> Vec<u8> {
+    let (first, lines) = text.split_once('\n').unwrap();
+    let mut bytes = vec![0; first.strip_prefix("length ").unwrap().parse().unwrap()];
+    for (offset, hex) in lines.lines().map(|line| line.split_once(' ').unwrap()) {
+        let offset = usize::from_str_radix(offset, 16).unwrap();
+        for (i, digits) in hex.as_bytes().chunks(2).enumerate() {
+            bytes[offset + i] = u8::from_str_radix(std::str::from_utf8(digits).unwrap(), 16).unwrap();
+        }
+    }
+    bytes
+}
+
+/// One record a line: keyspace, key, value.
+fn content(state: &State) -> String {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    state.iter().map(|((keyspace, key), value)| format!("{keyspace} {} {}\n", key.escape_ascii(), hex(value))).collect()
+}
+
+fn bless(image: &Image) {
+    let directory = directory();
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    for (file, bytes) in image.files() {
+        fs::write(directory.join(format!("{file}.hex")), to_text(&bytes)).unwrap();
+    }
+    fs::write(directory.join("content.txt"), content(image.now())).unwrap();
+}
+
+#[test]
+fn the_golden_store_opens_and_holds_what_it_held() {
+    let image = Image::new(1);
+    if std::env::var_os("ECOTONE_BLESS").is_some() {
+        bless(&image);
+    }
+    let disk = SimStorage::new(1);
+    for entry in fs::read_dir(directory()).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if let Some(file) = name.strip_suffix(".hex").and_then(FileId::parse) {
+            disk.put(file, &from_text(&fs::read_to_string(&path).unwrap()));
+        }
+    }
+    assert_eq!(
+        fs::read_to_string(directory().join("content.txt")).unwrap(),
+        content(image.now()),
+        "the test itself was changed: bless anew"
+    );
+    let verdict = examine(&disk, std::slice::from_ref(image.now()), "the golden store");
+    assert!(matches!(verdict, Verdict::Intact), "{verdict:?}");
+}
+
+#[test]
+fn text_and_bytes_are_the_same() {
+    let bytes: Vec<u8> = (0..1000_usize).map(|i| if (200..600).contains(&i) { 0 } else { i as u8 }).collect();
+    assert_eq!(from_text(&to_text(&bytes)), bytes);
+}

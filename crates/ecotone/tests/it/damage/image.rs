@@ -1,0 +1,171 @@
+//! A small database that ended with something in every file: pages, overflow pages, a double-write batch, structural records and
+//! operations that only the log has.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ecotone::{
+    Database, Durability, Keyspace, KeyspaceOptions, Result,
+    internal::{Parts, engines::tree::TreeFamily, substrate::storage::FileId},
+};
+use ecotone_testkit::{
+    model::{Key, State},
+    sim::{Crash, SimClock, SimStorage},
+};
+
+/// The keyspaces by their numbers.
+pub(super) const NAMES: [(u32, &str); 2] = [(1, "towns"), (2, "notes")];
+const BUDGET: usize = 16 << 20;
+
+/// The database as its end left it.
+pub(super) struct Image {
+    pub(super) disk: SimStorage,
+    /// The content after each write of the last life, from its beginning on.
+    pub(super) states: Vec<State>,
+}
+
+impl Image {
+    /// Two lives: the first flushes, loads in bulk and dies; the second recovers, writes and dies. `seed` decides the database's identity.
+    pub(super) fn new(seed: u64) -> Self {
+        let disk = SimStorage::new(seed);
+        let mut life = Life::begin(&disk, seed, State::new());
+        life.fill();
+        let end = life.end();
+        let mut life = Life::begin(&end.disk, seed, end.now().clone());
+        life.log();
+        life.end()
+    }
+
+    /// What it holds.
+    pub(super) fn now(&self) -> &State {
+        self.states.last().expect("a life has a beginning")
+    }
+
+    /// The files and their bytes.
+    pub(super) fn files(&self) -> BTreeMap<FileId, Vec<u8>> {
+        self.disk.files()
+    }
+
+    /// A copy to damage.
+    pub(super) fn copy(&self) -> SimStorage {
+        self.disk.crash(Crash::KeepAll)
+    }
+
+    /// The log segment that the last life wrote: what its records lose to damage cannot be told from a torn end.
+    pub(super) fn last_segment(&self) -> FileId {
+        let start = |bytes: &[u8]| u64::from_le_bytes(bytes[24..32].try_into().expect("eight bytes"));
+        let logs = self.files().into_iter().filter(|(id, bytes)| matches!(id, FileId::Log(_)) && bytes.starts_with(b"ECOTLOG"));
+        logs.max_by_key(|(_, bytes)| start(bytes)).expect("there is a log").0
+    }
+}
+
+/// Opens the database on `disk`, without threads; nothing is made if there is none.
+pub(super) fn open(disk: &SimStorage, seed: u64) -> Result<Database> {
+    let parts = Parts {
+        storage: Arc::new(disk.clone()),
+        clock: Arc::new(SimClock::new(seed)),
+        workers: 0,
+        families: vec![Arc::new(TreeFamily::default())],
+    };
+    Database::builder("simulated").memory_budget(BUDGET).open_parts(parts)
+}
+
+/// Closes a database whose files do not matter any more, without the I/O of a proper end.
+pub(super) fn abandon(disk: &SimStorage, database: Database) {
+    disk.power_off();
+    drop(database);
+}
+
+/// One life of the database, and the contents that it went through.
+struct Life {
+    disk: SimStorage,
+    database: Database,
+    states: Vec<State>,
+}
+
+impl Life {
+    fn begin(disk: &SimStorage, seed: u64, content: State) -> Self {
+        let database = open(disk, seed).expect("an intact database opens");
+        Life { disk: disk.clone(), database, states: vec![content] }
+    }
+
+    fn end(self) -> Image {
+        let disk = self.disk.crash(Crash::KeepAll);
+        abandon(&self.disk, self.database);
+        Image { disk, states: self.states }
+    }
+
+    fn keyspace(&self, number: u32) -> Keyspace {
+        let name = NAMES.iter().find(|(id, _)| *id == number).expect("a known number").1;
+        self.database.keyspace(name, KeyspaceOptions::default()).expect("a keyspace").durability(Durability::Sync)
+    }
+
+    fn note(&mut self, changes: &[(Key, Option<Vec<u8>>)]) {
+        let mut state = self.states.last().expect("a beginning").clone();
+        for (key, value) in changes {
+            match value {
+                Some(value) => state.insert(key.clone(), value.clone()),
+                None => state.remove(key),
+            };
+        }
+        self.states.push(state);
+    }
+
+    fn insert(&mut self, keyspace: u32, number: u32, length: usize) {
+        let (key, value) = (key(number), value(number, length));
+        self.keyspace(keyspace).insert(&key, &value).expect("an insert");
+        self.note(&[((keyspace, key), Some(value))]);
+    }
+
+    fn remove(&mut self, keyspace: u32, number: u32) {
+        self.keyspace(keyspace).remove(key(number)).expect("a removal");
+        self.note(&[((keyspace, key(number)), None)]);
+    }
+
+    /// A batch over both keyspaces.
+    fn batch(&mut self, numbers: std::ops::Range<u32>) {
+        let mut batch = self.database.batch().durability(Durability::Sync);
+        let mut changes = Vec::new();
+        for (number, keyspace) in numbers.zip([1, 2].into_iter().cycle()) {
+            batch.insert(&self.keyspace(keyspace), key(number), value(number, 60));
+            changes.push(((keyspace, key(number)), Some(value(number, 60))));
+        }
+        batch.commit().expect("a batch");
+        self.note(&changes);
+    }
+
+    fn bulk_load(&mut self, keyspace: u32, numbers: std::ops::Range<u32>) {
+        let records: Vec<_> = numbers.map(|number| (key(number), value(number, 250))).collect();
+        self.keyspace(keyspace).bulk_load(records.iter().cloned()).expect("a bulk load");
+        let changes: Vec<_> = records.into_iter().map(|(key, value)| ((keyspace, key), Some(value))).collect();
+        self.note(&changes);
+    }
+
+    /// Pages of both keyspaces, then a checkpoint, then what only the log says.
+    fn fill(&mut self) {
+        (0..150).for_each(|i| self.insert(1, i * 7 % 150 * 10, 300));
+        (0..40).for_each(|i| self.insert(2, i * 10, 40));
+        self.database.flush().expect("a flush");
+        (0..12).for_each(|i| self.insert(1, i * 10 + 5, 200));
+        self.database.flush().expect("a flush");
+        self.bulk_load(2, 1_000..1_060);
+        (0..10).for_each(|i| self.insert(1, i * 100, 310));
+    }
+
+    fn log(&mut self) {
+        self.insert(1, 3, 100);
+        self.batch(2_000..2_006);
+        self.remove(1, 30);
+        self.insert(2, 10, 500);
+        self.remove(2, 1_030);
+        self.insert(1, 3, 7);
+    }
+}
+
+/// Ordered as the numbers are.
+fn key(number: u32) -> Vec<u8> {
+    format!("key/{number:06}").into_bytes()
+}
+
+fn value(number: u32, length: usize) -> Vec<u8> {
+    (0..length).map(|i| (number as usize * 31 + i * 7) as u8).collect()
+}

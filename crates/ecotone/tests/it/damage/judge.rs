@@ -1,0 +1,144 @@
+//! Opens a damaged database, reads everything in every way, and judges what came.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use ecotone::{Error, Keyspace};
+use ecotone_testkit::{
+    model::{Key, State},
+    sim::SimStorage,
+};
+
+use super::image::{self, NAMES};
+
+/// What came of a damage.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// The database does not open.
+    Refused(Error),
+    /// It opens, and whatever the damage touches is an error.
+    Hurt(Vec<Error>),
+    /// Everything is there.
+    Intact,
+    /// It opens with what an earlier write had left.
+    Shorter,
+}
+
+impl Verdict {
+    /// The errors that a user sees.
+    pub(super) fn errors(&self) -> &[Error] {
+        match self {
+            Verdict::Refused(error) => std::slice::from_ref(error),
+            Verdict::Hurt(errors) => errors,
+            Verdict::Intact | Verdict::Shorter => &[],
+        }
+    }
+}
+
+/// Opens the database on `disk` and reads everything. Every answer must fit one of the `allowed` contents, of which the last is the right one, and the
+/// same one for all answers.
+///
+/// # Panics
+/// If an answer is wrong, or something panicked; the message names `place`, which says what the damage was.
+pub(super) fn examine(disk: &SimStorage, allowed: &[State], place: &str) -> Verdict {
+    match catch_unwind(AssertUnwindSafe(|| attempt(disk, allowed, place))) {
+        Ok(verdict) => verdict,
+        Err(panic) => {
+            eprintln!("the panic above came after: {place}");
+            resume_unwind(panic)
+        }
+    }
+}
+
+fn attempt(disk: &SimStorage, allowed: &[State], place: &str) -> Verdict {
+    let database = match image::open(disk, 7) {
+        Ok(database) => database,
+        Err(error) => return Verdict::Refused(error),
+    };
+    let now = allowed.last().expect("one content is allowed");
+    let mut reading = Reading::default();
+    for (number, name) in NAMES {
+        let keyspace = database.open_keyspace(name).unwrap_or_else(|error| panic!("{place}: {error}"));
+        reading.read(number, &keyspace, now);
+    }
+    match database.verify() {
+        Ok(reports) => reading.problems = reports.iter().map(|(_, check)| check.problems.len()).sum(),
+        Err(error) => reading.errors.push(error),
+    }
+    image::abandon(disk, database);
+    reading.judge(allowed, place)
+}
+
+/// What one end of a keyspace gave until it ended or failed.
+struct Scanned {
+    keyspace: u32,
+    backwards: bool,
+    records: Vec<(Vec<u8>, Vec<u8>)>,
+    complete: bool,
+}
+
+#[derive(Default)]
+struct Reading {
+    gets: Vec<(Key, Option<Vec<u8>>)>,
+    scans: Vec<Scanned>,
+    errors: Vec<Error>,
+    problems: usize,
+}
+
+impl Reading {
+    fn read(&mut self, number: u32, keyspace: &Keyspace, expected: &State) {
+        for (number, key) in expected.keys().filter(|(keyspace, _)| *keyspace == number) {
+            match keyspace.get(key) {
+                Ok(value) => self.gets.push(((*number, key.clone()), value)),
+                Err(error) => self.errors.push(error),
+            }
+        }
+        self.scan(number, false, keyspace.iter());
+        self.scan(number, true, keyspace.iter().rev());
+    }
+
+    fn scan(&mut self, keyspace: u32, backwards: bool, records: impl Iterator<Item = ecotone::Result<(Vec<u8>, Vec<u8>)>>) {
+        let mut scanned = Scanned { keyspace, backwards, records: Vec::new(), complete: true };
+        for record in records {
+            match record {
+                Ok(record) => scanned.records.push(record),
+                Err(error) => {
+                    self.errors.push(error);
+                    scanned.complete = false;
+                }
+            }
+        }
+        self.scans.push(scanned);
+    }
+
+    fn judge(self, allowed: &[State], place: &str) -> Verdict {
+        let fits = |state: &State| {
+            self.gets.iter().all(|(key, value)| state.get(key) == value.as_ref())
+                && self.scans.iter().all(|scan| scan.fits(state))
+        };
+        let Some(found) = allowed.iter().rposition(fits) else {
+            panic!(
+                "{place}: a wrong answer, with {} errors and {} problems found by verify: {:?}",
+                self.errors.len(),
+                self.problems,
+                self.errors.first()
+            )
+        };
+        let clean = self.errors.is_empty();
+        assert!(clean || self.problems > 0, "{place}: reading fails and verify finds nothing: {:?}", self.errors.first());
+        match allowed.len() - 1 - found {
+            _ if !clean => Verdict::Hurt(self.errors),
+            0 => Verdict::Intact,
+            _ => Verdict::Shorter,
+        }
+    }
+}
+
+impl Scanned {
+    fn fits(&self, state: &State) -> bool {
+        let records = state.range((self.keyspace, Vec::new())..(self.keyspace + 1, Vec::new()));
+        let records = records.map(|((_, key), value)| (key, value));
+        let expected: Vec<_> = if self.backwards { records.rev().collect() } else { records.collect() };
+        let same = self.records.iter().zip(&expected).all(|((key, value), expected)| (key, value) == *expected);
+        same && (self.records.len() == expected.len() || (self.records.len() < expected.len() && !self.complete))
+    }
+}

@@ -1,0 +1,88 @@
+//! Makes changed files whole again: the checksums of every format, computed as `docs/format/` says, so that a change gets past them.
+
+use ecotone::internal::substrate::storage::FileId;
+use ecotone_sys::checksum::crc32c;
+
+const PAGE: usize = 4096;
+const SECTOR: usize = 512;
+const FRAME: usize = 9;
+
+/// Puts right checksums into all of a file's structures that are long enough to have one.
+pub(super) fn seal(file: FileId, bytes: &mut [u8]) {
+    match file {
+        FileId::Manifest(_) => manifest(file, bytes),
+        FileId::Log(_) => log(bytes),
+        FileId::Double(_) => double(bytes),
+        _ => pages(file, bytes),
+    }
+}
+
+fn put(bytes: &mut [u8], offset: usize, sum: u32) {
+    if let Some(place) = bytes.get_mut(offset..offset + 4) {
+        place.copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
+fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(offset..)?.first_chunk()?))
+}
+
+fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(offset..)?.first_chunk()?))
+}
+
+fn manifest(file: FileId, bytes: &mut [u8]) {
+    let seed = crc32c(0, &file.identity().to_le_bytes());
+    let header = crc32c(seed, bytes.get(..56).unwrap_or_default());
+    put(bytes, 56, header);
+    let end = bytes.len().saturating_sub(4);
+    let whole = crc32c(seed, bytes.get(..end).unwrap_or_default());
+    put(bytes, end, whole);
+}
+
+fn double(bytes: &mut [u8]) {
+    let total = u32_at(bytes, 24).unwrap_or(0) as usize;
+    let sum = crc32c(crc32c(0, bytes.get(..12).unwrap_or_default()), bytes.get(16..total).unwrap_or_default());
+    put(bytes, 12, sum);
+}
+
+/// The header page has its own form; a page of zeros was never written.
+fn pages(file: FileId, bytes: &mut [u8]) {
+    let seed = crc32c(0, &file.identity().to_le_bytes());
+    for (number, page) in (0_u32..).zip(bytes.chunks_exact_mut(PAGE)).filter(|(_, page)| page.iter().any(|&byte| byte != 0)) {
+        let seed = if number == 0 { seed } else { crc32c(seed, &number.to_le_bytes()) };
+        let sum = crc32c(seed, &page[4..]);
+        put(page, 0, sum);
+    }
+}
+
+/// The header, and the records as far as their lengths lead.
+fn log(bytes: &mut [u8]) {
+    let header = crc32c(0, bytes.get(..SECTOR - 4).unwrap_or_default());
+    put(bytes, SECTOR - 4, header);
+    let fields = |offset| u64_at(bytes, offset);
+    let (Some(database), Some(start), Some(first), Some(incarnation)) = (fields(16), fields(24), fields(32), fields(40)) else {
+        return;
+    };
+    let seed = crc32c(crc32c(0, &database.to_le_bytes()), &incarnation.to_le_bytes());
+    let mut position = first;
+    while let Some(length) = record(bytes, seed, start, position) {
+        position += (FRAME + length) as u64;
+    }
+}
+
+/// Seals the record at `position` and gives the length of its body.
+fn record(bytes: &mut [u8], seed: u32, start: u64, position: u64) -> Option<usize> {
+    let offset = PAGE + usize::try_from(position.checked_sub(start)?).ok()?;
+    let frame = bytes.get(offset..)?.first_chunk::<FRAME>()?;
+    let length = u32_at(frame, 0)?;
+    let kind = frame[8];
+    let body = bytes.get(offset + FRAME..)?.get(..length as usize)?;
+    if *frame == [0; FRAME] {
+        return None;
+    }
+    let sizes = u64::from(length) | (u64::from(crc32c(0, body)) << 32);
+    let sum = crc32c(crc32c(crc32c(seed, &position.to_le_bytes()), &sizes.to_le_bytes()), &[kind]);
+    put(bytes, offset + 4, sum);
+    Some(length as usize)
+}

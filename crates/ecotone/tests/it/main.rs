@@ -1,0 +1,28 @@
+//! The library under the suites of the test kit. How to replay a seed is in `docs/reliability.md`.
+
+#[cfg(feature = "bugs")]
+mod bugs;
+#[cfg(not(feature = "bugs"))]
+mod damage;
+#[cfg(not(feature = "bugs"))]
+mod suites;
+
+mod store;
+
+use std::sync::Arc;
+
+use ecotone::internal::engines::{engine::Family, tree::TreeFamily};
+use ecotone_testkit::tiny::{append_only::TinyAppendOnly, in_place::TinyInPlace};
+use store::Simulated;
+
+fn in_place() -> Simulated {
+    Simulated::new(|| Arc::new(TinyInPlace) as Arc<dyn Family>)
+}
+
+fn append_only() -> Simulated {
+    Simulated::new(|| Arc::new(TinyAppendOnly) as Arc<dyn Family>)
+}
+
+fn tree() -> Simulated {
+    Simulated::new(|| Arc::new(TreeFamily::default()) as Arc<dyn Family>)
+}

@@ -1,0 +1,184 @@
+//! The library as the suites of the test kit drive it, over any engine, on a simulated disk.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use ecotone::{
+    Batch, Database, Durability, KeyspaceOptions, Result, Swap,
+    internal::{
+        Parts,
+        engines::engine::{Context, Engine, Family, Range, Record, Root, Shared},
+    },
+    limits,
+};
+use ecotone_testkit::{
+    model::{Change, Level},
+    sim::{SimClock, SimStorage},
+    suite::{Opener, Store, UNLOGGED},
+};
+
+/// Opens databases whose keyspaces have one kind of engine, with everything in the background on the thread that drives them.
+pub(crate) struct Simulated {
+    family: fn() -> Arc<dyn Family>,
+    name: &'static str,
+    settings: &'static [(&'static str, &'static str)],
+}
+
+impl Simulated {
+    pub(crate) fn new(family: fn() -> Arc<dyn Family>) -> Self {
+        Simulated { family, name: family().name(), settings: &[] }
+    }
+
+    /// With options of the engine.
+    pub(crate) fn set(self, settings: &'static [(&'static str, &'static str)]) -> Self {
+        Simulated { settings, ..self }
+    }
+}
+
+impl Opener for Simulated {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn open(&self, disk: &SimStorage, seed: u64) -> Result<Box<dyn Store>> {
+        let shared = Arc::new(OnceLock::new());
+        let family = Arc::new(Watched { family: (self.family)(), shared: shared.clone() });
+        let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(seed)), workers: 0, families: vec![family] };
+        let database = Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts)?;
+        Ok(Box::new(Open { database, engine: self.name, settings: self.settings, shared }))
+    }
+}
+
+/// A family that tells what its keyspaces are given, so that the driver can run background jobs.
+struct Watched {
+    family: Arc<dyn Family>,
+    shared: Arc<OnceLock<Shared>>,
+}
+
+impl Family for Watched {
+    fn name(&self) -> &'static str {
+        self.family.name()
+    }
+
+    fn create(&self, context: Context) -> Result<(Arc<dyn Engine>, Root)> {
+        self.shared.get_or_init(|| context.shared.clone());
+        self.family.create(context)
+    }
+
+    fn open(&self, context: Context, root: &Root) -> Result<Arc<dyn Engine>> {
+        self.shared.get_or_init(|| context.shared.clone());
+        self.family.open(context, root)
+    }
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.family.fmt(f)
+    }
+}
+
+struct Open {
+    database: Database,
+    engine: &'static str,
+    settings: &'static [(&'static str, &'static str)],
+    shared: Arc<OnceLock<Shared>>,
+}
+
+impl Open {
+    fn keyspace(&self, number: u32) -> Result<ecotone::Keyspace> {
+        self.database.open_keyspace(&number.to_string())
+    }
+}
+
+fn durability(level: Level) -> Durability {
+    if level == Level::Sync { Durability::Sync } else { Durability::Buffered }
+}
+
+impl Store for Open {
+    fn keyspaces(&self) -> Vec<u32> {
+        self.database.keyspaces().iter().map(|info| info.name.parse().expect("the suites name keyspaces by number")).collect()
+    }
+
+    fn create(&self, keyspace: u32) -> Result<()> {
+        let options = KeyspaceOptions::default().engine_named(self.engine);
+        let options = self.settings.iter().fold(options, |options, (name, value)| options.set(*name, *value));
+        let options = if keyspace == UNLOGGED { options.unlogged() } else { options };
+        self.database.create_keyspace(&keyspace.to_string(), options).map(drop)
+    }
+
+    fn drop_keyspace(&self, keyspace: u32) -> Result<()> {
+        self.database.drop_keyspace(&keyspace.to_string())
+    }
+
+    fn write(&self, changes: &[Change], level: Level) -> Result<()> {
+        if let [((keyspace, key), value)] = changes {
+            let keyspace = self.keyspace(*keyspace)?.durability(durability(level));
+            return value.as_ref().map_or_else(|| keyspace.remove(key), |value| keyspace.insert(key, value));
+        }
+        let mut batch: Batch = self.database.batch().durability(durability(level));
+        for ((keyspace, key), value) in changes {
+            let keyspace = self.keyspace(*keyspace)?;
+            match value {
+                Some(value) => batch.insert(&keyspace, key.clone(), value.clone()),
+                None => batch.remove(&keyspace, key.clone()),
+            }
+        }
+        batch.commit()
+    }
+
+    fn get(&self, keyspace: u32, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.keyspace(keyspace)?.get(key)
+    }
+
+    fn multi_get(&self, keyspace: u32, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.keyspace(keyspace)?.multi_get(keys)
+    }
+
+    fn scan(&self, keyspace: u32, range: Range, reverse: bool) -> Result<Vec<Record>> {
+        let records = self.keyspace(keyspace)?.range::<Vec<u8>>(range);
+        if reverse { records.rev().collect() } else { records.collect() }
+    }
+
+    fn prefix(&self, keyspace: u32, prefix: &[u8]) -> Result<Vec<Record>> {
+        self.keyspace(keyspace)?.prefix(prefix).collect()
+    }
+
+    fn update(&self, keyspace: u32, key: &[u8], update: &mut dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
+        self.keyspace(keyspace)?.fetch_update(key, update)
+    }
+
+    fn swap(&self, keyspace: u32, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
+        Ok(self.keyspace(keyspace)?.compare_and_swap(key, expected, new)? == Swap::Done)
+    }
+
+    fn bulk_load(&self, keyspace: u32, records: Vec<Record>) -> Result<u64> {
+        self.keyspace(keyspace)?.bulk_load(records)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.database.flush()
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.database.sync()
+    }
+
+    fn background(&self) -> bool {
+        self.shared.get().is_some_and(|shared| shared.scheduler.run_one())
+    }
+
+    fn verify(&self) -> Result<Vec<String>> {
+        let checks = self.database.verify()?;
+        Ok(checks.into_iter().flat_map(|(name, check)| check.problems.into_iter().map(move |what| format!("{name}: {what}"))).collect())
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.database.failure().map(|cause| cause.to_string())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.database.close()
+    }
+}

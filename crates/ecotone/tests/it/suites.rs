@@ -1,0 +1,114 @@
+//! The suites, on every engine.
+
+use ecotone_testkit::suite::{
+    campaign, contract,
+    contract::Shape,
+    exhaustive::{self, Extent},
+    space,
+};
+
+use crate::{append_only, in_place, store::Simulated, tree};
+
+/// Many short steps over few keys.
+const SHORT: Shape = Shape { steps: 60, keys: 24, batch: 6, fill_log: false, keyspaces: true };
+/// Fewer steps over many keys, with large batches: structures change.
+const WIDE: Shape = Shape { steps: 40, keys: 400, batch: 120, fill_log: true, keyspaces: true };
+
+/// A number from the environment, for longer runs and replays.
+fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn first_seed() -> u64 {
+    from_environment("ECOTONE_SEED").unwrap_or(1)
+}
+
+#[track_caller]
+fn pass<T>(verdict: Result<T, String>) -> T {
+    verdict.unwrap_or_else(|wrong| panic!("{wrong}"))
+}
+
+fn contract(simulated: &Simulated, short: u64, wide: u64) {
+    let first = first_seed();
+    pass(contract::run(simulated, first..first + short, SHORT));
+    pass(contract::run(simulated, first..first + wide, WIDE));
+}
+
+#[test]
+fn contract_of_the_tiny_in_place_engine() {
+    contract(&in_place(), 60, 6);
+}
+
+#[test]
+fn contract_of_the_tiny_append_only_engine() {
+    contract(&append_only(), 60, 6);
+}
+
+#[test]
+fn contract_of_the_tree() {
+    contract(&tree(), 60, 10);
+    contract(&tree().set(&[("fill", "100"), ("neighbours", "1")]), 10, 5);
+}
+
+fn exhaustive(simulated: &Simulated, one_in: usize, interrupt_one_in: usize) {
+    let extent = Extent { length: 3, one_in, interrupt_one_in };
+    println!("{:?}", pass(exhaustive::run(simulated, extent)));
+}
+
+#[test]
+fn every_crash_of_short_histories_on_the_tiny_in_place_engine() {
+    exhaustive(&in_place(), 8, 60);
+}
+
+#[test]
+fn every_crash_of_short_histories_on_the_tiny_append_only_engine() {
+    exhaustive(&append_only(), 8, 60);
+}
+
+#[test]
+fn every_crash_of_short_histories_on_the_tree() {
+    exhaustive(&tree(), 16, 100);
+}
+
+fn campaign(simulated: &Simulated, crashes: u64) {
+    let crashes = from_environment("ECOTONE_CRASHES").unwrap_or(crashes);
+    let narrow = pass(campaign::run(simulated, first_seed(), crashes.div_ceil(2), SHORT));
+    let wide = pass(campaign::run(simulated, first_seed(), crashes.div_ceil(2), WIDE));
+    println!("{narrow}\n{wide}");
+}
+
+#[test]
+fn crash_campaign_on_the_tiny_in_place_engine() {
+    campaign(&in_place(), 160);
+}
+
+#[test]
+fn crash_campaign_on_the_tiny_append_only_engine() {
+    campaign(&append_only(), 160);
+}
+
+#[test]
+fn crash_campaign_on_the_tree() {
+    campaign(&tree(), 320);
+}
+
+fn full_disk(simulated: &Simulated) {
+    let shape = Shape { steps: 24, keyspaces: false, ..WIDE };
+    let refused = pass(space::run(simulated, first_seed(), shape));
+    assert!(refused > 0, "the disk was never full");
+}
+
+#[test]
+fn a_full_disk_under_the_tiny_in_place_engine() {
+    full_disk(&in_place());
+}
+
+#[test]
+fn a_full_disk_under_the_tiny_append_only_engine() {
+    full_disk(&append_only());
+}
+
+#[test]
+fn a_full_disk_under_the_tree() {
+    full_disk(&tree());
+}

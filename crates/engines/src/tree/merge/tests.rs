@@ -1,0 +1,118 @@
+//! Write-outs of random segments against a map.
+
+use std::collections::BTreeMap;
+
+use ecotone_substrate::limits::PAGE;
+
+use super::*;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A random source that replays from its seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % end
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        format!("key/{:03}", self.below(400)).into_bytes()
+    }
+
+    fn value(&mut self, longest: u64) -> Vec<u8> {
+        vec![self.below(256) as u8; self.below(longest) as usize]
+    }
+}
+
+const PLACE: Place = Place { file: 1, page: 1 };
+const LOWER: &[u8] = b"key/";
+
+fn shape(kind: PageKind) -> Shape<'static> {
+    Shape { kind, related: 1, lower: LOWER, upper: Some(b"key0") }
+}
+
+fn page_of(kind: PageKind, records: &Map) -> [u8; PAGE] {
+    let mut bytes = [0; PAGE];
+    build(&mut bytes, PLACE, shape(kind), records.iter().map(|(key, value)| (key.as_slice(), value.as_slice())), 1);
+    bytes
+}
+
+fn map_of(records: &Records) -> Map {
+    records.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
+}
+
+fn fits(records: &Map) -> bool {
+    let bytes: usize = records.iter().map(|(key, value)| record_bytes(LOWER.len() - 1, key.len(), value.len())).sum();
+    bytes <= capacity(LOWER, Some(b"key0"))
+}
+
+/// Fills a page with random records that are not in `not`.
+fn random_page(random: &mut Random, not: &Map, longest: u64) -> Map {
+    let mut records = Map::new();
+    for _ in 0..random.below(80) {
+        let (key, value) = (random.key(), random.value(longest));
+        let before = records.clone();
+        if !not.contains_key(&key) {
+            records.insert(key, value);
+        }
+        if !fits(&records) {
+            return before;
+        }
+    }
+    records
+}
+
+#[test]
+fn write_outs_put_every_record_where_it_was_and_fit() {
+    let (mut written, mut reorganised) = (0, 0);
+    for seed in 0..3000 {
+        let mut random = Random(seed);
+        let longest = 1 + random.below(300);
+        let base = random_page(&mut random, &Map::new(), longest);
+        let overflow = (random.below(2) == 0).then(|| random_page(&mut random, &base, longest));
+        let mut dirty = BTreeMap::new();
+        for _ in 0..random.below(30) {
+            dirty.insert(random.key(), (random.below(4) > 0).then(|| random.value(longest)));
+        }
+        let records: Vec<DirtyRecord> = dirty.iter().map(|(key, value)| DirtyRecord { key: key.clone(), value: value.clone() }).collect();
+        let base_bytes = page_of(PageKind::Base, &base);
+        let overflow_bytes = overflow.as_ref().map(|records| page_of(PageKind::Overflow, records));
+        let base_page = Page::parse(&base_bytes, PLACE).unwrap();
+        let overflow_page = overflow_bytes.as_ref().map(|bytes| Page::parse(bytes, PLACE).unwrap());
+
+        let mut expected = base.clone();
+        expected.extend(overflow.clone().unwrap_or_default());
+        for (key, value) in &dirty {
+            match value {
+                Some(value) => expected.insert(key.clone(), value.clone()),
+                None => expected.remove(key),
+            };
+        }
+        assert_eq!(map_of(&visible(&base_page, overflow_page.as_ref(), &records)), expected, "seed {seed}");
+
+        match write_out(&base_page, overflow_page.as_ref(), &records) {
+            Outcome::Reorganise => {
+                // Not without need: all of it in two pages would not have been possible without moving a record.
+                reorganised += 1;
+                assert!(!fits(&expected), "seed {seed} fits one page as it is");
+            }
+            Outcome::Pages(changed) => {
+                written += 1;
+                let new_base = changed.base.as_ref().map_or(base.clone(), map_of);
+                let new_overflow = changed.overflow.as_ref().map_or(overflow.clone().unwrap_or_default(), map_of);
+                assert!(fits(&new_base) && fits(&new_overflow), "seed {seed}");
+                assert!(base.keys().all(|key| !new_overflow.contains_key(key)), "seed {seed} moved a key out of the base page");
+                let was_over = |key: &Vec<u8>| overflow.as_ref().is_some_and(|overflow| overflow.contains_key(key));
+                assert!(new_base.keys().all(|key| !was_over(key)), "seed {seed} moved a key into the base page");
+                let mut all = new_base.clone();
+                all.extend(new_overflow.clone());
+                assert_eq!(all.len(), new_base.len() + new_overflow.len(), "seed {seed} has a key twice");
+                assert_eq!(all, expected, "seed {seed}");
+                page_of(PageKind::Base, &new_base);
+            }
+        }
+    }
+    assert!(written > 500 && reorganised > 100, "{written} written, {reorganised} reorganised");
+}

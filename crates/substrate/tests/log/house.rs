@@ -1,0 +1,93 @@
+//! What every test of the log needs: a machine around a disk, and records to compare.
+
+use std::sync::Arc;
+
+use ecotone_substrate::{
+    Result, Seq,
+    health::Health,
+    memory::Memory,
+    scheduler::Scheduler,
+    storage::Storage,
+    wal::{Durability, Placed, Record, RecordKind, Replay, Room, Wal, WalOptions, encode_structure},
+};
+use ecotone_testkit::sim::SimStorage;
+
+pub(crate) const DATABASE: u64 = 0xdb;
+/// Small segments, so that records cross their ends.
+pub(crate) const OPTIONS: WalOptions = WalOptions { segment_bytes: 64 << 10, limit_bytes: 1 << 20 };
+/// Where the log of a new database is replayed from.
+pub(crate) const FRESH: Replay = Replay { from: 1, synced: 1, incarnation: 1 };
+
+/// One open log and what it stands on.
+pub(crate) struct House {
+    pub(crate) disk: SimStorage,
+    pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) memory: Arc<Memory>,
+    storage: Arc<dyn Storage>,
+}
+
+/// A record as recovered: sequence, keyspace, body.
+pub(crate) type Seen = (Seq, u32, Vec<u8>);
+
+impl House {
+    pub(crate) fn on(disk: &SimStorage) -> Self {
+        let health = Arc::new(Health::default());
+        let scheduler = Scheduler::manual(health.clone());
+        let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+        House { disk: disk.clone(), scheduler, health, memory: Memory::new(16 << 20), storage }
+    }
+
+    /// A house whose background jobs have threads.
+    pub(crate) fn threaded(disk: &SimStorage) -> Self {
+        let house = House::on(disk);
+        House { scheduler: Scheduler::threaded(1, house.health.clone()), ..house }
+    }
+
+    pub(crate) fn create(&self, options: WalOptions) -> Result<Arc<Wal>> {
+        Wal::create(&self.storage, &self.memory, &self.scheduler, &self.health, DATABASE, options)
+    }
+
+    pub(crate) fn open(&self, database: u64, options: WalOptions) -> Result<Arc<Wal>> {
+        Wal::open(&self.storage, &self.memory, &self.scheduler, &self.health, database, options)
+    }
+
+    pub(crate) fn recover(&self, options: WalOptions, replay: Replay) -> Result<(Arc<Wal>, Vec<Seen>)> {
+        let wal = self.open(DATABASE, options)?;
+        let mut seen = Vec::new();
+        wal.replay(replay, &mut |seq, record| {
+            match record {
+                Record::Structure { keyspace, body } => seen.push((seq, keyspace, body.to_vec())),
+                Record::Batch(operations) => {
+                    for operation in operations {
+                        let (keyspace, key, value) = operation?;
+                        seen.push((seq, keyspace, [key, b"=", value.unwrap_or(b"(none)")].concat()));
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        Ok((wal, seen))
+    }
+}
+
+/// A fresh log on a fresh disk.
+pub(crate) fn fresh() -> (House, Arc<Wal>) {
+    let house = House::on(&SimStorage::new(1));
+    let wal = house.create(OPTIONS).unwrap();
+    (house, wal)
+}
+
+/// Appends a structural record of keyspace 7.
+pub(crate) fn append(wal: &Wal, body: &[u8]) -> Result<Placed> {
+    let body = encode_structure(7, body);
+    let reservation = wal.reserve(Room::Write, body.len())?;
+    Ok(wal.append(reservation, RecordKind::Structure, &body, |_| ()))
+}
+
+/// Appends and commits; the record as recovery should give it.
+pub(crate) fn put(wal: &Wal, body: &[u8], durability: Durability) -> Result<Seen> {
+    let placed = append(wal, body)?;
+    wal.commit(placed.end, durability)?;
+    Ok((placed.seq, 7, body.to_vec()))
+}

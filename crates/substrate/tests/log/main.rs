@@ -1,0 +1,10 @@
+//! The write-ahead log on a simulated disk.
+
+mod damage;
+mod golden;
+mod house;
+mod lives;
+mod room;
+mod round_trip;
+mod story;
+mod threads;

@@ -1,0 +1,189 @@
+//! Reservations: back-pressure, the full disk, the segment that is held back.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use ecotone_substrate::{
+    Error,
+    scheduler::Priority,
+    storage::Storage,
+    wal::{Durability, RecordKind, Replay, Room, Wal, WalOptions},
+};
+use ecotone_testkit::sim::{Crash, SimStorage};
+use parking_lot::Mutex;
+
+use crate::house::*;
+
+const BODY: [u8; 10_000] = [1; 10_000];
+
+fn fill(wal: &Wal, room: Room) -> Result<(), Error> {
+    loop {
+        let reservation = wal.reserve(room, BODY.len())?;
+        let placed = wal.append(reservation, RecordKind::Structure, &BODY, |_| ());
+        wal.commit(placed.end, Durability::Buffered)?;
+    }
+}
+
+/// Has `job` run in the background whenever the log calls for relief.
+fn on_call(house: &House, wal: &Arc<Wal>, job: impl Fn(&Wal) + Send + Sync + 'static) -> Arc<AtomicUsize> {
+    let (calls, job) = (Arc::new(AtomicUsize::new(0)), Arc::new(job));
+    let (scheduler, counted, log) = (Arc::downgrade(&house.scheduler), calls.clone(), Arc::downgrade(wal));
+    wal.on_half_full(Box::new(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let (job, log) = (job.clone(), log.clone());
+        if let Some(scheduler) = scheduler.upgrade() {
+            scheduler.spawn(Priority::Checkpoint, "relief", move || _ = log.upgrade().map(|wal| job(&wal)));
+        }
+    }));
+    calls
+}
+
+#[test]
+fn a_writer_waits_for_truncation_and_goes_on() {
+    let (house, wal) = fresh();
+    let most = Arc::new(AtomicUsize::new(0));
+    let calls = on_call(&house, &wal, |wal| wal.truncate(wal.tail()));
+    for _ in 0..1000 {
+        put(&wal, &BODY, Durability::Buffered).unwrap();
+        most.fetch_max(usize::try_from(wal.used()).unwrap(), Ordering::SeqCst);
+    }
+    assert!(most.load(Ordering::SeqCst) as u64 <= OPTIONS.limit_bytes);
+    assert!((9..30).contains(&calls.load(Ordering::SeqCst)), "{calls:?} calls for ten fillings");
+}
+
+#[test]
+fn half_full_calls_once_and_again_after_relief() {
+    let (house, wal) = fresh();
+    let calls = on_call(&house, &wal, |_| ());
+    let fill_to = |bytes| {
+        while wal.used() < bytes {
+            put(&wal, &BODY, Durability::Buffered).unwrap();
+        }
+    };
+    fill_to(OPTIONS.limit_bytes / 2 - 20_000);
+    assert_eq!(calls.load(Ordering::SeqCst), 0);
+    fill_to(OPTIONS.limit_bytes - 20_000);
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    wal.truncate(wal.tail());
+    fill_to(OPTIONS.limit_bytes - 20_000);
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn a_log_that_opens_more_than_half_full_calls_at_once() {
+    let (house, wal) = fresh();
+    (0..80).for_each(|_| _ = put(&wal, &BODY, Durability::Buffered).unwrap());
+    let house = House::on(&house.disk.crash(Crash::KeepAll));
+    let (wal, _) = house.recover(OPTIONS, FRESH).unwrap();
+    assert_eq!(on_call(&house, &wal, |_| ()).load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn failed_relief_ends_the_wait_with_its_cause_and_later_relief_helps() {
+    let (house, wal) = fresh();
+    let full = Arc::new(Mutex::new(true));
+    let disk_is_full = full.clone();
+    on_call(&house, &wal, move |wal| match *disk_is_full.lock() {
+        true => wal.relief_failed(Error::NoSpace { file: "manifest.9".into(), wanted: 1 }),
+        false => wal.truncate(wal.tail()),
+    });
+    let error = fill(&wal, Room::Write).unwrap_err();
+    assert!(error.to_string().contains("manifest.9"), "{error}");
+    let used = wal.used();
+    let error = fill(&wal, Room::Delete).unwrap_err();
+    assert!(error.is_no_space() && wal.used() > used + OPTIONS.segment_bytes / 2, "deletes go on for a segment");
+    let reservation = wal.reserve(Room::Structure, BODY.len()).expect("structure never waits");
+    drop(reservation);
+    *full.lock() = false;
+    put(&wal, &BODY, Durability::Sync).unwrap();
+}
+
+#[test]
+fn poison_ends_the_wait() {
+    let (house, wal) = fresh();
+    let health = house.health.clone();
+    on_call(&house, &wal, move |wal| {
+        if wal.used() > OPTIONS.limit_bytes * 3 / 4 {
+            health.poison(Error::Invalid("on purpose".into()));
+        }
+    });
+    assert!(matches!(fill(&wal, Room::Write), Err(Error::Poisoned { .. })));
+}
+
+#[test]
+fn a_full_disk_is_told_before_anything_is_promised_and_passes() {
+    let (house, wal) = fresh();
+    let disk = &house.disk;
+    disk.space_limit(disk.space_used() + 5 * OPTIONS.segment_bytes / 2);
+    let files = |disk: &SimStorage| disk.list().unwrap().len();
+    let error = fill(&wal, Room::Write).unwrap_err();
+    assert!(error.is_no_space(), "{error}");
+    assert_eq!(files(disk), 4, "the half-made segment is gone");
+    let tail = wal.tail();
+    assert!(fill(&wal, Room::Delete).unwrap_err().is_no_space());
+    assert!(wal.tail() - tail > OPTIONS.segment_bytes / 2, "a segment was held back for deletes");
+    assert!(wal.reserve(Room::Structure, BODY.len()).unwrap_err().is_no_space());
+    let reader = House::on(&disk.crash(Crash::KeepAll));
+    reader.disk.space_limit(u64::MAX);
+    assert_eq!(reader.recover(OPTIONS, FRESH).unwrap().0.tail(), wal.tail());
+    wal.truncate(tail);
+    put(&wal, &BODY, Durability::Sync).expect("recycled segments need no space");
+    assert!(fill(&wal, Room::Write).unwrap_err().is_no_space());
+    disk.space_limit(u64::MAX);
+    put(&wal, &BODY, Durability::Sync).expect("with space, work resumes");
+    assert!(house.health.check().is_ok());
+}
+
+#[test]
+fn an_open_needs_no_space_while_a_segment_is_spare() {
+    let (house, wal) = fresh();
+    let kept = put(&wal, &BODY, Durability::Sync).unwrap();
+    let disk = house.disk.crash(Crash::DropAll);
+    disk.space_limit(disk.space_used());
+    let (wal, seen) = House::on(&disk).recover(OPTIONS, FRESH).unwrap();
+    assert_eq!(seen, [kept]);
+    assert!(put(&wal, b"no", Durability::Sync).unwrap_err().is_no_space());
+    let replay = Replay { from: wal.tail(), ..FRESH };
+    wal.truncate(replay.from);
+    put(&wal, b"yes", Durability::Sync).expect("the old segment is spare now");
+}
+
+#[test]
+fn a_reservation_that_is_dropped_gives_its_room_back() {
+    let (_, wal) = fresh();
+    for _ in 0..1000 {
+        drop(wal.reserve(Room::Write, 900_000).unwrap());
+    }
+    let options = WalOptions { ..wal.options() };
+    assert_eq!((wal.used(), options), (0, OPTIONS));
+}
+
+#[test]
+fn a_reservation_that_finds_the_buffer_promised_waits_for_its_use() {
+    let disk = SimStorage::new(3);
+    let house = House::threaded(&disk);
+    let wal = house.create(WalOptions { limit_bytes: 8 << 20, ..OPTIONS }).unwrap();
+    let body = vec![1; 900_000];
+    let first = wal.reserve(Room::Write, body.len()).unwrap();
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| {
+            let reservation = wal.reserve(Room::Write, body.len()).unwrap();
+            wal.append(reservation, RecordKind::Structure, &body, |_| ())
+        });
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(!second.is_finished(), "there is no room for both in the buffer");
+        let placed = wal.append(first, RecordKind::Structure, &body, |_| ());
+        assert_eq!(second.join().unwrap().seq, placed.end);
+    });
+    wal.commit(wal.tail(), Durability::Sync).unwrap();
+}
+
+#[test]
+#[should_panic(expected = "longer than its reservation")]
+fn a_body_longer_than_reserved_is_a_bug() {
+    let (_, wal) = fresh();
+    let reservation = wal.reserve(Room::Write, 3).unwrap();
+    wal.append(reservation, RecordKind::Structure, b"four", |_| ());
+}

@@ -1,0 +1,136 @@
+//! Many lives of one log: random appends, commits and truncations, and a crash at the end of each, sometimes in the middle of an I/O, also
+//! during recovery. What is recovered is always a prefix of what was appended that includes everything acknowledged.
+
+use std::{io::ErrorKind, sync::Arc};
+
+use ecotone_substrate::{
+    Seq,
+    wal::{Durability, Replay, Wal, WalOptions},
+};
+use ecotone_testkit::sim::{Crash, SimStorage};
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+use crate::house::*;
+
+/// What is known of the log besides its bytes.
+struct Story {
+    random: SmallRng,
+    /// Every record that may still be there, in order.
+    records: Vec<Seen>,
+    /// Records before these positions were acknowledged.
+    written: Seq,
+    synced: Seq,
+    manifest: Replay,
+    recoveries: usize,
+    /// A write or sync failed in this life, so that only what is synced is sure.
+    failed: bool,
+}
+
+impl Story {
+    /// Lives once on `disk`, until the crash.
+    fn live(&mut self, wal: &Arc<Wal>) {
+        for _ in 0..self.random.random_range(0..12) {
+            if self.step(wal).is_none() {
+                self.failed = true;
+                return;
+            }
+        }
+    }
+
+    fn step(&mut self, wal: &Arc<Wal>) -> Option<()> {
+        match self.random.random_range(0..10) {
+            0..5 => {
+                let body = vec![self.random.random(); self.length()];
+                let placed = append(wal, &body).ok()?;
+                self.records.push((placed.seq, 7, body));
+            }
+            5..7 => {
+                wal.commit(wal.tail(), Durability::Buffered).ok()?;
+                self.written = wal.tail();
+            }
+            7..9 => {
+                wal.commit(wal.tail(), Durability::Sync).ok()?;
+                (self.written, self.synced) = (wal.tail(), wal.tail());
+            }
+            _ => self.checkpoint(wal),
+        }
+        Some(())
+    }
+
+    /// Often the same, so that a record of a former life fits behind one of this life.
+    fn length(&mut self) -> usize {
+        match self.random.random_range(0..4) {
+            0 => self.random.random_range(0..90_000),
+            1 => self.random.random_range(0..700),
+            _ => 600,
+        }
+    }
+
+    /// The manifest lets go of a part of what is synced, then the log does.
+    fn checkpoint(&mut self, wal: &Arc<Wal>) {
+        let from = self.random.random_range(self.manifest.from..=self.synced.max(self.manifest.from));
+        self.manifest = Replay { from, synced: self.synced, incarnation: wal.incarnation() };
+        wal.truncate(from);
+        let next = self.records.iter().skip(1).position(|record| record.0 > from);
+        let before = next.unwrap_or(self.records.len().saturating_sub(1));
+        let whole = self.records.last().is_some_and(|last| next.is_none() && wal.tail() <= from && last.0 < from);
+        self.records.drain(..if whole { self.records.len() } else { before });
+    }
+
+    /// Checks what recovery found and goes on from there.
+    fn judge(&mut self, seen: Vec<Seen>, wal: &Arc<Wal>, survived: Seq) {
+        assert_eq!(seen, self.records[..seen.len()], "not a prefix");
+        let acknowledged = self.records.iter().filter(|record| record.0 < survived).count();
+        assert!(seen.len() >= acknowledged, "{} of {acknowledged} acknowledged records", seen.len());
+        self.records = seen;
+        self.recoveries += 1;
+        (self.written, self.synced) = (wal.synced(), wal.synced());
+    }
+
+    fn crash(&mut self, disk: &SimStorage) -> (SimStorage, Seq) {
+        match self.random.random_range(0..4) {
+            0 if !disk.is_off() && !self.failed => (disk.crash(Crash::KeepAll), self.written),
+            1 => (disk.crash(Crash::DropAll), self.synced),
+            _ => (disk.crash(Crash::Random(self.random.random())), self.synced),
+        }
+    }
+}
+
+/// Tells one story; gives the number of times that recovery went through.
+pub(crate) fn story(seed: u64, lives: usize) -> usize {
+    let options = WalOptions { segment_bytes: 64 << 10, limit_bytes: 8 << 20 };
+    let disk = SimStorage::new(seed);
+    let wal = House::on(&disk).create(options).unwrap();
+    let random = SmallRng::seed_from_u64(seed);
+    let mut story = Story { random, records: Vec::new(), written: 1, synced: 1, manifest: FRESH, recoveries: 0, failed: false };
+    let (mut disk, mut wal) = (disk, Some(wal));
+    for _ in 0..lives {
+        let soon = disk.io_index() + story.random.random_range(0..30);
+        match story.random.random_range(0..10) {
+            0..4 => disk.crash_at(soon),
+            4..6 => disk.fail_at(soon, ErrorKind::Other),
+            _ => {}
+        }
+        story.failed = false;
+        if let Some(wal) = &wal {
+            story.live(wal);
+        }
+        let (next, survived) = story.crash(&disk);
+        disk = next;
+        if story.random.random_bool(0.25) {
+            disk.crash_at(disk.io_index() + story.random.random_range(0..25));
+        }
+        wal = match House::on(&disk).recover(options, story.manifest) {
+            Ok((recovered, seen)) => {
+                story.judge(seen, &recovered, survived);
+                Some(recovered)
+            }
+            Err(error) if disk.is_off() => {
+                assert!(!error.is_corruption(), "{error}");
+                None
+            }
+            Err(error) => panic!("recovery failed: {error}"),
+        };
+    }
+    story.recoveries
+}

@@ -1,0 +1,36 @@
+//! Each known bug of the log is caught by the stories that the log passes without it.
+#![cfg(feature = "bugs")]
+
+#[path = "log/house.rs"]
+#[allow(dead_code, reason = "the stories need a part of it")]
+mod house;
+#[path = "log/story.rs"]
+mod story;
+
+use ecotone_substrate::bug::{Bug, switch};
+
+#[test]
+fn every_bug_is_caught() {
+    let bugs = [
+        Bug::AcknowledgeBeforeSync,
+        Bug::LengthBeforeChecksum,
+        Bug::ReuseSequence,
+        Bug::IgnoreIncarnation,
+        Bug::SkipRecoverySync,
+        Bug::RecycleLogEarly,
+        Bug::SkipDirSync,
+        Bug::RetryFailedSync,
+    ];
+    std::panic::set_hook(Box::new(|_| {}));
+    let escaped: Vec<Bug> = bugs.into_iter().filter(|&bug| !caught(bug)).collect();
+    let _ = std::panic::take_hook();
+    assert!(escaped.is_empty(), "not caught: {escaped:?}");
+}
+
+fn caught(bug: Bug) -> bool {
+    switch(bug);
+    let found = (0..3000).find(|&seed| std::panic::catch_unwind(|| story::story(seed, 12)).is_err());
+    switch(Bug::None);
+    println!("{bug:?} is caught by seed {found:?}");
+    found.is_some()
+}

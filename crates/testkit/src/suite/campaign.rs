@@ -1,0 +1,229 @@
+//! Long random histories with crashes and failures drawn evenly over the phases.
+
+use std::{collections::BTreeMap, fmt, io::ErrorKind};
+
+use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
+
+pub use super::generate::Shape;
+use super::{
+    Opener, Verdict,
+    expect::Expect,
+    generate::{Generator, KEYSPACES},
+    guarded,
+    life::{Halt, Life},
+    recovery::{both, ending, ending_after_failure, interrupt, recover},
+    step::Step,
+};
+use crate::{
+    model::Ending,
+    sim::{Crash, Io, Label, Phase, SimStorage},
+};
+
+/// Crashes of one history.
+const CRASHES: usize = 8;
+
+/// What the machine was doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Moment {
+    /// Writing or syncing the log, or adding to it.
+    Log,
+    /// Writing new structures to free space: a reorganisation, a flush to a run, a checkpoint's index.
+    Fresh,
+    /// The log's first I/O after that, with the record that installs them.
+    Install,
+    /// Writing the double-write area.
+    DoubleWrite,
+    /// Writing pages in place.
+    InPlace,
+    /// Storing a manifest.
+    Manifest,
+    /// Making, removing and syncing names.
+    Directory,
+    /// Opening after a crash.
+    Recovery,
+}
+
+/// What a campaign has done.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// Crashes by what the machine was doing.
+    pub crashes: BTreeMap<Moment, u64>,
+    /// Single failures.
+    pub failures: u64,
+    /// Seeds used.
+    pub seeds: u64,
+}
+
+impl Report {
+    /// Crashes and failures.
+    pub fn total(&self) -> u64 {
+        self.crashes.values().sum::<u64>() + self.failures
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} crashes and failures in {} histories:", self.total(), self.seeds)?;
+        self.crashes.iter().try_for_each(|(moment, count)| write!(f, " {moment:?} {count},"))?;
+        write!(f, " failed I/O {}", self.failures)
+    }
+}
+
+/// Runs seeds from `first` on until there were `crashes` crashes and failures.
+pub fn run(opener: &dyn Opener, first: u64, crashes: u64, shape: Shape) -> Verdict<Report> {
+    let mut report = Report::default();
+    for seed in first.. {
+        if report.total() >= crashes {
+            break;
+        }
+        let shape = Shape { fill_log: shape.fill_log && seed % 8 == 0, ..shape };
+        let what = || format!("{}, campaign, replay with ECOTONE_SEED={seed} ECOTONE_CRASHES=1, {shape:?}", opener.name());
+        guarded(what, || Case::new(opener, seed, shape)?.run(&mut report))?;
+        report.seeds += 1;
+    }
+    Ok(report)
+}
+
+/// One seed: an aged database, a history, and what follows the crash.
+struct Case<'a> {
+    opener: &'a dyn Opener,
+    seed: u64,
+    random: SmallRng,
+    disk: SimStorage,
+    expect: Expect,
+    history: Vec<Step>,
+    later: Vec<Step>,
+    /// The I/Os of the history that change something.
+    moments: BTreeMap<Moment, Vec<u64>>,
+}
+
+impl<'a> Case<'a> {
+    fn new(opener: &'a dyn Opener, seed: u64, shape: Shape) -> Verdict<Self> {
+        let mut generator = Generator::new(seed, shape);
+        let mut life = Life::fresh(opener, seed, &KEYSPACES)?;
+        let quiet = Shape { fill_log: false, ..shape };
+        life.run(&Generator::new(!seed, quiet).history()).map_err(Halt::unexpected)?;
+        let (disk, expect) = life.close()?;
+        let (history, later) = (generator.history(), Generator::new(seed ^ 1 << 63, quiet).history());
+        let random = SmallRng::seed_from_u64(seed);
+        let mut case = Case { opener, seed, random, disk, expect, history, later, moments: BTreeMap::new() };
+        case.moments = case.measure()?;
+        Ok(case)
+    }
+
+    fn begin(&self) -> Verdict<Life<'a>> {
+        let life = Life::begin(self.opener, self.disk.crash(Crash::KeepAll), self.seed, self.expect.clone(), Ending::Closed);
+        life.map_err(Halt::unexpected)
+    }
+
+    /// Runs the history undisturbed, and through to a clean end.
+    fn measure(&self) -> Verdict<BTreeMap<Moment, Vec<u64>>> {
+        let mut life = self.begin()?;
+        let first = life.disk.io_index();
+        life.run(&self.history).map_err(Halt::unexpected)?;
+        let labels = life.disk.labels();
+        let (disk, expect) = life.close()?;
+        recover(self.opener, disk, &expect, self.seed, Ending::Closed, "closing")?;
+        Ok(moments(&labels, first))
+    }
+
+    fn run(mut self, report: &mut Report) -> Verdict {
+        for _ in 0..CRASHES {
+            let present: Vec<Moment> = self.moments.keys().copied().collect();
+            let Some(moment) = present.choose(&mut self.random).copied() else { return Ok(()) };
+            let index = *self.moments[&moment].choose(&mut self.random).expect("a moment that is present has an I/O");
+            if self.random.random_ratio(1, 6) {
+                self.fail(index).map_err(|wrong| format!("failure of I/O {index} ({moment:?}): {wrong}"))?;
+                report.failures += 1;
+            } else {
+                self.crash(index, report).map_err(|wrong| format!("crash at I/O {index} ({moment:?}): {wrong}"))?;
+                *report.crashes.entry(moment).or_default() += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn crash(&mut self, index: u64, report: &mut Report) -> Verdict {
+        let mut life = self.begin()?;
+        life.disk.crash_at(index);
+        match life.run(&self.history) {
+            Err(Halt::Wrong(wrong)) => return Err(wrong),
+            Err(Halt::Failed(error)) if !life.disk.is_off() => return Err(format!("failed on a sound disk: {error}")),
+            _ => {}
+        }
+        let (disk, expect) = life.kill();
+        let how = self.way();
+        let interrupted = self.random.random_ratio(1, 4);
+        let (disk, ending, how) = if interrupted { self.crash_again(&disk, how, report)? } else { (disk.crash(how), ending(how), format!("{how:?}")) };
+        self.live_on(disk, &expect, ending, &how)
+    }
+
+    /// A second crash, during recovery.
+    fn crash_again(&mut self, disk: &SimStorage, first: Crash, report: &mut Report) -> Verdict<(SimStorage, Ending, String)> {
+        let whole = disk.crash(first);
+        let opened = self.opener.open(&whole, self.seed).map_err(|error| format!("after {first:?} the recovery failed: {error}"))?;
+        let index = self.random.random_range(0..whole.io_index().max(1));
+        whole.power_off();
+        drop(opened);
+        let second = self.way();
+        let how = format!("{first:?} and, at I/O {index} of recovery, {second:?}");
+        let halfway = interrupt(self.opener, disk.crash(first), self.seed, index)?;
+        let Some(halfway) = halfway else { return Ok((disk.crash(first), ending(first), how)) };
+        *report.crashes.entry(Moment::Recovery).or_default() += 1;
+        Ok((halfway.crash(second), both(first, second), how))
+    }
+
+    /// Recovers, judges, writes on, and loses power once more.
+    fn live_on(&mut self, disk: SimStorage, expect: &Expect, ending: Ending, how: &str) -> Verdict {
+        let mut life = recover(self.opener, disk, expect, self.seed, ending, how)?;
+        let steps = self.random.random_range(0..=self.later.len() / 2);
+        life.run(&self.later[..steps]).map_err(|halt| format!("after {how} and recovery: {}", halt.unexpected()))?;
+        let (disk, expect) = life.kill();
+        let last = self.way();
+        let how = format!("{how}, recovery, {steps} steps and {last:?}");
+        recover(self.opener, disk.crash(last), &expect, self.seed, self::ending(last), &how).map(drop)
+    }
+
+    fn fail(&mut self, index: u64) -> Verdict {
+        let mut life = self.begin()?;
+        life.disk.fail_at(index, ErrorKind::Other);
+        if let Err(Halt::Wrong(wrong)) = life.run(&self.history) {
+            return Err(wrong);
+        }
+        let (disk, expect) = life.kill();
+        let how = self.way();
+        let ending = ending_after_failure(&disk, index, how);
+        self.live_on(disk.crash(how), &expect, ending, &format!("{how:?}"))
+    }
+
+    fn way(&mut self) -> Crash {
+        match self.random.random_range(0..4) {
+            0 => Crash::KeepAll,
+            1 => Crash::DropAll,
+            _ => Crash::Random(self.random.next_u64()),
+        }
+    }
+}
+
+/// What the machine was doing at each I/O from `first` on. Reads change nothing and are left out.
+fn moments(labels: &[Label], first: u64) -> BTreeMap<Moment, Vec<u64>> {
+    let mut moments: BTreeMap<Moment, Vec<u64>> = BTreeMap::new();
+    let (mut protected, mut fresh) = (false, false);
+    for (index, label) in (0..).zip(labels).filter(|(_, label)| label.io != Io::Read) {
+        let moment = match label.phase {
+            Phase::DoubleWrite => Moment::DoubleWrite,
+            Phase::Pages if protected => Moment::InPlace,
+            Phase::Pages => Moment::Fresh,
+            Phase::Log if fresh => Moment::Install,
+            Phase::Log => Moment::Log,
+            Phase::Manifest | Phase::Table | Phase::Scratch => Moment::Manifest,
+            Phase::Directory => Moment::Directory,
+        };
+        protected = moment == Moment::DoubleWrite || (moment == Moment::InPlace && label.io != Io::Sync);
+        fresh = moment == Moment::Fresh;
+        if index >= first {
+            moments.entry(moment).or_default().push(index);
+        }
+    }
+    moments
+}

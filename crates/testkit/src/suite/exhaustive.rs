@@ -1,0 +1,177 @@
+//! Every history of up to three operations from a small alphabet, with a crash and with a failure at every I/O of its last one (those of
+//! the others are the last ones of shorter histories).
+
+use std::io::ErrorKind;
+
+use super::{
+    Opener, UNLOGGED, Verdict,
+    expect::{Expect, read_all},
+    generate::KEYSPACES,
+    guarded,
+    life::{Halt, Life},
+    recovery::{ending, ending_after_failure, interrupt_everywhere, recover, ways},
+    step::{EVERYTHING, Step, brief, delete, put},
+};
+use crate::{
+    model::{Ending, Level},
+    sim::{Crash, Io, Label, Phase, SimStorage},
+};
+
+/// How much of everything is tried.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    /// Operations in the longest histories.
+    pub length: usize,
+    /// Of these, one in so many; shorter ones are all tried.
+    pub one_in: usize,
+    /// Of the recoveries, one in so many is interrupted at each of its I/Os.
+    pub interrupt_one_in: usize,
+}
+
+/// What was tried.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tried {
+    /// Histories.
+    pub histories: u64,
+    /// Moments at which the machine was switched off.
+    pub crashes: u64,
+    /// I/Os that failed.
+    pub failures: u64,
+    /// Interrupted recoveries.
+    pub interrupted: u64,
+}
+
+/// Runs the suite.
+pub fn run(opener: &dyn Opener, extent: Extent) -> Verdict<Tried> {
+    let (disk, expect) = Life::fresh(opener, 1, &KEYSPACES)?.close()?;
+    let base = Base { opener, disk, expect };
+    let mut tried = Tried::default();
+    for length in 1..=extent.length {
+        let one_in = if length == extent.length { extent.one_in } else { 1 };
+        for number in (0..LETTERS.pow(length as u32)).step_by(one_in) {
+            let history = history(number, length);
+            let what = || format!("{}, exhaustive, [{}]", opener.name(), brief(&history));
+            guarded(what, || base.try_history(&history, extent, &mut tried))?;
+        }
+    }
+    Ok(tried)
+}
+
+const LETTERS: usize = 8;
+
+/// The `number`-th history of a length. Values tell the operations apart.
+fn history(number: usize, length: usize) -> Vec<Step> {
+    (0..length).map(|place| letter(number / LETTERS.pow(place as u32) % LETTERS, place as u8)).collect()
+}
+
+fn letter(letter: usize, place: u8) -> Step {
+    let value = [b'v', place];
+    let long = [place; 1500];
+    match letter {
+        0 => put(1, b"a", &value, Level::Buffered),
+        1 => put(1, b"b", &long, Level::Buffered),
+        2 => delete(1, b"a", Level::Buffered),
+        3 => Step::Write(vec![((1, b"a".to_vec()), Some(value.to_vec())), ((2, b"c".to_vec()), Some(value.to_vec()))], Level::Buffered),
+        4 => Step::Flush,
+        5 => put(1, b"a", &value, Level::Sync),
+        6 => put(UNLOGGED, b"u", &value, Level::Buffered),
+        _ => delete(2, b"c", Level::Sync),
+    }
+}
+
+/// The database that every history begins with.
+struct Base<'a> {
+    opener: &'a dyn Opener,
+    disk: SimStorage,
+    expect: Expect,
+}
+
+impl Base<'_> {
+    fn begin(&self) -> Verdict<Life<'_>> {
+        let life = Life::begin(self.opener, self.disk.crash(Crash::KeepAll), 2, self.expect.clone(), Ending::Closed);
+        life.map_err(Halt::unexpected)
+    }
+
+    fn try_history(&self, history: &[Step], extent: Extent, tried: &mut Tried) -> Verdict {
+        let (first, end) = self.measure(history)?;
+        tried.histories += 1;
+        for index in first..=end {
+            let (disk, expect) = self.crash(history, index, end)?;
+            let at = |wrong| format!("crash at I/O {index} of {first}..{end}: {wrong}");
+            for how in ways(index) {
+                recover(self.opener, disk.crash(how), &expect, index, ending(how), &format!("{how:?}")).map_err(at)?;
+            }
+            tried.crashes += 1;
+            if tried.crashes % extent.interrupt_one_in as u64 == 0 {
+                let how = ways(index)[tried.crashes as usize / extent.interrupt_one_in % 4];
+                tried.interrupted += interrupt_everywhere(self.opener, (&disk, how), &expect, index, 1).map_err(at)?;
+            }
+        }
+        for index in first..end {
+            self.fail(history, index).map_err(|wrong| format!("failure of I/O {index} of {first}..{end}: {wrong}"))?;
+            tried.failures += 1;
+        }
+        Ok(())
+    }
+
+    /// The I/Os of the last step.
+    fn measure(&self, history: &[Step]) -> Verdict<(u64, u64)> {
+        let mut life = self.begin()?;
+        let (last, before) = history.split_last().expect("a history has a step");
+        life.run(before).map_err(Halt::unexpected)?;
+        let first = life.disk.io_index();
+        life.step(last).map_err(Halt::unexpected)?;
+        Ok((first, life.disk.io_index()))
+    }
+
+    /// Runs the history up to a crash in I/O `index`; at the end of all, between two I/Os.
+    fn crash(&self, history: &[Step], index: u64, end: u64) -> Verdict<(SimStorage, Expect)> {
+        let mut life = self.begin()?;
+        if index < end {
+            life.disk.crash_at(index);
+        }
+        match life.run(history) {
+            Err(Halt::Wrong(wrong)) => return Err(wrong),
+            Err(Halt::Failed(error)) if !life.disk.is_off() => return Err(format!("failed on a sound disk: {error}")),
+            _ => {}
+        }
+        Ok(life.kill())
+    }
+
+    /// Runs the history with one I/O that fails. Reads go on; writes do not, unless the failure harmed none.
+    fn fail(&self, history: &[Step], index: u64) -> Verdict {
+        let mut life = self.begin()?;
+        life.disk.fail_at(index, ErrorKind::Other);
+        let ended = life.run(history);
+        if let Err(Halt::Wrong(wrong)) = ended {
+            return Err(wrong);
+        }
+        read_on(&life, index)?;
+        let stopped = life.store().failure().is_some();
+        let written = life.step(&put(1, b"after", b"the failure", Level::Sync));
+        match (stopped, written) {
+            (true, Ok(())) => return Err("writing went on after a failure".into()),
+            (false, Err(halt)) => return Err(format!("writing is not stopped, and {}", halt.unexpected())),
+            _ => {}
+        }
+        let (disk, expect) = life.kill();
+        ways(index).into_iter().try_for_each(|how| {
+            let ending = ending_after_failure(&disk, index, how);
+            recover(self.opener, disk.crash(how), &expect, index, ending, &format!("{how:?}")).map(drop)
+        })
+    }
+}
+
+/// Reads go on after a failure, except from a page that was torn by it.
+fn read_on(life: &Life<'_>, failed: u64) -> Verdict {
+    let torn = Label { phase: Phase::Pages, io: Io::Write };
+    let may_be_torn = life.disk.labels().get(failed as usize) == Some(&torn);
+    for keyspace in life.expect.keyspaces() {
+        match life.store().scan(keyspace, EVERYTHING, false) {
+            Err(error) if error.is_corruption() && may_be_torn => {}
+            Err(error) => return Err(format!("after the failure the scan of keyspace {keyspace} failed: {error}")),
+            Ok(_) => _ = read_all(life.store(), keyspace)?,
+        }
+    }
+    Ok(())
+}

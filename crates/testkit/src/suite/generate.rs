@@ -1,0 +1,183 @@
+//! Random histories.
+
+use std::ops::Bound;
+
+use ecotone_engines::engine::{Range, Record};
+use ecotone_substrate::limits::MAX_RECORD;
+use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
+
+use super::{
+    UNLOGGED,
+    step::{EVERYTHING, Step},
+};
+use crate::model::{Change, Level};
+
+/// The keyspaces that histories use.
+pub(super) const KEYSPACES: [u32; 3] = [UNLOGGED, 1, 2];
+/// Bulk loads begin above the keys of all other writes, which begin with smaller bytes.
+const BULK_FIRST: u8 = 224;
+
+/// What kind of histories there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Steps.
+    pub steps: usize,
+    /// Different keys of a keyspace.
+    pub keys: u16,
+    /// Records in the largest ordinary batch.
+    pub batch: usize,
+    /// Whether so much is written that the log has to be relieved.
+    pub fill_log: bool,
+    /// Whether keyspaces come and go.
+    pub keyspaces: bool,
+}
+
+/// Draws histories. A version number in every value tells writes apart.
+pub(super) struct Generator {
+    random: SmallRng,
+    shape: Shape,
+    version: u32,
+}
+
+impl Generator {
+    pub(super) fn new(seed: u64, shape: Shape) -> Self {
+        Generator { random: SmallRng::seed_from_u64(seed), shape, version: 0 }
+    }
+
+    pub(super) fn history(&mut self) -> Vec<Step> {
+        let mut steps: Vec<Step> = (0..self.shape.steps).map(|_| self.step()).collect();
+        if self.shape.fill_log {
+            let at = self.random.random_range(0..=steps.len());
+            let fill: Vec<Step> = (0..34).flat_map(|_| self.fill()).collect();
+            steps.splice(at..at, fill);
+        }
+        steps
+    }
+
+    fn step(&mut self) -> Step {
+        match self.random.random_range(0..100) {
+            0..30 => Step::Write(vec![self.change()], self.level()),
+            30..42 => self.batch(),
+            42..52 => Step::Get((self.keyspace(), self.key())),
+            52..57 => Step::MultiGet(self.keyspace(), (0..self.random.random_range(0..20)).map(|_| self.key()).collect()),
+            57..66 => Step::Scan(self.keyspace(), self.range(), self.random.random()),
+            66..69 => Step::Prefix(self.keyspace(), vec![(self.key())[0]]),
+            69..74 => Step::Update((self.keyspace(), self.key()), self.value(24)),
+            74..79 => Step::Swap((self.keyspace(), self.key()), self.value(24), self.random.random_ratio(3, 4)),
+            79..81 => self.bulk_load(),
+            81..87 => Step::Flush,
+            87..91 => Step::Sync,
+            91..95 => Step::Background,
+            95..97 => Step::Reopen,
+            _ => self.keyspace_step(),
+        }
+    }
+
+    fn keyspace_step(&mut self) -> Step {
+        match (self.shape.keyspaces, self.random.random_range(0..3)) {
+            (false, _) => Step::Flush,
+            (true, 0) => Step::Drop(self.keyspace()),
+            (true, _) => Step::Create(self.keyspace()),
+        }
+    }
+
+    fn keyspace(&mut self) -> u32 {
+        KEYSPACES[self.random.random_range(0..KEYSPACES.len())]
+    }
+
+    fn level(&mut self) -> Level {
+        if self.random.random_ratio(1, 5) { Level::Sync } else { Level::Buffered }
+    }
+
+    /// Keys are spread over all first bytes below those of bulk loads; few are long.
+    fn key(&mut self) -> Vec<u8> {
+        key(self.random.random_range(0..self.shape.keys))
+    }
+
+    fn value(&mut self, most: usize) -> Option<Vec<u8>> {
+        self.version += 1;
+        let length = self.random.random_range(0..=most);
+        let mut value = self.version.to_be_bytes().to_vec();
+        value.resize(4 + length, self.random.next_u32() as u8);
+        (!self.random.random_ratio(1, 4)).then_some(value)
+    }
+
+    fn change(&mut self) -> Change {
+        let keyspace = self.keyspace();
+        self.change_in(keyspace)
+    }
+
+    fn change_in(&mut self, keyspace: u32) -> Change {
+        let most = if self.random.random_ratio(1, 12) { MAX_RECORD - 400 } else { 60 };
+        ((keyspace, self.key()), self.value(most))
+    }
+
+    /// Several changes, either of logged keyspaces or of the unlogged one. Each key once, so that the order within does not matter.
+    fn batch(&mut self) -> Step {
+        let unlogged = self.random.random_ratio(1, 5);
+        let count = self.random.random_range(2..=self.shape.batch);
+        let mut changes = std::collections::BTreeMap::new();
+        for _ in 0..count {
+            let keyspace = if unlogged { UNLOGGED } else { self.random.random_range(1..=2) };
+            let (key, value) = self.change_in(keyspace);
+            changes.insert(key, value);
+        }
+        Step::Write(changes.into_iter().collect(), self.level())
+    }
+
+    /// Some tens of kilobytes of log, in few keys, then perhaps the background.
+    fn fill(&mut self) -> Vec<Step> {
+        let change = |keyspace: u32, index: u16, fill: u8| ((keyspace, fill_key(index)), Some(vec![fill; 1800]));
+        let fill = self.random.next_u32() as u8;
+        let write = Step::Write((0..60).map(|index| change(1 + u32::from(index) % 2, index, fill)).collect(), Level::Buffered);
+        if self.random.random_ratio(1, 6) { vec![write, Step::Background] } else { vec![write] }
+    }
+
+    fn range(&mut self) -> Range {
+        let mut bound = || match self.random.random_range(0..3) {
+            0 => Bound::Unbounded,
+            1 => Bound::Included(key(self.random.random_range(0..self.shape.keys))),
+            _ => Bound::Excluded(key(self.random.random_range(0..self.shape.keys))),
+        };
+        let range = (bound(), bound());
+        if self.random.random_ratio(1, 8) { EVERYTHING } else { range }
+    }
+
+    fn bulk_load(&mut self) -> Step {
+        let count = self.random.random_range(1..=usize::from(self.shape.keys));
+        let start = BULK_FIRST + self.random.random_range(0..16);
+        let key = |index: usize| vec![start + (index * 8 / count) as u8, (index >> 8) as u8, index as u8];
+        let records: Vec<Record> = (0..count).map(|index| (key(index), vec![index as u8; 20 + index % 40])).collect();
+        Step::BulkLoad(self.random.random_range(1..=2), records)
+    }
+}
+
+/// The `index`-th key.
+fn key(index: u16) -> Vec<u8> {
+    let spread = (u32::from(index) * 151 % u32::from(BULK_FIRST)) as u8;
+    let length = if index % 23 == 7 { 300 } else { 3 + usize::from(index % 11) };
+    let mut key = vec![spread, (index >> 8) as u8, index as u8];
+    key.resize(length, b'k');
+    key
+}
+
+/// Keys for filling the log, one for each of many first bytes.
+fn fill_key(index: u16) -> Vec<u8> {
+    vec![(u32::from(index) * 3 % u32::from(BULK_FIRST)) as u8, b'f']
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_one_history_and_keys_are_unique() {
+        let shape = Shape { steps: 200, keys: 300, batch: 8, fill_log: true, keyspaces: true };
+        let histories = [1, 1, 2].map(|seed| Generator::new(seed, shape).history());
+        assert_eq!(histories[0], histories[1]);
+        assert_ne!(histories[0], histories[2]);
+        let keys: std::collections::BTreeSet<_> = (0..300).map(key).collect();
+        assert_eq!(keys.len(), 300);
+        assert!(keys.iter().all(|key| key[0] < BULK_FIRST));
+    }
+}

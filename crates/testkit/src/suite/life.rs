@@ -1,0 +1,311 @@
+//! One life of a database: opened, driven step by step beside its expectations, ended.
+
+use std::collections::BTreeMap;
+
+use ecotone_engines::engine::{Range, Record};
+use ecotone_substrate::{Error, Result};
+
+use super::{Opener, Store, UNLOGGED, Verdict, expect::Expect, step::Step};
+use crate::{
+    model::{Change, Ending, Key, Level},
+    sim::SimStorage,
+};
+
+/// Why a life did not go on.
+#[derive(Debug)]
+pub(super) enum Halt {
+    /// A call gave an error, which is right if the disk was told to fail.
+    Failed(Error),
+    /// The database is wrong.
+    Wrong(String),
+}
+
+impl From<String> for Halt {
+    fn from(wrong: String) -> Self {
+        Halt::Wrong(wrong)
+    }
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Self {
+        Halt::Failed(error)
+    }
+}
+
+impl Halt {
+    /// As a description, where nothing was told to fail.
+    pub(super) fn unexpected(self) -> String {
+        match self {
+            Halt::Failed(error) => format!("failed on a sound disk: {error}"),
+            Halt::Wrong(wrong) => wrong,
+        }
+    }
+}
+
+/// An open database and what is expected of it.
+pub(super) struct Life<'a> {
+    opener: &'a dyn Opener,
+    pub(super) disk: SimStorage,
+    /// Open, but for a moment inside of a reopening.
+    store: Option<Box<dyn Store>>,
+    pub(super) expect: Expect,
+    seed: u64,
+    /// Calls that were refused because the disk was full.
+    pub(super) refused: u64,
+}
+
+impl Drop for Life<'_> {
+    /// A life that is not closed dies: nothing more reaches the disk.
+    fn drop(&mut self) {
+        self.disk.power_off();
+    }
+}
+
+impl<'a> Life<'a> {
+    /// Opens what is on `disk` after `ending`, and judges it.
+    pub(super) fn begin(
+        opener: &'a dyn Opener,
+        disk: SimStorage,
+        seed: u64,
+        expect: Expect,
+        ending: Ending,
+    ) -> std::result::Result<Self, Halt> {
+        let store = opener.open(&disk, seed)?;
+        let mut life = Life { opener, disk, store: Some(store), expect, seed, refused: 0 };
+        life.judge(ending)?;
+        Ok(life)
+    }
+
+    /// A new database with these keyspaces.
+    pub(super) fn fresh(opener: &'a dyn Opener, seed: u64, keyspaces: &[u32]) -> Verdict<Self> {
+        let disk = SimStorage::new(seed);
+        let mut life = Self::begin(opener, disk, seed, Expect::default(), Ending::Closed).map_err(Halt::unexpected)?;
+        keyspaces.iter().try_for_each(|keyspace| life.step(&Step::Create(*keyspace))).map_err(Halt::unexpected)?;
+        Ok(life)
+    }
+
+    pub(super) fn store(&self) -> &dyn Store {
+        self.store.as_deref().expect("the database is open")
+    }
+
+    /// Compares everything that is there with what is expected after `ending`.
+    pub(super) fn judge(&mut self, ending: Ending) -> Verdict {
+        let store = self.store.as_deref().expect("the database is open");
+        self.expect.restart(ending, store)
+    }
+
+    pub(super) fn run(&mut self, steps: &[Step]) -> std::result::Result<(), Halt> {
+        steps.iter().try_for_each(|step| self.step(step))
+    }
+
+    /// Ends the life: nothing more reaches the disk. Gives the disk, to be crashed in any way, and what is expected.
+    pub(super) fn kill(mut self) -> (SimStorage, Expect) {
+        self.disk.power_off();
+        self.store = None;
+        (self.disk.clone(), std::mem::take(&mut self.expect))
+    }
+
+    /// Closes. Gives the disk as the next life finds it.
+    pub(super) fn close(mut self) -> Verdict<(SimStorage, Expect)> {
+        let store = self.store.take().expect("the database is open");
+        store.close().map_err(|error| format!("closing failed: {error}"))?;
+        Ok((self.disk.crash(crate::sim::Crash::KeepAll), std::mem::take(&mut self.expect)))
+    }
+
+    pub(super) fn step(&mut self, step: &Step) -> std::result::Result<(), Halt> {
+        match step {
+            Step::Write(changes, level) => Ok(self.write(changes, *level)?),
+            Step::Get((keyspace, key)) => self.get(*keyspace, key),
+            Step::MultiGet(keyspace, keys) => self.multi_get(*keyspace, keys),
+            Step::Scan(keyspace, range, reverse) => self.scan(*keyspace, range, *reverse),
+            Step::Prefix(keyspace, prefix) => self.prefix(*keyspace, prefix),
+            Step::Update(key, add) => self.update(key, add.as_deref()),
+            Step::Swap(key, new, right) => self.swap(key, new.as_deref(), *right),
+            Step::BulkLoad(keyspace, records) => Ok(self.bulk_load(*keyspace, records)?),
+            Step::Flush => Ok(self.flush()?),
+            Step::Sync => Ok(self.sync()?),
+            Step::Background => Ok(_ = self.store().background()),
+            Step::Reopen => self.reopen(),
+            Step::Drop(keyspace) => Ok(self.drop_keyspace(*keyspace)?),
+            Step::Create(keyspace) => Ok(self.create(*keyspace)?),
+        }
+    }
+
+    fn write(&mut self, changes: &[Change], level: Level) -> Result<()> {
+        let changes: Vec<Change> = changes.iter().filter(|((keyspace, _), _)| self.expect.has(*keyspace)).cloned().collect();
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let answer = self.store().write(&changes, level);
+        self.answered(&changes, level, answer)
+    }
+
+    /// Takes the answer to a write into account. A write that is refused has no effect; after any other error it is in doubt.
+    fn answered(&mut self, changes: &[Change], level: Level, answer: Result<()>) -> Result<()> {
+        match answer {
+            Ok(()) => self.expect.wrote(changes, level),
+            Err(Error::NoSpace { .. }) => self.refused += 1,
+            // A tiny engine may be full.
+            Err(Error::Limit { .. }) => {}
+            Err(error) => {
+                self.expect.wrote(changes, Level::InDoubt);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn get(&mut self, keyspace: u32, key: &[u8]) -> std::result::Result<(), Halt> {
+        if !self.expect.has(keyspace) {
+            return Ok(());
+        }
+        let (got, want) = (self.store().get(keyspace, key)?, self.expect.get(keyspace, key));
+        Ok(agree("get", key, got.as_ref(), want)?)
+    }
+
+    fn multi_get(&mut self, keyspace: u32, keys: &[Vec<u8>]) -> std::result::Result<(), Halt> {
+        if !self.expect.has(keyspace) {
+            return Ok(());
+        }
+        let values = self.store().multi_get(keyspace, keys)?;
+        if values.len() != keys.len() {
+            return Err(Halt::Wrong(format!("multi_get of {} keys gave {} values", keys.len(), values.len())));
+        }
+        let wants = keys.iter().map(|key| self.expect.get(keyspace, key));
+        Ok(keys.iter().zip(values.iter().zip(wants)).try_for_each(|(key, (got, want))| agree("multi_get", key, got.as_ref(), want))?)
+    }
+
+    fn scan(&mut self, keyspace: u32, range: &Range, reverse: bool) -> std::result::Result<(), Halt> {
+        if !self.expect.has(keyspace) {
+            return Ok(());
+        }
+        let mut got = self.store().scan(keyspace, range.clone(), reverse)?;
+        if reverse {
+            got.reverse();
+        }
+        let inside = |key: &Vec<u8>| std::ops::RangeBounds::contains(range, key);
+        Ok(same_records(&format!("the scan of {range:?}"), got, self.expect.content(keyspace), inside)?)
+    }
+
+    fn prefix(&mut self, keyspace: u32, prefix: &[u8]) -> std::result::Result<(), Halt> {
+        if !self.expect.has(keyspace) {
+            return Ok(());
+        }
+        let got = self.store().prefix(keyspace, prefix)?;
+        Ok(same_records(&format!("prefix {prefix:?}"), got, self.expect.content(keyspace), |key| key.starts_with(prefix))?)
+    }
+
+    fn update(&mut self, key: &Key, add: Option<&[u8]>) -> std::result::Result<(), Halt> {
+        if !self.expect.has(key.0) {
+            return Ok(());
+        }
+        let before = self.expect.get(key.0, &key.1).cloned();
+        let make = |old: Option<&[u8]>| add.map(|add| [add, &old.unwrap_or_default()[..old.map_or(0, |old| old.len().min(8))]].concat());
+        let after = make(before.as_deref());
+        let answer = self.store().update(key.0, &key.1, &mut |old| make(old));
+        let wrong = answer.as_ref().is_ok_and(|got| *got != before);
+        if before.is_some() || after.is_some() || answer.is_err() {
+            self.answered(&[(key.clone(), after)], Level::Buffered, answer.map(drop))?;
+        }
+        if wrong { Err(Halt::Wrong(format!("an update of {key:?} did not see {before:?}"))) } else { Ok(()) }
+    }
+
+    fn swap(&mut self, key: &Key, new: Option<&[u8]>, right: bool) -> std::result::Result<(), Halt> {
+        if !self.expect.has(key.0) {
+            return Ok(());
+        }
+        let mut expected = self.expect.get(key.0, &key.1).cloned();
+        if !right {
+            expected = Some(b"never written".to_vec());
+        }
+        let answer = self.store().swap(key.0, &key.1, expected.as_deref(), new);
+        match answer {
+            Ok(swapped) if swapped != right => Err(Halt::Wrong(format!("a swap of {key:?} answered {swapped}"))),
+            Ok(false) => Ok(()),
+            answer => Ok(self.answered(&[(key.clone(), new.map(<[u8]>::to_vec))], Level::Buffered, answer.map(drop))?),
+        }
+    }
+
+    /// A prefix of the records survives; each of them is a write of its own.
+    fn bulk_load(&mut self, keyspace: u32, records: &[Record]) -> Result<()> {
+        if !self.expect.has(keyspace) || keyspace == UNLOGGED {
+            return Ok(());
+        }
+        let last = self.expect.content(keyspace).into_keys().next_back();
+        let records: Vec<Record> = records.iter().filter(|(key, _)| last.as_ref().is_none_or(|last| last < key)).cloned().collect();
+        let answer = self.store().bulk_load(keyspace, records.clone());
+        let level = if answer.is_ok() { Level::Sync } else { Level::InDoubt };
+        for (key, value) in records {
+            self.expect.wrote(&[((keyspace, key), Some(value))], level);
+        }
+        answer.map(drop)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        match self.store().flush() {
+            Ok(()) => self.expect.flushed(),
+            Err(Error::NoSpace { .. }) => self.refused += 1,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.store().sync()?;
+        self.expect.synced();
+        Ok(())
+    }
+
+    fn reopen(&mut self) -> std::result::Result<(), Halt> {
+        self.store.take().expect("the database is open").close()?;
+        self.expect.flushed();
+        self.seed = self.seed.wrapping_add(1);
+        self.store = Some(self.opener.open(&self.disk, self.seed)?);
+        Ok(self.judge(Ending::Closed)?)
+    }
+
+    fn create(&mut self, keyspace: u32) -> Result<()> {
+        if self.expect.has(keyspace) {
+            return Ok(());
+        }
+        match self.store().create(keyspace) {
+            Ok(()) => self.expect.created(keyspace),
+            Err(Error::NoSpace { .. }) => self.refused += 1,
+            Err(error) => {
+                self.expect.doubt(keyspace);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_keyspace(&mut self, keyspace: u32) -> Result<()> {
+        if !self.expect.has(keyspace) {
+            return Ok(());
+        }
+        match self.store().drop_keyspace(keyspace) {
+            Ok(()) => self.expect.dropped(keyspace),
+            Err(Error::NoSpace { .. }) => self.refused += 1,
+            Err(error) => {
+                self.expect.doubt(keyspace);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn agree(what: &str, key: &[u8], got: Option<&Vec<u8>>, want: Option<&Vec<u8>>) -> Verdict {
+    if got == want { Ok(()) } else { Err(format!("{what} of {} gave {got:?}, not {want:?}", key.escape_ascii())) }
+}
+
+fn same_records(what: &str, got: Vec<Record>, content: BTreeMap<Vec<u8>, Vec<u8>>, inside: impl Fn(&Vec<u8>) -> bool) -> Verdict {
+    let want: Vec<Record> = content.into_iter().filter(|(key, _)| inside(key)).collect();
+    if got == want {
+        return Ok(());
+    }
+    let differs = got.iter().zip(&want).position(|(got, want)| got != want).unwrap_or(got.len().min(want.len()));
+    let show = |records: &[Record]| records.get(differs).map(|(key, _)| key.escape_ascii().to_string());
+    let (counts, keys) = ((got.len(), want.len()), (show(&got), show(&want)));
+    Err(format!("{what} gave {} records, not {}; the first that differs is {:?}, not {:?}", counts.0, counts.1, keys.0, keys.1))
+}

@@ -1,0 +1,41 @@
+//! Suites for any engine: they drive a database through [`Store`], on the simulated disk, and compare it with models.
+//!
+//! - [`contract`]: random histories, reopened now and then, every answer compared;
+//! - [`exhaustive`]: every history of up to three operations, with a crash and a failure at every I/O;
+//! - [`campaign`]: long random histories with crashes drawn evenly over the phases, also during recovery;
+//! - [`space`]: a disk that is full at every growth.
+//!
+//! Everything is a function of a seed. A suite answers with a description of what went wrong, seed included, so that known bugs can be
+//! switched on and the suites be asked whether they notice.
+
+pub mod campaign;
+pub mod contract;
+pub mod exhaustive;
+mod expect;
+mod generate;
+mod life;
+mod recovery;
+pub mod space;
+mod step;
+mod store;
+mod unlogged;
+
+pub use store::{Opener, Store, UNLOGGED};
+
+/// What a suite answers: `Err` describes the first thing that went wrong.
+pub type Verdict<T = ()> = Result<T, String>;
+
+/// Runs one case and turns a panic into a description too, so that the seed is told in any case.
+fn guarded<T>(what: impl FnOnce() -> String, case: impl FnOnce() -> Verdict<T>) -> Verdict<T> {
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(case));
+    match ended {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(wrong)) => Err(format!("{}: {wrong}", what())),
+        Err(panic) => Err(format!("{}: panicked: {}", what(), message(&*panic))),
+    }
+}
+
+fn message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}

@@ -1,0 +1,82 @@
+//! Crashing a disk, recovering from it, and crashing again meanwhile.
+
+use super::{
+    Opener, Verdict,
+    expect::Expect,
+    life::{Halt, Life},
+};
+use crate::{
+    model::Ending,
+    sim::{Crash, Io, SimStorage},
+};
+
+/// The ways in which one moment is crashed; `seed` chooses what is torn.
+pub(super) fn ways(seed: u64) -> [Crash; 4] {
+    [Crash::KeepAll, Crash::DropAll, Crash::Random(seed), Crash::Random(seed ^ 0x5555)]
+}
+
+/// What a crash means for promises.
+pub(super) fn ending(how: Crash) -> Ending {
+    match how {
+        Crash::KeepAll => Ending::ProcessDeath,
+        Crash::DropAll | Crash::Random(_) => Ending::PowerLoss,
+    }
+}
+
+/// What two crashes mean with no recovery between them.
+pub(super) fn both(first: Crash, second: Crash) -> Ending {
+    if ending(first) == Ending::PowerLoss { Ending::PowerLoss } else { ending(second) }
+}
+
+/// What an end means after I/O `index` failed: a failed sync loses what the kernel had, as a power failure does.
+pub(super) fn ending_after_failure(disk: &SimStorage, index: u64, how: Crash) -> Ending {
+    let failed = usize::try_from(index).ok().and_then(|index| disk.labels().get(index).copied());
+    if failed.is_some_and(|label| label.io == Io::Sync) { Ending::PowerLoss } else { ending(how) }
+}
+
+/// Recovers, and judges what is there.
+pub(super) fn recover<'a>(
+    opener: &'a dyn Opener,
+    disk: SimStorage,
+    expect: &Expect,
+    seed: u64,
+    ending: Ending,
+    how: &str,
+) -> Verdict<Life<'a>> {
+    Life::begin(opener, disk, seed, expect.clone(), ending).map_err(|halt| match halt {
+        Halt::Failed(error) => format!("after {how} the recovery failed: {error}"),
+        Halt::Wrong(wrong) => format!("after {how}: {wrong}"),
+    })
+}
+
+/// Begins to recover and crashes at I/O `index` of that. Gives the disk, to be crashed in any way, or `None` if recovery has no such I/O.
+pub(super) fn interrupt(opener: &dyn Opener, disk: SimStorage, seed: u64, index: u64) -> Verdict<Option<SimStorage>> {
+    disk.crash_at(index);
+    let opened = opener.open(&disk, seed);
+    let reached = disk.is_off();
+    disk.power_off();
+    match opened {
+        Err(error) if !reached => Err(format!("recovery failed on a sound disk: {error}")),
+        _ => Ok(reached.then_some(disk)),
+    }
+}
+
+/// Interrupts the recovery from one crash at every `stride`-th of its I/Os, and judges what a second recovery finds. Gives their number.
+pub(super) fn interrupt_everywhere(
+    opener: &dyn Opener,
+    (disk, first): (&SimStorage, Crash),
+    expect: &Expect,
+    seed: u64,
+    stride: usize,
+) -> Verdict<u64> {
+    let mut count = 0;
+    for index in (0..).step_by(stride) {
+        let Some(halfway) = interrupt(opener, disk.crash(first), seed, index)? else { break };
+        for second in ways(seed ^ index) {
+            let how = format!("{first:?} and, at I/O {index} of recovery, {second:?}");
+            recover(opener, halfway.crash(second), expect, seed, both(first, second), &how)?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}

@@ -1,0 +1,78 @@
+//! A disk that is full: at the making of a database, and at every growth of a history.
+
+use super::{
+    Opener, Verdict,
+    generate::{Generator, KEYSPACES, Shape},
+    guarded,
+    life::{Halt, Life},
+    step::Step,
+};
+use crate::{
+    model::Ending,
+    sim::{Crash, SimStorage},
+};
+
+/// Lets the disk be full at every growth, and gives the number of calls that were refused.
+pub fn run(opener: &dyn Opener, seed: u64, shape: Shape) -> Verdict<u64> {
+    guarded(|| format!("{}, making a database on a full disk", opener.name()), || make(opener))?;
+    let what = || format!("{}, full disk, seed {seed}, {shape:?}", opener.name());
+    guarded(what, || grow(opener, seed, shape))
+}
+
+/// Whatever an attempt on a full disk leaves, the next one with more space succeeds.
+fn make(opener: &dyn Opener) -> Verdict {
+    let whole = Life::fresh(opener, 1, &KEYSPACES)?.disk.space_used();
+    for part in 0..16 {
+        let disk = SimStorage::new(part);
+        disk.space_limit(whole * part / 16);
+        match opener.open(&disk, 1) {
+            Err(error) if !error.is_no_space() => return Err(format!("with {part}/16 of the space: {error}")),
+            answer => drop(answer),
+        }
+        disk.space_limit(u64::MAX);
+        let life = Life::begin(opener, disk.crash(Crash::KeepAll), 1, Default::default(), Ending::Closed);
+        let mut life = life.map_err(|halt| format!("after {part}/16 of the space: {}", halt.unexpected()))?;
+        KEYSPACES.iter().try_for_each(|keyspace| life.step(&Step::Create(*keyspace))).map_err(Halt::unexpected)?;
+        life.close()?;
+    }
+    Ok(())
+}
+
+fn grow(opener: &dyn Opener, seed: u64, shape: Shape) -> Verdict<u64> {
+    let reopens = |step: &Step| *step == Step::Reopen;
+    let steps: Vec<Step> = Generator::new(seed, shape).history().into_iter().filter(|step| !reopens(step)).collect();
+    let mut refused = 0;
+    for limit in levels(opener, seed, &steps)? {
+        refused += fill(opener, seed, &steps, limit).map_err(|wrong| format!("with {limit} bytes: {wrong}"))?;
+    }
+    Ok(refused)
+}
+
+/// What was used after each step that made it more.
+fn levels(opener: &dyn Opener, seed: u64, steps: &[Step]) -> Verdict<Vec<u64>> {
+    let mut life = Life::fresh(opener, seed, &KEYSPACES)?;
+    let mut levels = vec![life.disk.space_used()];
+    for step in steps {
+        life.step(step).map_err(Halt::unexpected)?;
+        levels.extend(Some(life.disk.space_used()).filter(|used| levels.iter().all(|level| level < used)));
+    }
+    levels.pop();
+    Ok(levels)
+}
+
+/// Runs the history on a disk that becomes full at `limit`, and again when there is space. Reads are right all the time, nothing has to be
+/// reopened, and nothing is lost.
+fn fill(opener: &dyn Opener, seed: u64, steps: &[Step], limit: u64) -> Verdict<u64> {
+    let mut life = Life::fresh(opener, seed, &KEYSPACES)?;
+    life.disk.space_limit(limit);
+    life.run(steps).map_err(|halt| format!("on a full disk: {}", halt.unexpected()))?;
+    let refused = std::mem::take(&mut life.refused);
+    life.disk.space_limit(u64::MAX);
+    life.run(&[Step::Flush]).and_then(|()| life.run(steps)).map_err(|halt| format!("with space again: {}", halt.unexpected()))?;
+    if life.refused > 0 {
+        return Err(format!("{} calls were refused though there was space again", life.refused));
+    }
+    let (disk, expect) = life.close()?;
+    Life::begin(opener, disk, seed, expect, Ending::Closed).map_err(Halt::unexpected)?;
+    Ok(refused)
+}

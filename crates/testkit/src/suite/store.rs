@@ -1,0 +1,58 @@
+//! What the suites ask of a database. The library implements it in its own tests, since the test kit must not depend on it.
+
+use ecotone_engines::engine::{Range, Record};
+use ecotone_substrate::Result;
+
+use crate::{
+    model::{Change, Level},
+    sim::SimStorage,
+};
+
+/// A database that is open, with one thread to drive it. Keyspaces are known by number; [`UNLOGGED`] is an unlogged one.
+pub trait Store {
+    /// The keyspaces that exist.
+    fn keyspaces(&self) -> Vec<u32>;
+    /// Makes a keyspace.
+    fn create(&self, keyspace: u32) -> Result<()>;
+    /// Drops a keyspace.
+    fn drop_keyspace(&self, keyspace: u32) -> Result<()>;
+    /// Writes one change, or several as a batch.
+    fn write(&self, changes: &[Change], level: Level) -> Result<()>;
+    /// The value of a key.
+    fn get(&self, keyspace: u32, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// The values of many keys.
+    fn multi_get(&self, keyspace: u32, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>>;
+    /// The records of a range, from its end if `reverse`.
+    fn scan(&self, keyspace: u32, range: Range, reverse: bool) -> Result<Vec<Record>>;
+    /// The records with a prefix.
+    fn prefix(&self, keyspace: u32, prefix: &[u8]) -> Result<Vec<Record>>;
+    /// Replaces a value by what `update` makes of it; gives the one before.
+    fn update(&self, keyspace: u32, key: &[u8], update: &mut dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<Option<Vec<u8>>>;
+    /// Replaces a value if it is as expected; gives whether it was.
+    fn swap(&self, keyspace: u32, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool>;
+    /// Loads ascending records above all that are there.
+    fn bulk_load(&self, keyspace: u32, records: Vec<Record>) -> Result<u64>;
+    /// Brings everything into the data files and checkpoints.
+    fn flush(&self) -> Result<()>;
+    /// Syncs the log.
+    fn sync(&self) -> Result<()>;
+    /// Runs one background job; false if none waits.
+    fn background(&self) -> bool;
+    /// Checks everything; gives each problem as a sentence.
+    fn verify(&self) -> Result<Vec<String>>;
+    /// Why writing has stopped, if it has.
+    fn failure(&self) -> Option<String>;
+    /// Closes, losing nothing.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// The number of the keyspace that is made unlogged.
+pub const UNLOGGED: u32 = 0;
+
+/// Opens databases with one kind of engine.
+pub trait Opener: Sync {
+    /// The engine's name.
+    fn name(&self) -> &'static str;
+    /// Opens the database on `disk`, or makes it. Clock and identity come from `seed`.
+    fn open(&self, disk: &SimStorage, seed: u64) -> Result<Box<dyn Store>>;
+}

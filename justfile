@@ -1,0 +1,71 @@
+# Shorthands and the longer campaigns. Nothing here is needed to build or test: see README.md for the two commands, and .ci/run for the gate.
+
+set shell := ["bash", "-euo", "pipefail", "-c"]
+
+export RUST_BACKTRACE := "1"
+
+[private]
+default:
+    @just --list --unsorted
+
+# The gate: what must pass before a change lands (at most 30 minutes on 2 cores)
+ci:
+    .ci/run
+
+# All tests, with the short tier of every campaign (at most 10 minutes on 2 cores)
+test *ARGS:
+    cargo test --workspace {{ARGS}}
+
+# Format everything
+fmt:
+    cargo fmt --all
+
+# Lints, as the gate has them
+lint:
+    cargo clippy --workspace --all-targets -- -D warnings
+    cargo clippy -p ecotone --features bugs --all-targets -- -D warnings
+
+# The documentation of all crates, in target/doc
+docs:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+# Simulated crashes of the tree engine at random I/Os, counted by phase
+crashes POINTS="10000":
+    ECOTONE_CRASHES={{POINTS}} cargo test --release -p ecotone --test it crash_campaign_on_the_tree -- --nocapture
+
+# Real child processes, killed with SIGKILL at random moments
+kills TIMES="100":
+    ECOTONE_KILLS={{TIMES}} cargo test --release -p ecotone-cli --test it kills_at_any_moment -- --nocapture
+
+# Every byte of a small database flipped in turn, every file cut at every length
+damage:
+    ECOTONE_FULL=1 cargo test --release -p ecotone --test it damage -- --nocapture
+
+# Switches the known bugs on, one after the other: the general suites must catch each
+bugs:
+    cargo test -p ecotone --features bugs bugs:: -- --nocapture
+
+# Everything that searches for lost data, one after the other
+soak POINTS="25000" TIMES="200": bugs damage (crashes POINTS) (kills TIMES)
+
+# One fuzz target for some seconds (nightly toolchain; fuzz/README.md lists the targets)
+fuzz TARGET SECONDS="600":
+    cd fuzz && cargo +nightly fuzz run {{TARGET}} -- -max_total_time={{SECONDS}}
+
+# The tests of the crates with unsafe code and of what drives them, under the address sanitizer
+asan:
+    RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test --target x86_64-unknown-linux-gnu -p ecotone-sys -p ecotone-substrate
+
+# What the disk below DIR gives, by queue depth: the denominator of all figures
+bench-disk DIR="target/figures/data":
+    cargo build --release -p ecotone-bench
+    mkdir -p {{DIR}}
+    target/release/ecotone-bench disk --dir {{DIR}}
+
+# The figures of docs/performance.md, into target/figures/*.jsonl; DIR must be on the disk to be measured
+figures DIR="target/figures/data":
+    tools/figures.sh {{DIR}}
+
+# Licences, holes and sources of the dependencies (needs cargo-deny)
+deny:
+    cargo deny check

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Measures the figures of docs/performance.md: tools/figures.sh DIR, with DIR on the disk to be measured (about 6 GiB).
+# Results, one JSON object a line, go to target/figures/*.jsonl. Databases are removed when they are done with.
+set -euo pipefail
+dir=$(mkdir -p "${1:?the directory for databases is missing}" && cd "$1" && pwd)
+cd "$(dirname "$0")/.."
+
+out=$PWD/target/figures
+mkdir -p "$out"
+rm -f "$out"/*.jsonl
+cargo build --release -p ecotone-bench -p ecotone-cli
+bench=$PWD/target/release/ecotone-bench
+ecotone=$PWD/target/release/ecotone
+
+say() { printf '== %s\n' "$*" >&2; }
+
+# run FILE NAME OPTIONS...: one measurement of the store NAME, which is loaded on its first use; the result goes to FILE.
+run() {
+    local file=$1 name=$2
+    shift 2
+    say "$file: $*"
+    "$bench" run --store tree --dir "$dir/$name" --json "$@" >>"$out/$file.jsonl"
+}
+
+# Runs a command with at most BYTES of memory, where this machine lets us: cgroup v2, cgroup v1, else without.
+limited() {
+    local bytes=$1 group file=memory.max root=/sys/fs/cgroup
+    shift
+    [[ -e $root/cgroup.controllers ]] || { root=/sys/fs/cgroup/memory file=memory.limit_in_bytes; }
+    group=$root/ecotone-figures.$$
+    if mkdir "$group" 2>/dev/null && [[ -e $group/$file ]] && echo "$bytes" >"$group/$file"; then
+        local status=0
+        (echo "$BASHPID" >"$group/cgroup.procs" && exec "$@") || status=$?
+        rmdir "$group"
+        return "$status"
+    fi
+    rmdir "$group" 2>/dev/null || true
+    say "no memory cgroup can be made here: only memory_peak tells"
+    "$@"
+}
+
+# open_after_kill RECORDS: loads, kills the benchmark 20 s into workload a, and times the first opening after that.
+open_after_kill() {
+    local records=$1 name=killed-$1 begin end child
+    say "open after a kill: $records records"
+    run loads "$name" --workload c --operations 1 --warmup 0 --records "$records" --value-size 100 --memory 220MiB
+    "$bench" run --store tree --dir "$dir/$name" --json --workload a --distribution uniform --warmup 0 --seconds 600 \
+        --records "$records" --value-size 100 --memory 220MiB &
+    child=$!
+    sleep 20
+    kill -KILL "$child"
+    wait "$child" 2>/dev/null || true
+    begin=$(date +%s%N)
+    "$ecotone" stats "$dir/$name/db" --memory 220MiB --json >"$out/stats.json"
+    end=$(date +%s%N)
+    printf '{"figure":"open_after_kill","records":%d,"milliseconds":%d,"stats":%s}\n' \
+        "$records" $(((end - begin) / 1000000)) "$(cat "$out/stats.json")" >>"$out/opens.jsonl"
+    rm -rf "$out/stats.json" "${dir:?}/$name"
+}
+
+say "disk"
+"$bench" disk --dir "$dir" --json >"$out/disk.jsonl"
+
+# Uniform reads, data ten times the budget of 64 MiB.
+uniform=(--workload c --distribution uniform --memory 64MiB)
+run uniform small "${uniform[@]}" --records 10485760 --value-size 56
+run uniform-batch small "${uniform[@]}" --records 10485760 --value-size 56 --batch 32
+rm -rf "${dir:?}/small"
+run uniform large "${uniform[@]}" --records 655360 --value-size 1016
+run uniform-batch large "${uniform[@]}" --records 655360 --value-size 1016 --batch 32
+rm -rf "${dir:?}/large"
+
+say "disk, once more"
+"$bench" disk --dir "$dir" --json >>"$out/disk.jsonl"
+
+# 20 M records of 108 bytes with 220 MiB: the load and the reads, in a cgroup of the budget and 48 MiB on top.
+zipf=(--workload c --distribution zipfian --theta 0.99 --records 20000000 --value-size 100 --memory 220MiB)
+say "zipf: ${zipf[*]}"
+limited $(((220 + 48) << 20)) "$bench" run --store tree --dir "$dir/zipf" --json "${zipf[@]}" >>"$out/zipf.jsonl"
+rm -rf "${dir:?}/zipf"
+
+open_after_kill 1000000
+open_after_kill 20000000
+
+say "results are in $out"
