@@ -25,9 +25,10 @@ lint:
     cargo clippy --workspace --all-targets -- -D warnings
     cargo clippy -p ecotone --features bugs --all-targets -- -D warnings
 
-# The documentation of all crates, in target/doc
+# The documentation of the house in target/doc, what is private included; the library's as its users see it
 docs:
-    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+    cargo doc --workspace --exclude ecotone --no-deps --document-private-items
+    cargo doc -p ecotone --no-deps
 
 # Simulated crashes of the tree engine at random I/Os, counted by phase
 crashes POINTS="10000":
@@ -58,9 +59,8 @@ asan:
 
 # What the disk below DIR gives, by queue depth: the denominator of all figures
 bench-disk DIR="target/figures/data":
-    cargo build --release -p ecotone-bench
     mkdir -p {{DIR}}
-    target/release/ecotone-bench disk --dir {{DIR}}
+    cargo run --release -p ecotone-bench -- disk --dir {{DIR}}
 
 # The figures of docs/performance.md, into target/figures/*.jsonl; DIR must be on the disk to be measured
 figures DIR="target/figures/data":

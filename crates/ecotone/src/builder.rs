@@ -11,7 +11,7 @@ use ecotone_substrate::{
     disk::Disk,
     health::Health,
     scheduler::Scheduler,
-    storage::Storage,
+    storage::{FileId, Storage},
 };
 
 use crate::{Database, Durability, Error, Result, limits, recovery};
@@ -135,6 +135,8 @@ impl Builder {
     }
 }
 
+/// Whether only Ecotone makes files of this name. `log.1` alone is somebody's rotated log, which making a database would remove; what an interrupted
+/// creation left has the lock file beside it.
 fn is_ours(name: &str) -> bool {
-    name == "LOCK" || ecotone_substrate::storage::FileId::parse(name).is_some()
+    name == "LOCK" || matches!(FileId::parse(name), Some(FileId::Manifest(_)))
 }

@@ -79,7 +79,16 @@ fn recover(builder: &Builder, parts: Parts, manifest: Manifest) -> Result<Inner>
     repair_torn_pages(&*parts.storage, &double_write, &manifest)?;
     let options = wal_options(builder.memory_budget);
     let wal = Wal::open(&parts.storage, &memory, &scheduler, &health, manifest.database, options)?;
-    let shared = Shared { database: manifest.database, storage: parts.storage, memory, wal, double_write, scheduler, health, clock: parts.clock };
+    let shared = Shared {
+        database: manifest.database,
+        storage: parts.storage,
+        memory,
+        wal,
+        double_write,
+        scheduler,
+        health,
+        clock: parts.clock,
+    };
     let spaces = open_spaces(&shared, &parts.families, &manifest)?;
     replay(&shared.wal, &spaces, &manifest)?;
     spaces.values().try_for_each(|opened| opened.space.engine.recovered())?;

@@ -30,6 +30,7 @@ pub enum Bug {
     DropTombstone,
     SkipBatchTail,
     SkipRecoverySync,
+    SkipRepairSync,
     StaleAdmission,
     CleanAfterRewrite,
 }

@@ -24,30 +24,19 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-/// Everything the command can do.
+/// Everything the command can do; each part documents itself, for its help too.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Loads records from a file or standard input; makes the database and the keyspace if they are missing
     Load(Load),
-    /// Prints the value of a key
     Get(Get),
-    /// Stores a value under a key; makes the database and the keyspace if they are missing
     Put(Put),
-    /// Deletes a key, whether or not it is there
     Delete(Delete),
-    /// Prints the records of a range, a line each: key, tab, value
     Scan(Scan),
-    /// Lists the keyspaces
     List(List),
-    /// Drops a keyspace with everything in it
     Drop(Drop),
-    /// Prints memory against budget, device requests, the log, and each keyspace's numbers
     Stats(Stats),
-    /// Reads everything and checks it
     Verify(Verify),
-    /// Prints all records of a keyspace in a form that `load` reads back
     Dump(Dump),
-    /// Loads real keys into a database several times larger than its memory, kills it in the middle of its work and checks it
     Demo(Demo),
     /// The process that the demonstration kills
     #[command(hide = true)]
@@ -79,7 +68,12 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn definitions_are_consistent() {
-        super::Arguments::command().debug_assert();
+    fn definitions_are_consistent_and_explained() {
+        let mut command = super::Arguments::command();
+        command.build();
+        command.clone().debug_assert();
+        for part in command.get_subcommands() {
+            assert!(part.get_about().is_some_and(|about| !about.to_string().is_empty()), "{} has no help", part.get_name());
+        }
     }
 }

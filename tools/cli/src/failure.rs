@@ -41,12 +41,14 @@ pub(crate) fn warn(message: &str) {
 /// What to do about an error whose own text does not say it.
 fn advice(error: &Error) -> &'static str {
     match error {
-        Error::Corruption { .. } => "; `ecotone verify` shows how much is hurt, a backup or a reload mends it",
+        Error::Corruption { .. } => "; `ecotone verify` tells what else is hurt; restore a backup, or load the data again",
         Error::UnknownKeyspace { .. } => {
             "; `ecotone list` shows the keyspaces that exist, `ecotone load` and `put` make new ones"
         }
-        Error::NotADatabase { .. } => "; give the directory of a database, or a new path to `ecotone load`",
-        Error::Limit { .. } => "; nothing was written",
+        // A reason with a semicolon in it says already what to do.
+        Error::NotADatabase { why, .. } if !why.contains(';') => {
+            "; give the directory of a database, or a new path to `ecotone load`"
+        }
         Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
             "; run the command as the owner of the database, or change the permissions"
         }

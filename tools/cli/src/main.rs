@@ -3,7 +3,8 @@
 //! Exit codes: 0 all is well, 1 an error (told on standard error), 2 a wrong use of the command. Whoever stops reading standard
 //! output early ends the command quietly.
 //!
-//! The allocator is the system's: in the demonstration mimalloc was no faster and raised the peak of the process from 51 to 88 MiB.
+//! The allocator is the system's: in the demonstration mimalloc was no faster and raised the peak of the process from 51 to 88
+//! MiB.
 
 mod arguments;
 mod commands;

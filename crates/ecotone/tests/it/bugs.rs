@@ -11,7 +11,7 @@ use ecotone_testkit::suite::{
 use crate::{append_only, in_place, store::Simulated, tree};
 
 /// The bugs that histories of one thread can show. The others need two threads at once and are left to the tests of the parts.
-const BUGS: [Bug; 14] = [
+const BUGS: [Bug; 15] = [
     Bug::SkipDirSync,
     Bug::RetryFailedSync,
     Bug::LengthBeforeChecksum,
@@ -26,6 +26,7 @@ const BUGS: [Bug; 14] = [
     Bug::DropTombstone,
     Bug::SkipBatchTail,
     Bug::SkipRecoverySync,
+    Bug::SkipRepairSync,
 ];
 
 const SHORT: Shape = Shape { steps: 60, keys: 24, batch: 6, fill_log: false, keyspaces: true };

@@ -3,6 +3,8 @@
 #[cfg(feature = "bugs")]
 mod bugs;
 #[cfg(not(feature = "bugs"))]
+mod concurrent;
+#[cfg(not(feature = "bugs"))]
 mod damage;
 #[cfg(not(feature = "bugs"))]
 mod suites;

@@ -37,8 +37,11 @@ impl DoubleWrite {
             let Some(file) = file_of(entry.file) else { continue };
             if read_torn(&*file, entry, &mut page)? && overlay(&area, entry, &mut page) {
                 file.write(&page, offset(entry)).map_err(|e| self.health.poison(e))?;
-                touched.insert(file.id(), file);
                 repaired += 1;
+            }
+            // A page that is whole may be so in the kernel's cache only, if just the process died: the area must not be used again before it is synced.
+            if !bug!(SkipRepairSync) {
+                touched.insert(file.id(), file);
             }
         }
         touched.values().try_for_each(|file| file.sync()).map_err(|e| self.health.poison(e))?;

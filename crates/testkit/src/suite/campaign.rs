@@ -176,8 +176,10 @@ impl<'a> Case<'a> {
     /// Recovers, judges, writes on, and loses power once more.
     fn live_on(&mut self, disk: SimStorage, expect: &Expect, ending: Ending, how: &str) -> Verdict {
         let mut life = recover(self.opener, disk, expect, self.seed, ending, how)?;
-        let steps = self.random.random_range(0..=self.later.len() / 2);
-        life.run(&self.later[..steps]).map_err(|halt| format!("after {how} and recovery: {}", halt.unexpected()))?;
+        // The same again puts the same bytes into the same places; something else does not.
+        let later = if self.random.random() { &self.later } else { &self.history };
+        let steps = self.random.random_range(0..=later.len() / 2);
+        life.run(&later[..steps]).map_err(|halt| format!("after {how} and recovery: {}", halt.unexpected()))?;
         let (disk, expect) = life.kill();
         let last = self.way();
         let how = format!("{how}, recovery, {steps} steps and {last:?}");

@@ -99,7 +99,8 @@ impl Base<'_> {
             let (disk, expect) = self.crash(history, index, end)?;
             let at = |wrong| format!("crash at I/O {index} of {first}..{end}: {wrong}");
             for how in ways(index) {
-                recover(self.opener, disk.crash(how), &expect, index, ending(how), &format!("{how:?}")).map_err(at)?;
+                let life = recover(self.opener, disk.crash(how), &expect, index, ending(how), &format!("{how:?}")).map_err(at)?;
+                self.begin_again(life, history).map_err(|wrong| at(format!("{how:?}, then the same again: {wrong}")))?;
             }
             tried.crashes += 1;
             if tried.crashes % extent.interrupt_one_in as u64 == 0 {
@@ -136,6 +137,13 @@ impl Base<'_> {
             _ => {}
         }
         Ok(life.kill())
+    }
+
+    /// A second life that begins as the first did, so that the same bytes go to the same places, and ends before its last step.
+    fn begin_again(&self, mut life: Life<'_>, history: &[Step]) -> Verdict {
+        life.run(&history[..history.len() - 1]).map_err(Halt::unexpected)?;
+        let (disk, expect) = life.kill();
+        recover(self.opener, disk.crash(Crash::KeepAll), &expect, 3, Ending::ProcessDeath, "that").map(drop)
     }
 
     /// Runs the history with one I/O that fails. Reads go on; writes do not, unless the failure harmed none.

@@ -17,6 +17,11 @@ pub(super) const KEYSPACES: [u32; 3] = [UNLOGGED, 1, 2];
 /// Bulk loads begin above the keys of all other writes, which begin with smaller bytes.
 const BULK_FIRST: u8 = 224;
 
+/// Batches that fill the log, of so many records of almost two kilobytes each: more than half of the smallest database's log, and on over the
+/// end of one more segment.
+const FILL_ROUNDS: u16 = 76;
+const FILL_KEYS: u16 = 28;
+
 /// What kind of histories there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
@@ -48,7 +53,7 @@ impl Generator {
         let mut steps: Vec<Step> = (0..self.shape.steps).map(|_| self.step()).collect();
         if self.shape.fill_log {
             let at = self.random.random_range(0..=steps.len());
-            let fill: Vec<Step> = (0..34).flat_map(|_| self.fill()).collect();
+            let fill: Vec<Step> = (0..FILL_ROUNDS).flat_map(|round| self.fill(round)).collect();
             steps.splice(at..at, fill);
         }
         steps
@@ -125,11 +130,12 @@ impl Generator {
         Step::Write(changes.into_iter().collect(), self.level())
     }
 
-    /// Some tens of kilobytes of log, in few keys, then perhaps the background.
-    fn fill(&mut self) -> Vec<Step> {
-        let change = |keyspace: u32, index: u16, fill: u8| ((keyspace, fill_key(index)), Some(vec![fill; 1800]));
-        let fill = self.random.next_u32() as u8;
-        let write = Step::Write((0..60).map(|index| change(1 + u32::from(index) % 2, index, fill)).collect(), Level::Buffered);
+    /// Some tens of kilobytes of log in few keys, then perhaps the background. The keys are others in each quarter of the rounds, so that relief
+    /// of the log finds old ones to write out and leaves new ones.
+    fn fill(&mut self, round: u16) -> Vec<Step> {
+        let (quarter, fill) = (round * 4 / FILL_ROUNDS, self.random.next_u32() as u8);
+        let change = |index: u16| ((1 + u32::from(index) % 2, fill_key(quarter * FILL_KEYS + index)), Some(vec![fill; 1800]));
+        let write = Step::Write((0..FILL_KEYS).map(change).collect(), Level::Buffered);
         if self.random.random_ratio(1, 6) { vec![write, Step::Background] } else { vec![write] }
     }
 
@@ -163,7 +169,7 @@ fn key(index: u16) -> Vec<u8> {
 
 /// Keys for filling the log, one for each of many first bytes.
 fn fill_key(index: u16) -> Vec<u8> {
-    vec![(u32::from(index) * 3 % u32::from(BULK_FIRST)) as u8, b'f']
+    vec![(u32::from(index) * 2 % u32::from(BULK_FIRST)) as u8, b'f']
 }
 
 #[cfg(test)]

@@ -10,7 +10,9 @@ use crate::{
     text::Encoding,
 };
 
-/// Deletes a key; durable when the command ends.
+/// Deletes a key, whether or not it is there
+///
+/// The deletion is durable when the command ends.
 #[derive(Debug, Args)]
 pub(crate) struct Delete {
     #[command(flatten)]

@@ -5,7 +5,9 @@ use serde_json::json;
 
 use crate::{failure::Failure, output::Output, place::Place};
 
-/// Drops a keyspace; its space returns to the file system. There is no way back.
+/// Drops a keyspace with everything in it
+///
+/// Its space returns to the file system. There is no way back.
 #[derive(Debug, Args)]
 pub(crate) struct Drop {
     #[command(flatten)]

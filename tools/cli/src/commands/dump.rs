@@ -10,7 +10,10 @@ use crate::{
     text::Encoding,
 };
 
-/// Prints every record in key order as key, tab, value, with escapes (`\t`, `\n`, `\r`, `\\`, `\xNN`) that `load --format tsv` undoes.
+/// Prints all records of a keyspace in a form that `load` reads back
+///
+/// The records come in key order, each as key, tab, value, with escapes (`\t`, `\n`, `\r`, `\\`, `\xNN`) that `load --format
+/// tsv` undoes.
 #[derive(Debug, Args)]
 pub(crate) struct Dump {
     #[command(flatten)]

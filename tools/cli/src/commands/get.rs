@@ -9,7 +9,9 @@ use crate::{
     text::{Encoding, hex},
 };
 
-/// Prints the bytes of the value as they are and a newline (hexadecimal digits with --hex). A missing key is an error.
+/// Prints the value of a key
+///
+/// The bytes of the value come as they are, with a newline behind (hexadecimal digits with --hex). A missing key is an error.
 #[derive(Debug, Args)]
 pub(crate) struct Get {
     #[command(flatten)]

@@ -5,7 +5,9 @@ use serde_json::json;
 
 use crate::{failure::Failure, output::Output, place::Place};
 
-/// Prints a line for each keyspace: name, engine, and `logged` or `unlogged`, with tabs between.
+/// Lists the keyspaces
+///
+/// A line for each: name, engine, and `logged` or `unlogged`, with tabs between.
 #[derive(Debug, Args)]
 pub(crate) struct List {
     #[command(flatten)]

@@ -9,7 +9,9 @@ use crate::{
     text::Encoding,
 };
 
-/// Stores a value; durable when the command ends.
+/// Stores a value under a key; makes the database and the keyspace if they are missing
+///
+/// The record is durable when the command ends.
 #[derive(Debug, Args)]
 pub(crate) struct Put {
     #[command(flatten)]

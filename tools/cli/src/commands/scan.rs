@@ -12,7 +12,9 @@ use crate::{
     text::Encoding,
 };
 
-/// Prints the records of a range as key, tab, value, with the escapes of `dump`.
+/// Prints the records of a range, a line each: key, tab, value
+///
+/// Keys and values have the escapes of `dump`.
 #[derive(Debug, Args)]
 pub(crate) struct Scan {
     #[command(flatten)]

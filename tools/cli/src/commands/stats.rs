@@ -6,7 +6,9 @@ use serde_json::{Map, Value, json};
 
 use crate::{failure::Failure, output::Output, place::Place};
 
-/// Prints numbers as they are just after opening: device requests are those of the opening itself.
+/// Prints memory against budget, device requests, the log, and each keyspace's numbers
+///
+/// The numbers are those just after opening: device requests are those of the opening itself.
 #[derive(Debug, Args)]
 pub(crate) struct Stats {
     #[command(flatten)]

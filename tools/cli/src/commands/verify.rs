@@ -6,7 +6,9 @@ use serde_json::json;
 
 use crate::{failure::Failure, output::Output, place::Place};
 
-/// Reads every page of every keyspace and checks it. Damage is listed, and the exit code is 1.
+/// Reads everything and checks it
+///
+/// That is every page of every keyspace. Damage is listed, and the exit code is 1.
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
     #[command(flatten)]

@@ -107,3 +107,38 @@ fn name(universe: &Universe, index: usize) -> String {
     let kind = if index < universe.taxa.len() { "taxon" } else { "town" };
     format!("{kind} {}", universe.key(index))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::phases;
+
+    const SIZES: Sizes = Sizes { taxa: 2_000, cities: 300, paths: 100 };
+
+    #[test]
+    fn what_was_lost_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::builder(directory.path().join("db")).memory_budget(16 << 20).open().unwrap();
+        let universe = Universe::new(SIZES);
+        let world = World::open(&database, &universe).unwrap();
+        phases::load_taxa(&world).unwrap();
+        phases::load_cities(&world).unwrap();
+        phases::load_paths(&world, SIZES).unwrap();
+        let mut ledger = Ledger::loaded(universe.len());
+        let mut check = || everything(&world, SIZES, &mut ledger).unwrap();
+        let (findings, acknowledged) = check();
+        assert_eq!((findings.wrong, acknowledged), (0, 2_400));
+        assert_eq!(verify(&database).unwrap().0, 2_400);
+
+        world.taxa.remove(universe.key(7).to_be_bytes()).unwrap();
+        world.cities.insert(universe.key(2_001).to_be_bytes(), values::value(universe.key(2_001), 9)).unwrap();
+        world.paths.remove(sets::paths(1).next().unwrap()).unwrap();
+        let (findings, _) = check();
+        assert_eq!((findings.wrong, findings.told.len()), (3, 3), "{findings:?}");
+        // A value of another key, and a key that nobody stored.
+        world.taxa.insert(universe.key(8).to_be_bytes(), values::value(universe.key(9), 0)).unwrap();
+        world.taxa.insert("stranger", "").unwrap();
+        assert!(check().0.wrong > 4);
+        assert!(check().0.verdict(acknowledged).is_err());
+    }
+}

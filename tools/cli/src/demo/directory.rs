@@ -36,8 +36,11 @@ impl Directory {
         Ok(Directory { directory })
     }
 
-    /// Lets it stay, for whoever wants to know what went wrong.
+    /// Lets it stay, unless it is empty, for whoever wants to know what went wrong.
     pub(crate) fn keep(&mut self) {
+        if std::fs::read_dir(self.path()).is_ok_and(|mut entries| entries.next().is_none()) {
+            return;
+        }
         self.directory.disable_cleanup(true);
         warn(&format!("the database stays at {}", self.path().display()));
     }

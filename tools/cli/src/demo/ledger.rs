@@ -66,8 +66,8 @@ impl Ledger {
         self.acknowledged
     }
 
-    /// Repeats a round on paper: in thread `t` every operation with a number below `done[t]` was acknowledged. With `killed`, the first
-    /// write after that may have been under way.
+    /// Repeats a round on paper: in thread `t` every operation with a number below `done[t]` was acknowledged. With `killed`,
+    /// the first write after that may have been under way.
     pub(crate) fn replay(&mut self, round: u32, done: &[u32; THREADS], killed: bool) {
         for (thread, &done) in done.iter().enumerate() {
             let mut operations = Operations::new(self.states.len(), round, thread);

@@ -39,8 +39,11 @@ use self::{
 };
 use crate::{failure::Failure, output::Output, place::parse_size};
 
-/// Loads 2.9 million real keys (277 MiB of records) into a database with 32 MiB of memory, works on it with eight threads, kills a
-/// child process with SIGKILL in the middle of its work, reopens the database, and checks every write that was acknowledged. Takes about a minute and less than 1 GiB of disk.
+/// Loads real keys into a database several times larger than its memory, kills it in the middle of its work and checks it
+///
+/// 2.9 million real keys (275 MiB of records) go into a database with 32 MiB of memory; eight threads work on it; then it kills
+/// a child process with SIGKILL in the middle of its work, reopens the database, and checks every write that was acknowledged.
+/// Takes about a minute and less than 1 GiB of disk.
 ///
 /// The last line is `verified N of N acknowledged writes`; anything else is an error, with exit code 1.
 #[derive(Debug, Args)]

@@ -22,7 +22,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// All of them: 277 MiB of records.
+    /// All of them: 275 MiB of records.
     pub(crate) const FULL: Sizes = Sizes { taxa: 2_609_295, cities: 199_441, paths: 100_000 };
     /// Enough for tests of a few seconds.
     pub(crate) const SMALL: Sizes = Sizes { taxa: 200_000, cities: 20_000, paths: 10_000 };

@@ -1,4 +1,5 @@
-//! The process that is killed: works on the database and tells its parent, over standard output, of every write once it is acknowledged.
+//! The process that is killed: works on the database and tells its parent, over standard output, of every write once it is
+//! acknowledged.
 
 use std::{
     fs::File,

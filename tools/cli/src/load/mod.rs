@@ -30,10 +30,13 @@ use crate::{
     text::Encoding,
 };
 
-/// Loads records. Integers become keys of 8 bytes, the highest first, so that they sort as numbers (see --u64 of the other commands).
+/// Loads records from a file or standard input; makes the database and the keyspace if they are missing
 ///
-/// A bad line (or integer) is reported on standard error with its number and the reason. By default the load goes on; the end tells how
-/// many were bad, and the exit code is 0. With `--on-error stop` the load ends there with exit code 1; what came before it stays.
+/// Integers become keys of 8 bytes, the highest first, so that they sort as numbers (see --u64 of the other commands).
+///
+/// A bad line (or integer) is reported on standard error with its number and the reason. By default the load goes on; the end
+/// tells how many were bad, and the exit code is 0. With `--on-error stop` the load ends there with exit code 1; what came
+/// before it stays.
 #[derive(Debug, Args)]
 pub(crate) struct Load {
     #[command(flatten)]
@@ -50,7 +53,8 @@ pub(crate) struct Load {
     /// Value of each line of format lines; {line} stands for its number
     #[arg(long, value_name = "TEXT", default_value = "{line}")]
     value: String,
-    /// The input ascends, all above what is in the keyspace: fill pages directly. Found out by itself for .du64 and an empty keyspace
+    /// The input ascends, all above what is in the keyspace: fill pages directly. Found out by itself for .du64 and an empty
+    /// keyspace
     #[arg(long)]
     sorted: bool,
     /// What a bad line does
@@ -82,6 +86,11 @@ impl Load {
         let mut tally = Tally::new(self.on_error == OnError::Stop, format.content, input.bar());
         let loaded = self.load(&database, &keyspace, format, input, &mut tally);
         tally.finish();
+        if let Err(Failure::Database(_)) = loaded
+            && tally.loaded > 0
+        {
+            warn(&format!("{} records were loaded before the load failed", tally.loaded));
+        }
         loaded?;
         database.close()?;
         self.tell(&tally)

@@ -12,6 +12,11 @@ use super::{
 
 const PAGE: usize = 4096;
 
+/// Whether a file is a segment that the log does not use yet.
+fn is_spare(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
+}
+
 /// Examines a copy in which `file` has other bytes. What was refused must be as before when the right bytes are back.
 fn replaced(image: &Image, file: FileId, bytes: &[u8], place: &str) -> Verdict {
     let disk = image.copy();
@@ -29,7 +34,7 @@ fn replaced(image: &Image, file: FileId, bytes: &[u8], place: &str) -> Verdict {
 fn lengths(length: usize) -> Vec<usize> {
     let small = [0, 1, 8, 39, 40, 59, 60, 63, 64, 100, 511, 512, 513, 4095, 4096, 4097, 8192];
     let pages = (0..length).step_by(PAGE).take(24).map(|page| page + 100);
-    let late = [length / 2, length - 512, length - 1];
+    let late = [length / 2, length.saturating_sub(512), length - 1];
     small.into_iter().chain(pages).chain(late).filter(|cut| *cut < length).collect()
 }
 
@@ -42,8 +47,7 @@ fn a_cut_file_is_refused_or_was_not_needed() {
             let verdict = replaced(&image, file, &bytes[..length], &place);
             assert!(verdict.errors().iter().all(Error::is_corruption), "{place}: {:?}", verdict.errors());
             let needed = matches!(file, FileId::Manifest(_) | FileId::Double(_)) || file == image.last_segment() || length < 8192;
-            let spare = bytes.starts_with(&[0; 64]);
-            assert!(spare || !needed || matches!(verdict, Verdict::Refused(_)), "{place}: {verdict:?}");
+            assert!(is_spare(&bytes) || !needed || matches!(verdict, Verdict::Refused(_)), "{place}: {verdict:?}");
         }
     }
 }
@@ -66,16 +70,17 @@ fn a_missing_file_is_named_and_can_be_brought_back() {
         let disk = image.copy();
         disk.remove(file).unwrap();
         let place = format!("{file} missing");
-        match (examine(&disk, std::slice::from_ref(image.now()), &place), file) {
-            (Verdict::Refused(Error::NotADatabase { why, .. }), FileId::Manifest(_)) => {
-                assert!(why.contains("manifest"), "{why}")
+        let error = match examine(&disk, std::slice::from_ref(image.now()), &place) {
+            Verdict::Refused(error) => error,
+            Verdict::Intact if is_spare(&bytes) => continue,
+            verdict => panic!("{place}: {verdict:?}"),
+        };
+        match file {
+            FileId::Manifest(_) => {
+                assert!(matches!(&error, Error::NotADatabase { why, .. } if why.contains("manifest")), "{error}")
             }
-            (Verdict::Refused(error), FileId::Log(_)) => {
-                assert!(error.is_corruption() && error.to_string().contains("log"), "{error}")
-            }
-            (Verdict::Intact, FileId::Log(_)) => assert!(bytes.starts_with(&[0; 64]), "{file} was needed"),
-            (Verdict::Refused(error), _) => assert!(error.to_string().contains(&file.to_string()), "{error}"),
-            (verdict, _) => panic!("{place}: {verdict:?}"),
+            FileId::Log(_) => assert!(error.is_corruption() && error.to_string().contains("log"), "{error}"),
+            _ => assert!(error.to_string().contains(&file.to_string()), "{error}"),
         }
         disk.put(file, &bytes);
         assert!(matches!(examine(&disk, std::slice::from_ref(image.now()), &place), Verdict::Intact), "{place}, then restored");
@@ -91,7 +96,7 @@ fn files_of_another_database_are_refused() {
         let verdict = replaced(&image, file, bytes, &format!("{file} of another database"));
         let refused = matches!(&verdict, Verdict::Refused(error) if error.is_corruption());
         // The area says which pages it holds by their checksums, and a spare segment says nothing.
-        let harmless = matches!(file, FileId::Double(_)) || bytes.starts_with(&[0; 64]);
+        let harmless = matches!(file, FileId::Double(_)) || is_spare(bytes);
         assert!(if harmless { matches!(verdict, Verdict::Intact) } else { refused }, "{file}: {verdict:?}");
     }
 }

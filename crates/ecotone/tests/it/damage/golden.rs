@@ -4,7 +4,11 @@
 use std::{fmt::Write, fs, path::PathBuf};
 
 use ecotone::internal::substrate::storage::FileId;
-use ecotone_testkit::{model::State, sim::SimStorage};
+use ecotone_sys::checksum::crc32c;
+use ecotone_testkit::{
+    model::{Key, State},
+    sim::SimStorage,
+};
 
 use super::{
     image::Image,
@@ -39,10 +43,12 @@ fn from_text(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// One record a line: keyspace, key, value.
+/// One record a line: keyspace, key, length and checksum of the value.
 fn content(state: &State) -> String {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    state.iter().map(|((keyspace, key), value)| format!("{keyspace} {} {}\n", key.escape_ascii(), hex(value))).collect()
+    let line = |((keyspace, key), value): (&Key, &Vec<u8>)| {
+        format!("{keyspace} {} {} {:08x}\n", key.escape_ascii(), value.len(), crc32c(0, value))
+    };
+    state.iter().map(line).collect()
 }
 
 fn bless(image: &Image) {
@@ -57,7 +63,7 @@ fn bless(image: &Image) {
 
 #[test]
 fn the_golden_store_opens_and_holds_what_it_held() {
-    let image = Image::new(1);
+    let image = Image::of(1, 30);
     if std::env::var_os("ECOTONE_BLESS").is_some() {
         bless(&image);
     }

@@ -24,11 +24,16 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// Two lives: the first flushes, loads in bulk and dies; the second recovers, writes and dies. `seed` decides the database's identity.
+    /// A few dozen pages. `seed` decides the database's identity.
     pub(super) fn new(seed: u64) -> Self {
+        Self::of(seed, 150)
+    }
+
+    /// Two lives: the first flushes, loads `records` and some in bulk, and dies; the second recovers, writes and dies.
+    pub(super) fn of(seed: u64, records: u32) -> Self {
         let disk = SimStorage::new(seed);
         let mut life = Life::begin(&disk, seed, State::new());
-        life.fill();
+        life.fill(records);
         let end = life.end();
         let mut life = Life::begin(&end.disk, seed, end.now().clone());
         life.log();
@@ -141,14 +146,14 @@ impl Life {
     }
 
     /// Pages of both keyspaces, then a checkpoint, then what only the log says.
-    fn fill(&mut self) {
-        (0..150).for_each(|i| self.insert(1, i * 7 % 150 * 10, 300));
-        (0..40).for_each(|i| self.insert(2, i * 10, 40));
+    fn fill(&mut self, records: u32) {
+        (0..records).for_each(|i| self.insert(1, i * 7 % records * 10, 300));
+        (0..records / 4).for_each(|i| self.insert(2, i * 10, 40));
         self.database.flush().expect("a flush");
-        (0..12).for_each(|i| self.insert(1, i * 10 + 5, 200));
+        (0..records / 12).for_each(|i| self.insert(1, i * 10 + 5, 200));
         self.database.flush().expect("a flush");
-        self.bulk_load(2, 1_000..1_060);
-        (0..10).for_each(|i| self.insert(1, i * 100, 310));
+        self.bulk_load(2, 1_000..1_000 + records * 2 / 5);
+        (0..records / 15).for_each(|i| self.insert(1, i * 100, 310));
     }
 
     fn log(&mut self) {
@@ -156,7 +161,7 @@ impl Life {
         self.batch(2_000..2_006);
         self.remove(1, 30);
         self.insert(2, 10, 500);
-        self.remove(2, 1_030);
+        self.remove(2, 1_003);
         self.insert(1, 3, 7);
     }
 }

@@ -1,4 +1,5 @@
-//! The record cache: the records of all tree keyspaces that are in memory, dirty ones among them (mechanisms T1, T3 and the cache's part of T4).
+//! The record cache: the records of all tree keyspaces that are in memory, dirty ones among them (mechanisms T1, T3 and the
+//! cache's part of T4).
 //!
 //! It knows neither the log nor what is in a page. Layout and protocol are in `docs/decisions/0003-record-cache.md`; start at
 //! [`shard`], then [`room`] (where memory comes from), [`dirty`] and [`write_out`].
@@ -59,7 +60,7 @@ pub(crate) enum Found {
     Value(Vec<u8>),
     /// The key was deleted, and its page may not know yet.
     Tombstone,
-    /// Ask the page. The ticket tells whether the answer is still good then.
+    /// Ask the page. The ticket tells whether the answer may be admitted then.
     Missing(Ticket),
 }
 
@@ -120,11 +121,6 @@ impl Cache {
         Found::Missing(Ticket { hash, version: shard.version(hash) })
     }
 
-    /// Whether no write to the key was applied since its miss, so that what its page said then is the newest.
-    pub(crate) fn ticket_is_current(&self, ticket: &Ticket) -> bool {
-        self.shard(ticket.hash).version(ticket.hash) == ticket.version
-    }
-
     /// Takes in a record read from its page after the miss that gave the ticket. Never waits; evicts clean records only. False if
     /// it was overtaken by a write, is present, or has no room.
     pub(crate) fn admit_clean(&self, keyspace: u16, key: &[u8], value: &[u8], ticket: &Ticket, priority: u8) -> bool {
@@ -143,7 +139,8 @@ impl Cache {
         slot.is_some()
     }
 
-    /// Takes a slot for a write, and whatever else [`apply`](Self::apply) will need, evicting clean records if need be. Gives a token.
+    /// Takes a slot for a write, and whatever else [`apply`](Self::apply) will need, evicting clean records if need be. Gives a
+    /// token.
     /// `None` if all that could go is dirty or reserved: wait for a write-out, then try again.
     pub(crate) fn reserve(&self, keyspace: u16, key: &[u8], value_len: usize) -> Option<u64> {
         assert!(key.len() + value_len <= MAX_RECORD, "limits are checked before a record comes to the cache");
@@ -183,7 +180,8 @@ impl Cache {
         (address.shard(), address.handle())
     }
 
-    /// Makes a write visible, in the slot that `token` stands for; no value deletes. Infallible. `page_of` gives the page of a key; it must
+    /// Makes a write visible, in the slot that `token` stands for; no value deletes. Infallible. `page_of` gives the page of a
+    /// key; it must
     /// not use the cache, and its answers must not change meanwhile (see [`rehome`](Self::rehome)).
     pub(crate) fn apply(
         &self,

@@ -23,7 +23,8 @@ const ROUNDS: usize = record::MAX_PRIORITY as usize + 1;
 const OVERLOAD: usize = 30;
 
 impl Shard {
-    /// A free slot for a record of `bytes`, evicting clean records if need be. `None` if all that could go is dirty or reserved, or the table has
+    /// A free slot for a record of `bytes`, evicting clean records if need be. `None` if all that could go is dirty or reserved,
+    /// or the table has
     /// no memory at all.
     pub(super) fn slot_for(&mut self, bytes: usize) -> Option<Handle> {
         if !self.prepare_table() {
@@ -99,7 +100,8 @@ impl Shard {
         true
     }
 
-    /// Evicts until `class` has a free slot. Other classes gain free slots meanwhile; once one has two slabs' worth, or all of them have, a slab
+    /// Evicts until `class` has a free slot. Other classes gain free slots meanwhile; once one has two slabs' worth, or all of
+    /// them have, a slab
     /// changes its class.
     fn reclaim(&mut self, class: Class) -> bool {
         let mut steps = self.slabs.round() * ROUNDS;
@@ -136,7 +138,8 @@ impl Shard {
         true
     }
 
-    /// Takes the memory of one slab out of the shard: whatever is coldest goes, dirty records move together. `None` if they cannot.
+    /// Takes the memory of one slab out of the shard: whatever is coldest goes, dirty records move together. `None` if they
+    /// cannot.
     pub(super) fn take_slab(&mut self) -> Option<Block> {
         let goal = if self.has_unused() { 0 } else { SLAB };
         self.free_slab(goal)
@@ -165,7 +168,8 @@ impl Shard {
         (0..self.slabs.bound()).filter_map(|number| self.slabs.slab(number)).any(|slab| slab.vacant() == slab.class().slots())
     }
 
-    /// The slab with the most free bytes among those that can be emptied: nothing in it is reserved, and its dirty records find room in slots of
+    /// The slab with the most free bytes among those that can be emptied: nothing in it is reserved, and its dirty records find
+    /// room in slots of
     /// their class or a larger one in other slabs.
     fn emptiest(&self, class: Option<Class>) -> Option<usize> {
         let mut from = [0; CLASSES + 1];

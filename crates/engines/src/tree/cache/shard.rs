@@ -18,7 +18,8 @@ use super::{
     table::Table,
 };
 
-/// The priority that read misses enter with: below the middle, which T1 asks for, since that misses a tenth less (decision 3, "Measured").
+/// The priority that read misses enter with: below the middle, which T1 asks for, since that misses a seventh less (decision 3,
+/// "Measured").
 pub(crate) const ENTER_PRIORITY: u8 = 0;
 /// The priority that writes enter with: the middle.
 const WRITE_PRIORITY: u8 = 4;

@@ -20,7 +20,8 @@ pub(crate) struct DirtyRecord {
 }
 
 impl Shard {
-    /// The state of the record at `handle`, if it is the one that `entry` chains. Entries of records that were written again are stale.
+    /// The state of the record at `handle`, if it is the one that `entry` chains. Entries of records that were written again are
+    /// stale.
     fn chained(&self, handle: Handle, entry: Entry) -> Option<Meta> {
         let slot = self.slabs.probe(handle)?;
         let meta = record::meta(slot);
@@ -72,14 +73,16 @@ impl Shard {
 }
 
 impl Cache {
-    /// Pages of a keyspace with dirty records whose first sequence is below `below`, ascending. Pages that are being written are not among them,
+    /// Pages of a keyspace with dirty records whose first sequence is below `below`, ascending. Pages that are being written are
+    /// not among them,
     /// unless they were written to since.
     pub(crate) fn dirty_pages(&self, keyspace: u16, below: Seq) -> Vec<u32> {
         let _whole = self.rehoming.lock();
         self.common.chains.pages(keyspace, below)
     }
 
-    /// The smallest first sequence of all pages with records that are dirty or being written. A write whose application ended before the
+    /// The smallest first sequence of all pages with records that are dirty or being written. A write whose application ended
+    /// before the
     /// call is seen; one that is applied meanwhile may not be.
     pub(crate) fn first_dirty(&self, keyspace: u16) -> Option<Seq> {
         let _whole = self.rehoming.lock();
@@ -91,7 +94,8 @@ impl Cache {
         self.common.chains.count(keyspace)
     }
 
-    /// Does `act` on an entry of a chain that nobody else frees, with the shard of its record locked. A record never leaves its shard, and under
+    /// Does `act` on an entry of a chain that nobody else frees, with the shard of its record locked. A record never leaves its
+    /// shard, and under
     /// that lock its entry is exact.
     fn for_entry(&self, (entry, address): (Entry, Address), mut act: impl FnMut(&mut Shard, Handle, Entry)) {
         let mut shard = self.shards[address.shard()].lock();
@@ -107,8 +111,10 @@ impl Cache {
         }
     }
 
-    /// Takes dirty records of a page for writing: about `most` bytes of keys and values, those first that were chained first. They are given by key, stay
-    /// readable, and count as unflushed until [`end_write`](Self::end_write). All their sequences are below the log's tail at the return of this
+    /// Takes dirty records of a page for writing: about `most` bytes of keys and values, those first that were chained first.
+    /// They are given by key, stay
+    /// readable, and count as unflushed until [`end_write`](Self::end_write). All their sequences are below the log's tail at the
+    /// return of this
     /// call. One write-out of a page at a time; if nothing is given, it has ended.
     pub(crate) fn begin_write(&self, keyspace: u16, page: u32, most: usize) -> Vec<DirtyRecord> {
         self.common.chains.begin_write(keyspace, page);
@@ -129,7 +135,8 @@ impl Cache {
         records
     }
 
-    /// What [`begin_write`](Self::begin_write) took is in the page, synced: records that were not written again are clean, tombstones go.
+    /// What [`begin_write`](Self::begin_write) took is in the page, synced: records that were not written again are clean,
+    /// tombstones go.
     pub(crate) fn end_write(&self, keyspace: u16, page: u32) {
         self.for_writing(keyspace, page, Shard::end_write);
         self.common.chains.end_write(keyspace, page);
@@ -141,7 +148,8 @@ impl Cache {
         self.common.chains.abort_write(keyspace, page);
     }
 
-    /// Copies of all records of a page that are dirty or being written, by key. Call it before reading the page, under the lock that
+    /// Copies of all records of a page that are dirty or being written, by key. Call it before reading the page, under the lock
+    /// that
     /// keeps [`rehome`](Self::rehome) away: what it does not give is in the page then.
     pub(crate) fn peek_dirty(&self, keyspace: u16, page: u32) -> Vec<DirtyRecord> {
         let record = |(entry, address): &(Entry, Address)| {

@@ -230,13 +230,15 @@ impl DirtyMap {
         self.part(key).restore(key);
     }
 
-    /// Gives what a write-out does not want, everything behind the piece `at`, back to the present chain of the page. False if there is no node for it.
+    /// Gives what a write-out does not want, everything behind the piece `at`, back to the present chain of the page. False if
+    /// there is no node for it.
     pub(super) fn give_back(&self, keyspace: u16, page: u32, at: u32) -> bool {
         let key = PageKey { keyspace, page };
         self.part(key).give_back(key, at, self.credits())
     }
 
-    /// Sets the present chain of a page aside, to be taken apart; gives its first sequence. `spare` finds blocks when the budget has none.
+    /// Sets the present chain of a page aside, to be taken apart; gives its first sequence. `spare` finds blocks when the budget
+    /// has none.
     pub(super) fn leave(&self, keyspace: u16, page: u32, spare: &dyn Fn() -> Option<Block>) -> Option<Seq> {
         let key = PageKey { keyspace, page };
         self.prepare_to_leave(key, spare);

@@ -25,7 +25,8 @@ impl State {
     pub(super) const ALL: [State; 3] = [State::Current, State::Writing, State::Leaving];
 }
 
-/// Bytes of a node, and where its fields are: link of the hash chain, page, keyspace, state (0 if free), last chunk, first sequence.
+/// Bytes of a node, and where its fields are: link of the hash chain, page, keyspace, state (0 if free), last chunk, first
+/// sequence.
 const NODE: usize = 24;
 const LINK: usize = 0;
 const PAGE: usize = 4;
@@ -240,7 +241,8 @@ impl Pages {
         self.nodes.set_word(node, LAST, joined);
     }
 
-    /// Gives what the writing chain of a page has behind the chunk `at` back to the present chain. False if that needs a node and no more than
+    /// Gives what the writing chain of a page has behind the chunk `at` back to the present chain. False if that needs a node and
+    /// no more than
     /// `kept` are vacant.
     pub(super) fn give_back(&mut self, key: PageKey, at: u32, kept: usize) -> bool {
         let Some(writing) = self.find(key, State::Writing) else { return true };

@@ -46,7 +46,9 @@ fn chains_keep_their_order_and_follow_their_records() {
 #[test]
 fn a_write_out_takes_the_front_and_gives_the_rest_back() {
     let map = map(1);
-    (0..8).for_each(|n| drop(push(&map, 5, n, 10 + n as Seq)));
+    (0..8).for_each(|n| {
+        push(&map, 5, n, 10 + n as Seq);
+    });
     map.begin_write(0, 5);
     let second = map.writing(0, 5, map.writing(0, 5, None).map(|piece| piece.number)).unwrap();
     assert!(map.give_back(0, 5, second.number));
@@ -61,10 +63,14 @@ fn a_write_out_takes_the_front_and_gives_the_rest_back() {
 #[test]
 fn an_aborted_write_out_comes_before_what_was_chained_since() {
     let map = map(1);
-    (0..4).for_each(|n| drop(push(&map, 5, n, 10)));
+    (0..4).for_each(|n| {
+        push(&map, 5, n, 10);
+    });
     map.begin_write(0, 5);
     assert_eq!(map.first(0), Some(10), "a chain that is being written holds the watermark");
-    (4..6).for_each(|n| drop(push(&map, 5, n, 20)));
+    (4..6).for_each(|n| {
+        push(&map, 5, n, 20);
+    });
     map.abort_write(0, 5);
     assert_eq!((addresses(&map, 5), map.first(0)), ((0..6).map(address).collect(), Some(10)));
     assert!(map.writing(0, 5, None).is_none());
@@ -85,7 +91,9 @@ fn many_pages_are_kept_apart_and_their_memory_comes_back() {
         map.begin_write(0, page);
         map.end_write(0, page);
     }
-    (0..1000).for_each(|n| drop(push(&map, 0, n, 1)));
+    (0..1000).for_each(|n| {
+        push(&map, 0, n, 1);
+    });
     assert!(map.bytes() < full / 3 * 2, "{} of {full} bytes are left", map.bytes());
     map.forget(0);
     assert_eq!((map.first(0), map.count(0)), (None, 0));
@@ -97,7 +105,9 @@ fn credits_that_are_out_always_find_nodes() {
     let out = 5000;
     (0..out).for_each(|_| assert!(map.credit(&|| None)));
     // All on pages of their own, all in whatever part they fall.
-    (0..out).for_each(|n| drop(map.push(0, n as u32, address(n), 1, false)));
+    (0..out).for_each(|n| {
+        map.push(0, n as u32, address(n), 1, false);
+    });
     (0..out).for_each(|_| map.repay());
     assert_eq!(map.count(0), out);
 }

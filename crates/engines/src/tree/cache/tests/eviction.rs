@@ -28,7 +28,9 @@ fn dirty_records_stay_whatever_is_read() {
 #[test]
 fn writes_find_room_until_all_is_dirty_and_again_after_a_write_out() {
     let (_memory, cache) = cache(4);
-    (0..40_000).for_each(|n| drop(read(&cache, &key(n), &[2; 100])));
+    (0..40_000).for_each(|n| {
+        read(&cache, &key(n), &[2; 100]);
+    });
     let mut written = 40_000;
     while put(&cache, &key(written), Some(&[1; 100]), 1) {
         written += 1;
@@ -106,14 +108,14 @@ fn under_skew_the_misses_are_near_the_fewest_possible() {
     let zipf = Zipf::new(items, 0.99);
     let mut random = Random::new(seed);
     let mut misses = 0;
-    for round in 0..1_500_000 {
+    for round in 0..1_000_000 {
         // Scattered, so that rank and order of keys have nothing to do with each other.
         let n = zipf.draw(&mut random) * 7919 % items;
         let hit = read(&cache, &key(n), &[2; 100]);
-        misses += usize::from(!hit && round >= 750_000);
+        misses += usize::from(!hit && round >= 500_000);
     }
     let records = cache.counts().records;
-    let measured = misses as f64 / 750_000.0;
+    let measured = misses as f64 / 500_000.0;
     let ideal = 1.0 - zipf.cumulative[records - 1];
     println!(
         "seed {seed}: {records} of {items} records cached, misses {measured:.4}, at best {ideal:.4}, {:.3} times",

@@ -13,7 +13,9 @@ fn key(number: usize) -> [u8; 8] {
 fn a_record_costs_little_more_than_its_bytes() {
     let (_memory, cache) = cache(64);
     let records = 450_000;
-    (0..records).for_each(|n| drop(read(&cache, &key(n), &[2; 100])));
+    (0..records).for_each(|n| {
+        read(&cache, &key(n), &[2; 100]);
+    });
     let counts = cache.counts();
     assert_eq!((counts.records, counts.evictions), (records, 0));
     let overhead = counts.bytes as f64 / records as f64 - 108.0;
@@ -34,7 +36,9 @@ fn dirty_chains_cost_little() {
         let fixed = 4 * Size::Slab.bytes() * cache.common.chains.parts();
         let bytes = chains(&memory).saturating_sub(fixed);
         assert!(bytes <= pages * most, "{bytes} bytes for {records} records on {pages} pages");
-        (0..pages).for_each(|page| drop(write_out(&cache, page as u32)));
+        (0..pages).for_each(|page| {
+            write_out(&cache, page as u32);
+        });
         assert_eq!((cache.dirty_bytes(), cache.first_dirty(0), cache.dirty_records(0)), (0, None, 0));
     }
 }
@@ -74,7 +78,9 @@ fn any_mixture_of_sizes_can_be_written_into_a_small_cache() {
 #[test]
 fn essential_work_gets_the_memory_of_clean_records() {
     let (memory, cache) = cache(8);
-    (0..100_000).for_each(|n| drop(read(&cache, &key(n), &[2; 100])));
+    (0..100_000).for_each(|n| {
+        read(&cache, &key(n), &[2; 100]);
+    });
     (200_000..208_000).for_each(|n| assert!(put(&cache, &key(n), Some(&[2; 100]), 1)));
     let mut frames = Vec::new();
     while let Ok(frame) = memory.lease_essential(Component::Frames, Size::Slab) {
@@ -90,7 +96,9 @@ fn essential_work_gets_the_memory_of_clean_records() {
     assert!(cache.shrink(usize::MAX) > 0);
     let counts = cache.counts();
     assert_eq!((counts.records, counts.dirty_records), (0, 0));
-    (0..50_000).for_each(|n| drop(read(&cache, &key(n), &[2; 100])));
+    (0..50_000).for_each(|n| {
+        read(&cache, &key(n), &[2; 100]);
+    });
     assert!(cache.counts().records > 40_000, "the cache grows again");
 }
 
@@ -98,7 +106,9 @@ fn essential_work_gets_the_memory_of_clean_records() {
 fn what_is_reserved_stays_and_can_be_given_back() {
     let (_memory, cache) = cache(4);
     let tokens: Vec<u64> = (0..500).map(|n| cache.reserve(0, &key(n), 100).unwrap()).collect();
-    (1000..60_000).for_each(|n| drop(read(&cache, &key(n), &[2; 64])));
+    (1000..60_000).for_each(|n| {
+        read(&cache, &key(n), &[2; 64]);
+    });
     cache.shrink(1 << 20);
     check::check(&cache);
     for (n, token) in tokens.into_iter().enumerate() {

@@ -154,7 +154,7 @@ impl World {
         let space = &mut self.spaces[usize::from(ks)];
         let Some((page, records)) = space.writing.pop_first() else { return };
         if abort {
-            records.iter().for_each(|record| drop(space.rewritten.remove(&record.key)));
+            space.rewritten.retain(|key, _| records.iter().all(|record| record.key != *key));
             return self.cache.abort_write(ks, page);
         }
         overlay(&mut space.stored, &records);
@@ -197,7 +197,8 @@ impl World {
         assert_eq!(seen, on_page(&space.newest), "page {page}");
     }
 
-    /// A page is replaced by two at a random key. It may be being written, as in a reorganisation, which then ends with the change.
+    /// A page is replaced by two at a random key. It may be being written, as in a reorganisation, which then ends with the
+    /// change.
     fn split(&mut self, ks: u16) {
         let at = self.key();
         let space = &mut self.spaces[usize::from(ks)];
@@ -230,7 +231,7 @@ impl World {
             970..975 => self.end(ks, true),
             975..985 => self.peek(ks),
             985..987 if self.spaces[usize::from(ks)].index.len() < 200 => self.split(ks),
-            987..988 => drop(self.cache.shrink(1 << 16)),
+            987..988 => assert!(self.cache.shrink(1 << 16) <= 1 << 16),
             _ => self.check(ks),
         }
     }
@@ -261,5 +262,5 @@ fn run(seed: u64, steps: usize) {
 
 #[test]
 fn random_histories() {
-    (1..=4).for_each(|seed| run(seed, 60_000));
+    (1..=3).for_each(|seed| run(seed, 40_000));
 }

@@ -1,0 +1,74 @@
+//! Calls that the house does not make, each with what to do instead.
+
+use super::{
+    report,
+    repository::{Source, has_word, rust},
+};
+
+/// Where a rule holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Where {
+    Everywhere,
+    /// The library and what it stands on.
+    Libraries,
+}
+
+/// What stands in a line, where that is banned, except in these files, and what to do.
+type Rule = (&'static str, Where, &'static [&'static str], &'static str);
+
+const RULES: [Rule; 12] = [
+    ("dbg!(", Where::Everywhere, &[], "remove it"),
+    ("todo!(", Where::Everywhere, &[], "write it now: there are no stubs"),
+    ("unimplemented!(", Where::Everywhere, &[], "write it now: there are no stubs"),
+    ("#[ignore", Where::Everywhere, &[], "make the test fast, with a full form behind an environment variable, or remove it"),
+    ("println!(", Where::Libraries, &[], "use tracing, or return what is to be shown"),
+    ("print!(", Where::Libraries, &[], "use tracing, or return what is to be shown"),
+    ("process::exit", Where::Libraries, &[], "return an error: only a program ends itself"),
+    ("Instant::now", Where::Libraries, &["crates/substrate/src/clock.rs"], "ask the Clock that was injected"),
+    ("SystemTime::now", Where::Libraries, &["crates/substrate/src/clock.rs"], "ask the Clock that was injected"),
+    ("thread::spawn", Where::Libraries, &[], "give the work to the Scheduler"),
+    ("thread::Builder", Where::Libraries, &["crates/substrate/src/scheduler.rs"], "give the work to the Scheduler"),
+    (
+        "std::fs",
+        Where::Libraries,
+        &["crates/substrate/src/disk/mod.rs", "crates/substrate/src/codec/hex.rs", "crates/ecotone/src/builder.rs"],
+        "go through Storage: it is the one seam through which bytes go to disk",
+    ),
+];
+
+impl Where {
+    fn holds(self, source: &Source) -> bool {
+        match self {
+            Where::Everywhere => source.path != "crates/testkit/tests/tidy/calls.rs",
+            Where::Libraries => source.is_product() && source.path.starts_with("crates/"),
+        }
+    }
+}
+
+#[test]
+fn banned_calls() {
+    let mut findings = Vec::new();
+    let sources = rust();
+    for (call, place, except, instead) in RULES {
+        for source in sources.iter().filter(|source| place.holds(source) && !except.contains(&source.path.as_str())) {
+            let banned = source.code().filter(|(_, line)| line.contains(call));
+            findings.extend(banned.map(|(number, _)| source.finding(number, format!("`{call}` is banned here: {instead}"))));
+        }
+    }
+    report(findings);
+}
+
+#[test]
+fn unsafe_code_is_in_sys_alone() {
+    let mut findings = Vec::new();
+    for source in rust()
+        .iter()
+        .filter(|source| !source.path.starts_with("crates/sys/") && source.path != "crates/testkit/tests/tidy/calls.rs")
+    {
+        let found = source.code().filter(|(_, line)| has_word(line, "unsafe") && !line.contains('"'));
+        findings.extend(
+            found.map(|(number, _)| source.finding(number, "unsafe code belongs to crates/sys: give it a safe interface there")),
+        );
+    }
+    report(findings);
+}

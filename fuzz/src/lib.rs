@@ -1,0 +1,13 @@
+//! What the fuzz targets share: a bound on memory, checksums put right, and a small database to damage.
+
+#[path = "../../crates/ecotone/tests/it/damage/image.rs"]
+mod image;
+#[path = "../../crates/ecotone/tests/it/damage/judge.rs"]
+mod judge;
+mod memory;
+#[path = "../../crates/ecotone/tests/it/damage/seal.rs"]
+mod seal;
+mod whole;
+
+pub use memory::bounded;
+pub use whole::{Edit, damage, files, seal_file};

@@ -1,0 +1,47 @@
+//! Writes the seeds of all targets to `corpus/`: pieces of a small database, which are the formats as the product writes them.
+
+use std::{fs, io, path::Path};
+
+use ecotone::internal::substrate::storage::FileId;
+use ecotone_fuzz::files;
+
+fn main() -> io::Result<()> {
+    for (file, bytes) in files() {
+        match file {
+            FileId::Manifest(_) => save("manifest", &file.to_string(), &bytes)?,
+            FileId::Double(_) => save("double_write", &file.to_string(), bytes.get(..16 << 10).unwrap_or(&bytes))?,
+            FileId::Log(_) => log(file, &bytes)?,
+            _ => pages(file, &bytes)?,
+        }
+    }
+    save("codec", "numbers", &[0, 1, 2, 3, 4, 5, 6, 7, 0x80, 1, 0xff, 0xff, 3, 9, 8, 7])?;
+    // A byte that says whether checksums are put right, then edits.
+    save("image", "plain", &[0, 0, 1, 5, 0, 4, 1, 2, 3, 4])?;
+    save("image", "sealed", &[1, 3, 1, 5, 0, 4, 1, 2, 3, 4, 4, 9, 40, 0, 2, 1, 0])
+}
+
+fn save(target: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+    fs::create_dir_all(&folder)?;
+    fs::write(folder.join(name), bytes)
+}
+
+/// The header, and the bodies of the first records behind their kinds.
+fn log(file: FileId, bytes: &[u8]) -> io::Result<()> {
+    save("log", &format!("{file}.header"), &[&[0], bytes.get(..512).unwrap_or_default()].concat())?;
+    let mut rest = bytes.get(4096..).unwrap_or_default();
+    for record in 0..20 {
+        let Some((frame, behind)) = rest.split_first_chunk::<9>() else { break };
+        let [a, b, c, d, .., kind] = *frame;
+        let length = u32::from_le_bytes([a, b, c, d]) as usize;
+        let Some((body, next)) = behind.split_at_checked(length).filter(|_| length > 0) else { break };
+        save("log", &format!("{file}.{record}"), &[&[kind], body].concat())?;
+        rest = next;
+    }
+    Ok(())
+}
+
+fn pages(file: FileId, bytes: &[u8]) -> io::Result<()> {
+    let used = bytes.chunks(4096).enumerate().skip(1).filter(|(_, page)| page.iter().any(|&byte| byte != 0));
+    used.into_iter().try_for_each(|(number, page)| save("page", &format!("{file}.{number}"), page))
+}

@@ -1,0 +1,6 @@
+//! The binary as its users see it.
+
+mod disk;
+mod harness;
+mod kernel;
+mod run;
