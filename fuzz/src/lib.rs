@@ -1,5 +1,6 @@
 //! What the fuzz targets share: a bound on memory, checksums put right, and a small database to damage.
 
+#[allow(dead_code, reason = "the damage tests use all of it")]
 #[path = "../../crates/ecotone/tests/it/damage/image.rs"]
 mod image;
 #[path = "../../crates/ecotone/tests/it/damage/judge.rs"]

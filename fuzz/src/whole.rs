@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
-use ecotone::{Database, Keyspace, internal::substrate::storage::FileId};
+use ecotone::{Database, Error, Keyspace, internal::substrate::storage::FileId};
 use ecotone_testkit::sim::SimStorage;
 
 use crate::{
@@ -64,7 +64,9 @@ pub fn damage(edits: &[Edit], sealed: bool) {
     if sealed {
         use_it(&disk);
     } else {
-        examine(&disk, &image.states, "the edits");
+        let verdict = examine(&disk, &image.states, "the edits");
+        let clear = |error: &Error| matches!(error, Error::Corruption { .. } | Error::NewerFormat { .. } | Error::NotADatabase { .. });
+        assert!(verdict.errors().iter().all(clear), "{verdict:?}");
     }
 }
 

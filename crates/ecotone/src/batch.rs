@@ -71,7 +71,9 @@ impl Batch {
         let ours = |write: &Write| spaces.get(&write.space.name).is_some_and(|space| Arc::ptr_eq(space, &write.space));
         if let Some(stranger) = self.writes.iter().find(|write| !ours(write)) {
             let name = &stranger.space.name;
-            return Err(Error::Invalid(format!("the batch names the keyspace {name:?}, which was dropped or belongs to another database")));
+            return Err(Error::Invalid(format!(
+                "the batch names the keyspace {name:?}, which was dropped or belongs to another database"
+            )));
         }
         drop(spaces);
         let targets: Vec<Target<'_>> = self.writes.iter().map(Write::target).collect();

@@ -44,14 +44,20 @@ impl Inner {
             return Err(Error::Invalid("a batch cannot mix logged and unlogged keyspaces; commit one batch for each".into()));
         }
         // Large batches pass one at a time, so that two of them cannot each hold half of the memory that both need.
-        let bytes: usize = targets.iter().map(|target| target.operation.key.len() + target.operation.value.map_or(0, <[u8]>::len)).sum();
+        let bytes: usize =
+            targets.iter().map(|target| target.operation.key.len() + target.operation.value.map_or(0, <[u8]>::len)).sum();
         let _turn = (bytes > limits::MAX_BATCH / 16).then(|| self.large_batches.lock());
         let stripes = targets.iter().map(|target| self.stripes.of(target.space.id, target.operation.key)).collect();
         self.commit(targets, durability, || Some(self.stripes.lock_all(stripes))).map(|_| ())
     }
 
     /// The path itself. `lock` takes the stripes, or refuses because one has moved; then nothing is written and the answer is false.
-    fn commit<'a>(&'a self, targets: &[Target<'_>], durability: Durability, lock: impl FnOnce() -> Option<Locked<'a>>) -> Result<bool> {
+    fn commit<'a>(
+        &'a self,
+        targets: &[Target<'_>],
+        durability: Durability,
+        lock: impl FnOnce() -> Option<Locked<'a>>,
+    ) -> Result<bool> {
         self.health.check()?;
         targets.iter().try_for_each(|target| limits_check::operation(target.operation))?;
         if targets.iter().all(|target| !target.space.logged) {

@@ -22,7 +22,8 @@ use ecotone_substrate::{
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
-    Batch, Builder, Check, Durability, Error, Keyspace, KeyspaceOptions, Result, Stats, limits, limits_check, stats, stripes::Stripes,
+    Batch, Builder, Check, Durability, Error, Keyspace, KeyspaceOptions, Result, Stats, limits, limits_check, stats,
+    stripes::Stripes,
 };
 
 /// A handle of an open database. Clones share it; the last one to go (keyspaces and batches count) closes it.
@@ -89,7 +90,9 @@ impl Database {
             Ok(keyspace) if keyspace.space.kind == options.engine => Ok(keyspace),
             Ok(keyspace) => {
                 let (has, wants) = (keyspace.space.kind, options.engine);
-                Err(Error::Invalid(format!("the keyspace {name:?} has the engine {has}, not {wants}; open it with open_keyspace")))
+                Err(Error::Invalid(format!(
+                    "the keyspace {name:?} has the engine {has}, not {wants}; open it with open_keyspace"
+                )))
             }
             Err(error) => Err(error),
         }
@@ -113,7 +116,12 @@ impl Database {
 
     /// The keyspaces, by name.
     pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
-        let info = |space: &Arc<Space>| KeyspaceInfo { name: space.name.clone(), id: space.id, engine: space.kind, logged: space.logged };
+        let info = |space: &Arc<Space>| KeyspaceInfo {
+            name: space.name.clone(),
+            id: space.id,
+            engine: space.kind,
+            logged: space.logged,
+        };
         self.inner.spaces.read().values().map(info).collect()
     }
 
@@ -196,7 +204,13 @@ impl Database {
 }
 
 impl Inner {
-    pub(crate) fn new(shared: Shared, families: Vec<Arc<dyn Family>>, manifest: Manifest, spaces: Vec<Space>, durability: Durability) -> Self {
+    pub(crate) fn new(
+        shared: Shared,
+        families: Vec<Arc<dyn Family>>,
+        manifest: Manifest,
+        spaces: Vec<Space>,
+        durability: Durability,
+    ) -> Self {
         Inner {
             storage: shared.storage.clone(),
             memory: shared.memory.clone(),

@@ -8,12 +8,7 @@ use std::{
 
 use ecotone_engines::engine::Operation;
 
-use crate::{
-    Database, Durability, Error, Iter, KeyspaceStats, Result,
-    commit::Target,
-    database::Space,
-    limits_check, stats,
-};
+use crate::{Database, Durability, Error, Iter, KeyspaceStats, Result, commit::Target, database::Space, limits_check, stats};
 
 /// A handle of an ordered keyspace. Clones share it; any thread may use it.
 ///

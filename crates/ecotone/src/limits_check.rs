@@ -10,7 +10,11 @@ pub(crate) fn key(key: &[u8]) -> Result<()> {
         return Err(Error::Limit { what: "the length of a key in bytes", limit: 1, actual: 0 });
     }
     if key.len() > limits::MAX_KEY {
-        return Err(Error::Limit { what: "the length of a key in bytes", limit: limits::MAX_KEY as u64, actual: key.len() as u64 });
+        return Err(Error::Limit {
+            what: "the length of a key in bytes",
+            limit: limits::MAX_KEY as u64,
+            actual: key.len() as u64,
+        });
     }
     Ok(())
 }

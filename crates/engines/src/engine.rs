@@ -4,8 +4,8 @@
 use std::{fmt, ops::Bound, sync::Arc};
 
 use ecotone_substrate::{
-    Result, Seq, clock::Clock, double_write::DoubleWrite, health::Health, memory::Memory, scheduler::Scheduler,
-    storage::Storage, wal::Wal,
+    Result, Seq, clock::Clock, double_write::DoubleWrite, health::Health, memory::Memory, scheduler::Scheduler, storage::Storage,
+    wal::Wal,
 };
 
 /// What all keyspaces of a database share.

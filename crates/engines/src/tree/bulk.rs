@@ -2,14 +2,7 @@
 
 use ecotone_substrate::{Error, Result, limits::PAGE};
 
-use super::{
-    Tree,
-    records::Records,
-    reorganise::Neighbourhood,
-    scan::Scan,
-    spread::fill_up,
-    store::descending,
-};
+use super::{Tree, records::Records, reorganise::Neighbourhood, scan::Scan, spread::fill_up, store::descending};
 use crate::engine::Record;
 
 /// Bytes of records in one chunk.
@@ -72,5 +65,7 @@ fn ascends(last: Option<&[u8]>, record: Record) -> Result<Record> {
         return Ok(record);
     }
     let key = String::from_utf8_lossy(&record.0).into_owned();
-    Err(Error::Invalid(format!("bulk load wants strictly ascending keys above all keys present, and {key:?} is not above the key before it")))
+    Err(Error::Invalid(format!(
+        "bulk load wants strictly ascending keys above all keys present, and {key:?} is not above the key before it"
+    )))
 }

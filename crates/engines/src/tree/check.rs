@@ -1,10 +1,12 @@
 //! A full check of a tree: every page of every segment, against the index and against itself.
 
-use ecotone_substrate::Result;
+use ecotone_substrate::{Result, page::Page};
 
 use super::{
-    Tree, merge,
-    store::{Located, ascending},
+    Tree,
+    cache::DirtyRecord,
+    merge,
+    store::{Located, Stored, ascending},
 };
 use crate::engine::Check;
 
@@ -40,32 +42,30 @@ impl Tree {
             let _installing = self.store.install.read();
             self.cache.peek_dirty(self.number, at.segment.page)
         };
-        let stored = self.store.read(vec![at.clone()]);
         check.pages += at.segment.pages().count() as u64;
-        let mut problem = |what: String| check.problems.push(what);
-        let stored = match stored.map(|mut stored| stored.pop()) {
-            Ok(Some(stored)) => stored,
-            Ok(None) => return Ok(()),
-            Err(error) => return Ok(problem(error.to_string())),
-        };
-        match self.store.claimed_pages(&stored) {
-            Err(error) => problem(error.to_string()),
-            Ok((base, overflow)) => {
-                for (page, number) in [Some(&base), overflow.as_ref()].into_iter().flatten().zip(at.segment.pages()) {
-                    if let Err(error) = page.check() {
-                        problem(self.store.file.corruption(number, error.to_string()).to_string());
-                    }
-                }
-                let twice = overflow.as_ref().is_some_and(|second| second.iter().any(|entry| {
-                    base.search(&[second.prefix(), entry.suffix].concat()).is_ok()
-                }));
-                if twice {
-                    problem(self.store.file.corruption(at.segment.overflow, "a key of the overflow page is in its base page too").to_string());
-                }
-                check.records += merge::visible(&base, overflow.as_ref(), &dirty).len() as u64;
-            }
+        let stored = self.store.read(vec![at.clone()]).map(|mut stored| stored.pop());
+        match stored.and_then(|stored| stored.map_or(Ok(0), |stored| self.check_stored(&stored, &dirty, &mut check.problems))) {
+            Ok(records) => check.records += records,
+            Err(error) => check.problems.push(error.to_string()),
         }
         Ok(())
+    }
+
+    /// Checks the pages of a claimed segment; gives the number of its records.
+    fn check_stored(&self, stored: &Stored, dirty: &[DirtyRecord], problems: &mut Vec<String>) -> Result<u64> {
+        let (base, overflow) = self.store.claimed_pages(stored)?;
+        let segment = stored.at.segment;
+        for (page, number) in std::iter::once(&base).chain(&overflow).zip(segment.pages()) {
+            if let Err(error) = page.check() {
+                problems.push(self.store.file.corruption(number, error.to_string()).to_string());
+            }
+        }
+        let in_base = |page: &Page<'_>, suffix: &[u8]| base.search(&[page.prefix(), suffix].concat()).is_ok();
+        if overflow.is_some_and(|page| page.iter().any(|entry| in_base(&page, entry.suffix))) {
+            let what = "a key of the overflow page is in its base page too";
+            problems.push(self.store.file.corruption(segment.overflow, what).to_string());
+        }
+        Ok(merge::visible(&base, overflow.as_ref(), dirty).len() as u64)
     }
 
     /// The segment was reorganised since it was listed: checks what stands in its range now.

@@ -2,9 +2,7 @@
 
 use std::cmp::Ordering;
 
-use ecotone_substrate::{
-    page::{Page, PageBuilder, PageKind, Place, RecordKind, capacity, prefix_len, record_bytes},
-};
+use ecotone_substrate::page::{Page, PageBuilder, PageKind, Place, RecordKind, capacity, prefix_len, record_bytes};
 
 use super::{cache::DirtyRecord, records::Records};
 
@@ -162,7 +160,13 @@ pub(crate) struct Shape<'a> {
 ///
 /// # Panics
 /// If they do not.
-pub(crate) fn build<'a>(buffer: &mut [u8], place: Place, shape: Shape<'_>, records: impl Iterator<Item = (&'a [u8], &'a [u8])>, seq: u64) {
+pub(crate) fn build<'a>(
+    buffer: &mut [u8],
+    place: Place,
+    shape: Shape<'_>,
+    records: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    seq: u64,
+) {
     let mut page = PageBuilder::new(buffer, place, shape.kind, shape.related, shape.lower, shape.upper);
     for (key, value) in records {
         assert!(page.push(RecordKind::Value, key, value), "records that were counted to fit do not");

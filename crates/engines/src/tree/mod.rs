@@ -248,6 +248,13 @@ impl Tree {
     }
 
     fn page_read(&self, page: u32, block: ecotone_substrate::storage::Block, tag: u64) -> Request {
-        Request { file: self.store.file.file().clone(), op: Op::Read, offset: u64::from(page) * PAGE as u64, block, len: PAGE, tag }
+        Request {
+            file: self.store.file.file().clone(),
+            op: Op::Read,
+            offset: u64::from(page) * PAGE as u64,
+            block,
+            len: PAGE,
+            tag,
+        }
     }
 }

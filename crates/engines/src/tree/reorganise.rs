@@ -115,7 +115,14 @@ impl Tree {
     }
 
     /// Neighbours to the right: those with overflow pages; with `first` the next one whatever it is.
-    fn extend_right(&self, claim: &mut Claim<'_>, snapshot: &Snapshot, centre: &Located, reach: usize, first: bool) -> Vec<Located> {
+    fn extend_right(
+        &self,
+        claim: &mut Claim<'_>,
+        snapshot: &Snapshot,
+        centre: &Located,
+        reach: usize,
+        first: bool,
+    ) -> Vec<Located> {
         let Some(upper) = &centre.upper else { return Vec::new() };
         let after = ascending(snapshot, upper, reach.max(usize::from(first)));
         let wanted = |(i, at): &(usize, Located)| (first && *i == 0) || at.segment.overflow != Segment::NONE;
@@ -142,7 +149,11 @@ impl Tree {
         layout: impl Fn(&Tree, &Neighbourhood) -> Vec<Part>,
     ) -> Result<()> {
         // A single segment may have a long chain, as when keys come in ascending order: the more of it goes at once, the better.
-        let chain = if hoods.len() == 1 { (self.context.shared.memory.budget() >> 5).clamp(CHAIN_BYTES, LONG_CHAIN_BYTES) } else { CHAIN_BYTES };
+        let chain = if hoods.len() == 1 {
+            (self.context.shared.memory.budget() >> 5).clamp(CHAIN_BYTES, LONG_CHAIN_BYTES)
+        } else {
+            CHAIN_BYTES
+        };
         for hood in &mut hoods {
             hood.dirty = hood.segments.iter().map(|at| self.cache.begin_write(self.number, at.segment.page, chain)).collect();
         }
@@ -202,7 +213,8 @@ impl Tree {
     }
 
     fn write_parts(&self, hoods: &[Neighbourhood]) -> Result<()> {
-        let parts: Vec<(&Neighbourhood, usize)> = hoods.iter().flat_map(|hood| (0..hood.parts.len()).map(move |i| (hood, i))).collect();
+        let parts: Vec<(&Neighbourhood, usize)> =
+            hoods.iter().flat_map(|hood| (0..hood.parts.len()).map(move |i| (hood, i))).collect();
         let pages: Vec<u32> = parts.iter().map(|(hood, i)| hood.pages[*i]).collect();
         self.store.file.writing()?.pages(&pages, |n, place, block| {
             let (hood, i) = parts[n];

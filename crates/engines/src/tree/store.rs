@@ -138,10 +138,13 @@ impl Store {
 
     /// The error for a page that is strange although nobody changes it.
     pub(crate) fn damage(&self, page: u32, strange: Strange) -> Error {
-        self.file.corruption(page, match strange {
-            Strange::Torn => "the checksum of the page does not match its content",
-            Strange::Other => "the page is not the one that the index names",
-        })
+        self.file.corruption(
+            page,
+            match strange {
+                Strange::Torn => "the checksum of the page does not match its content",
+                Strange::Other => "the page is not the one that the index names",
+            },
+        )
     }
 }
 

@@ -122,7 +122,12 @@ impl Tree {
     }
 
     /// Reads the pages and decides what becomes of each. What cannot be written goes back to its chain. After an error nothing is left detached but `jobs`.
-    fn prepare_jobs(&self, detached: Vec<(Located, Vec<DirtyRecord>)>, jobs: &mut Vec<Job>, leftover: &mut Leftover) -> Result<()> {
+    fn prepare_jobs(
+        &self,
+        detached: Vec<(Located, Vec<DirtyRecord>)>,
+        jobs: &mut Vec<Job>,
+        leftover: &mut Leftover,
+    ) -> Result<()> {
         let (located, mut chains): (Vec<_>, Vec<_>) = detached.into_iter().unzip();
         let pages: Vec<u32> = located.iter().map(|at| at.segment.page).collect();
         let mut failure = None;

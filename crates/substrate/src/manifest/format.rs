@@ -85,6 +85,9 @@ fn header(reader: &mut Reader<'_>, bytes: &[u8], number: u64) -> Parsed<(u32, u3
     if magic != MAGIC || sum != checksum(number, bytes.get(..HEADER - CHECKSUM).unwrap_or_default()) {
         return Err(Malformed { offset: 0, what: "the header of the manifest is damaged" });
     }
+    if version == 0 {
+        return Err(Malformed { offset: MAGIC.len(), what: "there is no format version 0" });
+    }
     if found != number {
         return Err(Malformed { offset: 0, what: "the manifest has the name of another" });
     }

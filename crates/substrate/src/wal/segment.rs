@@ -68,7 +68,7 @@ impl SegmentHeader {
         if version > VERSION {
             return Err(Error::NewerFormat { file: file.to_string(), found: u64::from(version), known: u64::from(VERSION) });
         }
-        if !header.is_plausible() {
+        if version == 0 || !header.is_plausible() {
             return Err(Error::corruption(file, 0, "the header of a log segment contradicts itself"));
         }
         Ok(Some(header))

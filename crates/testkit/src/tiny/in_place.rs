@@ -185,7 +185,7 @@ impl InPlace {
         let (lower, upper) = table.fences(bucket);
         let mut builder = self.pages.build(&mut block, table.base + bucket, (&lower, upper.as_deref()));
         let fits = records.iter().all(|record| push(&mut builder, record));
-        assert!(fits, "admission sees to it that a bucket's records fit its page");
+        assert!(fits, "admission sees to it that a bucket's records fit its page {table:?} {bucket} {} {:?} logged {}", records.iter().map(stored_size).sum::<usize>(), records.iter().map(|r| (r.0.len(), r.1.as_ref().map(|v| v.len()))).collect::<Vec<_>>(), self.context.logged);
         builder.finish(sequence);
         Ok(block)
     }

@@ -73,7 +73,7 @@ fn log(bytes: &mut [u8]) {
 
 /// Seals the record at `position` and gives the length of its body.
 fn record(bytes: &mut [u8], seed: u32, start: u64, position: u64) -> Option<usize> {
-    let offset = PAGE + usize::try_from(position.checked_sub(start)?).ok()?;
+    let offset = usize::try_from(position.checked_sub(start)?).ok()?.checked_add(PAGE)?;
     let frame = bytes.get(offset..)?.first_chunk::<FRAME>()?;
     let length = u32_at(frame, 0)?;
     let kind = frame[8];

@@ -76,7 +76,8 @@ fn write_outs_put_every_record_where_it_was_and_fit() {
         for _ in 0..random.below(30) {
             dirty.insert(random.key(), (random.below(4) > 0).then(|| random.value(longest)));
         }
-        let records: Vec<DirtyRecord> = dirty.iter().map(|(key, value)| DirtyRecord { key: key.clone(), value: value.clone() }).collect();
+        let records: Vec<DirtyRecord> =
+            dirty.iter().map(|(key, value)| DirtyRecord { key: key.clone(), value: value.clone() }).collect();
         let base_bytes = page_of(PageKind::Base, &base);
         let overflow_bytes = overflow.as_ref().map(|records| page_of(PageKind::Overflow, records));
         let base_page = Page::parse(&base_bytes, PLACE).unwrap();
