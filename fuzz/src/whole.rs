@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
-use ecotone::{Database, Error, Keyspace, internal::substrate::storage::FileId};
+use ecotone::{
+    Database, Error, Keyspace,
+    internal::substrate::{limits::SECTOR, storage::FileId},
+};
 use ecotone_testkit::sim::SimStorage;
 
 use crate::{
@@ -39,7 +42,7 @@ impl Edit {
 
 /// The files of the database that is damaged.
 pub fn files() -> BTreeMap<FileId, Vec<u8>> {
-    original().files()
+    original().image.files()
 }
 
 /// Puts right checksums into the file's structures.
@@ -50,42 +53,59 @@ pub fn seal_file(file: FileId, bytes: &mut [u8]) {
 /// Opens the database with these edits and reads everything. If they are `sealed`, checksums are put right, any content is right, and it is
 /// written to as well; otherwise every answer must be the right one.
 pub fn damage(edits: &[Edit], sealed: bool) {
-    let image = original();
-    let mut files = image.files();
-    let changed: Vec<FileId> = edits.iter().filter_map(|edit| apply(edit, &mut files)).collect();
-    let disk = image.copy();
-    for file in changed {
-        let Some(bytes) = files.get_mut(&file) else { continue };
+    let original = original();
+    let mut changed = BTreeMap::new();
+    edits.iter().for_each(|edit| original.apply(edit, &mut changed));
+    let disk = original.image.copy();
+    for (file, mut bytes) in changed {
         if sealed {
-            seal(file, bytes);
+            seal(file, &mut bytes);
         }
-        disk.put(file, bytes);
+        disk.put(file, &bytes);
     }
     if sealed {
         use_it(&disk);
     } else {
-        let verdict = examine(&disk, &image.states, "the edits");
-        let clear = |error: &Error| matches!(error, Error::Corruption { .. } | Error::NewerFormat { .. } | Error::NotADatabase { .. });
+        let verdict = examine(&disk, &original.image.states, "the edits");
+        let clear =
+            |error: &Error| matches!(error, Error::Corruption { .. } | Error::NewerFormat { .. } | Error::NotADatabase { .. });
         assert!(verdict.errors().iter().all(clear), "{verdict:?}");
     }
 }
 
-fn original() -> &'static Image {
-    static IMAGE: OnceLock<Image> = OnceLock::new();
-    IMAGE.get_or_init(|| Image::of(1, 30))
+/// The database before it is damaged.
+struct Original {
+    image: Image,
+    /// The files, each with the offsets of its sectors that are not all zero.
+    files: Vec<(FileId, Vec<u8>, Vec<usize>)>,
 }
 
-/// Gives the file that was changed.
-fn apply(edit: &Edit, files: &mut BTreeMap<FileId, Vec<u8>>) -> Option<FileId> {
-    let choice = usize::from(edit.file) % files.len();
-    let (&file, bytes) = files.iter_mut().nth(choice)?;
-    let used: Vec<usize> = (0..bytes.len().div_ceil(512))
-        .filter(|sector| bytes.iter().skip(sector * 512).take(512).any(|&byte| byte != 0))
-        .collect();
-    let sector = used.get(usize::from(edit.sector) % used.len().max(1)).copied().unwrap_or(0);
-    let start = sector * 512 + usize::from(edit.offset) % 512;
-    bytes.iter_mut().skip(start).zip(&edit.bytes).for_each(|(old, new)| *old = *new);
-    Some(file)
+fn original() -> &'static Original {
+    static ORIGINAL: OnceLock<Original> = OnceLock::new();
+    ORIGINAL.get_or_init(|| {
+        let image = Image::of(1, 30);
+        let used = |bytes: &[u8]| {
+            let sectors = bytes.chunks(SECTOR).enumerate().filter(|(_, sector)| sector.iter().any(|&byte| byte != 0));
+            sectors.map(|(number, _)| number * SECTOR).collect::<Vec<_>>()
+        };
+        let file = |(file, bytes): (FileId, Vec<u8>)| {
+            let used = used(&bytes);
+            (file, bytes, used)
+        };
+        let files = image.files().into_iter().map(file).collect();
+        Original { image, files }
+    })
+}
+
+impl Original {
+    /// Makes one edit in the files that were changed so far.
+    fn apply(&self, edit: &Edit, changed: &mut BTreeMap<FileId, Vec<u8>>) {
+        let (file, bytes, used) = &self.files[usize::from(edit.file) % self.files.len()];
+        let sector = used.get(usize::from(edit.sector) % used.len().max(1)).copied().unwrap_or(0);
+        let place = changed.entry(*file).or_insert_with(|| bytes.clone());
+        let start = sector + usize::from(edit.offset) % SECTOR;
+        place.iter_mut().skip(start).zip(&edit.bytes).for_each(|(old, new)| *old = *new);
+    }
 }
 
 /// Whatever the content: no panic.

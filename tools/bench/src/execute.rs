@@ -119,7 +119,7 @@ impl<'a> Executor<'a> {
         let (mut failure, mut bytes, mut count) = (Ok(()), 0, 0);
         bench.store.scan(start, length, &mut |key, value| {
             let in_order = if count == 0 { key == &start[..] } else { key > &last[..] };
-            let verdict = if in_order { bench.check(Some(value), key, 0) } else { Err(Wrong::Missing) };
+            let verdict = if in_order { bench.check(Some(value), key, 0) } else { Err(Wrong::Order) };
             failure = std::mem::replace(&mut failure, Ok(())).and_then(|()| judge(key, verdict));
             bytes += (key.len() + value.len()) as u64;
             count += 1;

@@ -19,6 +19,8 @@ const VERSION_WEIGHT: u64 = 0xd6e8_feb8_6659_fd93;
 pub(crate) enum Wrong {
     /// There is none.
     Missing,
+    /// A scan gave it at the wrong place.
+    Order,
     /// It has another length.
     Length { found: usize, written: usize },
     /// A byte is not what was written with this version.
@@ -31,6 +33,7 @@ impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Wrong::Missing => write!(f, "it has no value"),
+            Wrong::Order => write!(f, "a scan gave it out of order, or instead of the record that it should begin with"),
             Wrong::Length { found, written } => write!(f, "its value has {found} bytes, and {written} were written"),
             Wrong::Byte { at, version } => write!(f, "byte {at} of its value is not what was written with version {version:#x}"),
             Wrong::Old { version, acknowledged } => {

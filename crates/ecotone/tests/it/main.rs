@@ -7,6 +7,8 @@ mod concurrent;
 #[cfg(not(feature = "bugs"))]
 mod damage;
 #[cfg(not(feature = "bugs"))]
+mod no_big_lock;
+#[cfg(not(feature = "bugs"))]
 mod suites;
 
 mod store;

@@ -149,7 +149,7 @@ impl Scan {
         let width = self.back.width;
         let runs = self.tree.read_runs(|tree| {
             let mut segments = descending(&tree.store.index.snapshot(), end.as_deref(), whole, width);
-            let within = segments.iter().take_while(|at| at.upper.as_ref().is_none_or(|upper| above(upper, &self.low))).count();
+            let within = segments.iter().take_while(|at| at.upper.as_ref().is_none_or(|upper| reaches(upper, &self.low))).count();
             segments.truncate(within);
             segments
         })?;
@@ -254,6 +254,14 @@ fn above(key: &[u8], low: &Bound<Vec<u8>>) -> bool {
     match low {
         Bound::Included(low) => key >= low.as_slice(),
         Bound::Excluded(low) => key > low.as_slice(),
+        Bound::Unbounded => true,
+    }
+}
+
+/// Whether a segment that ends before `upper` has keys above the bound.
+fn reaches(upper: &[u8], low: &Bound<Vec<u8>>) -> bool {
+    match low {
+        Bound::Included(low) | Bound::Excluded(low) => upper > low.as_slice(),
         Bound::Unbounded => true,
     }
 }

@@ -82,7 +82,7 @@ impl State {
         let unflushed: usize = waiting.filter_map(|(key, record)| Some(size(key, record.value.as_ref()?))).sum();
         let admitted = self.admitted.values().filter(|(byte, _)| self.table.bucket(*byte) == bucket);
         let taken = self.stored[bucket as usize] + unflushed + admitted.map(|(_, bytes)| bytes).sum::<usize>();
-        (taken + bytes <= self.table.capacity(bucket)).then(|| self.admit(key, bytes))
+        (taken + bytes <= Table::capacity()).then(|| self.admit(key, bytes))
     }
 
     fn admit(&mut self, key: &[u8], bytes: usize) -> Admission {
@@ -185,7 +185,7 @@ impl InPlace {
         let (lower, upper) = table.fences(bucket);
         let mut builder = self.pages.build(&mut block, table.base + bucket, (&lower, upper.as_deref()));
         let fits = records.iter().all(|record| push(&mut builder, record));
-        assert!(fits, "admission sees to it that a bucket's records fit its page {table:?} {bucket} {} {:?} logged {}", records.iter().map(stored_size).sum::<usize>(), records.iter().map(|r| (r.0.len(), r.1.as_ref().map(|v| v.len()))).collect::<Vec<_>>(), self.context.logged);
+        assert!(fits, "admission sees to it that a bucket's records fit its page");
         builder.finish(sequence);
         Ok(block)
     }
