@@ -55,7 +55,7 @@ fuzz TARGET SECONDS="600":
 
 # The tests of the crates with unsafe code and of what drives them, under the address sanitizer
 asan:
-    RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test --target x86_64-unknown-linux-gnu -p ecotone-sys -p ecotone-substrate
+    RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test --target x86_64-unknown-linux-gnu -p ecotone-sys -p ecotone-substrate --lib --tests
 
 # What the disk below DIR gives, by queue depth: the denominator of all figures
 bench-disk DIR="target/figures/data":

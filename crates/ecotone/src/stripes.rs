@@ -49,7 +49,7 @@ impl Stripes {
     /// Locks one stripe if its version is still `version`.
     pub(crate) fn lock_if(&self, stripe: usize, version: u64) -> Option<Locked<'_>> {
         let guard = self.versions[stripe].lock();
-        (*guard == version).then_some(Locked { guards: Guards::One(guard) })
+        (*guard == version).then(|| Locked { guards: Guards::One(guard) })
     }
 
     /// Locks several stripes, each once, in ascending order, so that no two batches wait for each other.

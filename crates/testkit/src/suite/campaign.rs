@@ -100,7 +100,7 @@ struct Case<'a> {
 impl<'a> Case<'a> {
     fn new(opener: &'a dyn Opener, seed: u64, shape: Shape) -> Verdict<Self> {
         let mut generator = Generator::new(seed, shape);
-        let mut life = Life::fresh(opener, seed, &KEYSPACES)?;
+        let mut life = Life::aged(opener, seed, &KEYSPACES)?;
         let quiet = Shape { fill_log: false, ..shape };
         life.run(&Generator::new(!seed, quiet).history()).map_err(Halt::unexpected)?;
         let (disk, expect) = life.close()?;

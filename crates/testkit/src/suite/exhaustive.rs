@@ -43,7 +43,7 @@ pub struct Tried {
 
 /// Runs the suite.
 pub fn run(opener: &dyn Opener, extent: Extent) -> Verdict<Tried> {
-    let (disk, expect) = Life::fresh(opener, 1, &KEYSPACES)?.close()?;
+    let (disk, expect) = Life::aged(opener, 1, &KEYSPACES)?.close()?;
     let base = Base { opener, disk, expect };
     let mut tried = Tried::default();
     for length in 1..=extent.length {
@@ -104,7 +104,7 @@ impl Base<'_> {
             }
             tried.crashes += 1;
             if tried.crashes % extent.interrupt_one_in as u64 == 0 {
-                let how = ways(index)[tried.crashes as usize / extent.interrupt_one_in % 4];
+                let how = ways(index)[tried.crashes as usize / extent.interrupt_one_in % ways(index).len()];
                 tried.interrupted += interrupt_everywhere(self.opener, (&disk, how), &expect, index, 1).map_err(at)?;
             }
         }

@@ -84,6 +84,13 @@ impl<'a> Life<'a> {
         Ok(life)
     }
 
+    /// A database with these keyspaces that was opened so often that its log has used every file it has.
+    pub(super) fn aged(opener: &'a dyn Opener, seed: u64, keyspaces: &[u32]) -> Verdict<Self> {
+        let mut life = Self::fresh(opener, seed, keyspaces)?;
+        life.run(&[Step::Reopen, Step::Reopen, Step::Reopen]).map_err(Halt::unexpected)?;
+        Ok(life)
+    }
+
     pub(super) fn store(&self) -> &dyn Store {
         self.store.as_deref().expect("the database is open")
     }

@@ -11,8 +11,8 @@ use crate::{
 };
 
 /// The ways in which one moment is crashed; `seed` chooses what is torn.
-pub(super) fn ways(seed: u64) -> [Crash; 4] {
-    [Crash::KeepAll, Crash::DropAll, Crash::Random(seed), Crash::Random(seed ^ 0x5555)]
+pub(super) fn ways(seed: u64) -> [Crash; 5] {
+    [Crash::KeepAll, Crash::DropAll, Crash::Random(seed), Crash::Random(seed ^ 0x5555), Crash::Random(seed ^ 0xAAAA)]
 }
 
 /// What a crash means for promises.

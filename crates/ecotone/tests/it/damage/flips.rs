@@ -1,8 +1,9 @@
-//! One flipped bit in every byte of every file. By default every byte of the headers and of the manifest, and some of the rest; with `ECOTONE_FULL=1` every byte.
+//! One flipped bit in every byte. By default in every byte of the headers and of the manifest and in some of the rest, in seconds; with `ECOTONE_FULL=1` in
+//! every byte of every sector that holds something and in one of the others, in about half an hour.
 
 use std::ops::Range;
 
-use ecotone::internal::substrate::storage::FileId;
+use ecotone::internal::substrate::{limits::SECTOR, storage::FileId};
 
 use super::{
     image::Image,
@@ -22,7 +23,7 @@ fn header(file: FileId) -> Range<usize> {
 /// Offsets to flip: the header, and of the rest every `used`-th byte that is not zero and every `unused`-th that is.
 fn offsets(file: FileId, bytes: &[u8], used: usize, unused: usize) -> Vec<usize> {
     if std::env::var_os("ECOTONE_FULL").is_some() {
-        return (0..bytes.len()).collect();
+        return all_offsets(bytes);
     }
     let (header, mut seen) = (header(file), [0, 0]);
     let mut taken = |offset: &usize| {
@@ -31,6 +32,17 @@ fn offsets(file: FileId, bytes: &[u8], used: usize, unused: usize) -> Vec<usize>
         header.contains(offset) || seen[zero] % [used, unused][zero] == 0
     };
     (0..bytes.len()).filter(|offset| taken(offset)).collect()
+}
+
+/// Every byte of the sectors that hold something, and one byte of the others.
+fn all_offsets(bytes: &[u8]) -> Vec<usize> {
+    let sectors = bytes.chunks(SECTOR).enumerate();
+    let of_sector = |(number, sector): (usize, &[u8])| {
+        let used = sector.iter().any(|&byte| byte != 0);
+        let (start, count) = (number * SECTOR, if used { sector.len() } else { 1 });
+        start..start + count
+    };
+    sectors.flat_map(of_sector).collect()
 }
 
 /// Flips one bit at a time of all files that `which` takes. Gives how often the database was refused, hurt, intact, shorter.

@@ -2,6 +2,7 @@
 //! error; never a panic, never a wrong answer.
 
 mod directory;
+mod everything;
 mod files;
 mod flips;
 mod golden;
