@@ -49,8 +49,9 @@ bugs:
 # Everything that searches for lost data, one after the other
 soak POINTS="25000" TIMES="200": bugs damage (crashes POINTS) (kills TIMES)
 
-# One fuzz target for some seconds (nightly toolchain; fuzz/README.md lists the targets)
+# One fuzz target for some seconds (nightly toolchain and cargo-fuzz; fuzz/README.md lists the targets)
 fuzz TARGET SECONDS="600":
+    cd fuzz && cargo run --release --bin seeds
     cd fuzz && cargo +nightly fuzz run {{TARGET}} -- -max_total_time={{SECONDS}}
 
 # The tests of the crates with unsafe code and of what drives them, under the address sanitizer

@@ -3,16 +3,11 @@
 use std::{collections::BTreeMap, sync::OnceLock};
 
 use ecotone::{
-    Database, Error, Keyspace,
+    Error,
     internal::substrate::{limits::SECTOR, storage::FileId},
 };
-use ecotone_testkit::sim::SimStorage;
 
-use crate::{
-    image::{self, Image},
-    judge::examine,
-    seal::seal,
-};
+use crate::{exercise::exercise, image::Image, judge::examine, seal::seal};
 
 /// Bytes to write over a file of the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +59,7 @@ pub fn damage(edits: &[Edit], sealed: bool) {
         disk.put(file, &bytes);
     }
     if sealed {
-        use_it(&disk);
+        exercise(&disk);
     } else {
         let verdict = examine(&disk, &original.image.states, "the edits");
         let clear =
@@ -106,36 +101,4 @@ impl Original {
         let start = sector + usize::from(edit.offset) % SECTOR;
         place.iter_mut().skip(start).zip(&edit.bytes).for_each(|(old, new)| *old = *new);
     }
-}
-
-/// Whatever the content: no panic.
-fn use_it(disk: &SimStorage) {
-    let Ok(database) = image::open(disk, 7) else { return };
-    for info in database.keyspaces() {
-        let Ok(keyspace) = database.open_keyspace(&info.name) else { continue };
-        read(&keyspace);
-        write(&keyspace);
-    }
-    let _ = database.verify();
-    let _ = database.flush();
-    after_flush(&database);
-    image::abandon(disk, database);
-}
-
-fn read(keyspace: &Keyspace) {
-    let forward: Vec<_> = keyspace.iter().take(10_000).map_while(Result::ok).collect();
-    keyspace.iter().rev().take(10_000).map_while(Result::ok).for_each(drop);
-    forward.iter().for_each(|(key, _)| _ = keyspace.get(key));
-    let _ = keyspace.multi_get((0..60_u32).map(|i| format!("key/{:06}", i * 10)));
-}
-
-fn write(keyspace: &Keyspace) {
-    for i in 0..20_u32 {
-        let _ = keyspace.insert(format!("key/{:06}", i * 17), vec![i as u8; 100]);
-        let _ = keyspace.remove(format!("key/{:06}", i * 10));
-    }
-}
-
-fn after_flush(database: &Database) {
-    database.keyspaces().iter().filter_map(|info| database.open_keyspace(&info.name).ok()).for_each(|keyspace| read(&keyspace));
 }

@@ -63,3 +63,8 @@ pub mod internal {
 
     pub use crate::builder::Parts;
 }
+
+/// Keeps the README's program compiling.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

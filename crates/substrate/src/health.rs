@@ -11,10 +11,11 @@ pub struct Health {
 }
 
 impl Health {
-    /// Stops all writing, with `error` as the cause, unless it is stopped already. `NoSpace` precedes every promise and does not
-    /// poison. Gives back the error, for the caller to return.
+    /// Stops all writing, with `error` as the cause, unless it is stopped already. `NoSpace` and want of
+    /// memory precede every promise and do not poison. Gives back the error, for the caller to return.
     pub fn poison(&self, error: Error) -> Error {
-        if !error.is_no_space() && !matches!(error, Error::Poisoned { .. }) && self.cause.set(Arc::new(error.clone())).is_ok() {
+        let harmless = matches!(error, Error::NoSpace { .. } | Error::Memory { .. } | Error::Poisoned { .. });
+        if !harmless && self.cause.set(Arc::new(error.clone())).is_ok() {
             tracing::error!(%error, "the database stops writing");
         }
         error

@@ -2,7 +2,6 @@
 
 #[cfg(feature = "bugs")]
 mod bugs;
-#[cfg(not(feature = "bugs"))]
 mod concurrent;
 #[cfg(not(feature = "bugs"))]
 mod damage;

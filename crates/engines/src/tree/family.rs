@@ -110,9 +110,12 @@ impl Family for TreeFamily {
             || Error::corruption("the manifest", 0, format!("the root of keyspace {} makes no sense", context.keyspace));
         let [fill, neighbours, tree_root @ ..] = root.blob.as_slice() else { return Err(damaged()) };
         let tree_root = TreeRoot::decode(tree_root).map_err(|_| damaged())?;
+        let options = TreeOptions { fill: *fill, neighbours: *neighbours };
+        if !options.are_valid() {
+            return Err(damaged());
+        }
         let space = Space::new(&file)?;
         let index = Index::open(memory, &tree_root, &space)?;
-        let options = TreeOptions { fill: *fill, neighbours: *neighbours };
         Ok(self.tree(context, options, Store::new(file, space, index))?)
     }
 }

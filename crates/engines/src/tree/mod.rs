@@ -44,7 +44,7 @@ use crate::engine::{Admission, Check, Context, Cursor, Engine, Operation, Range,
 
 pub use self::{family::TreeFamily, options::TreeOptions};
 
-/// Priority with which a record enters the cache after a read miss (T1).
+/// Priority with which a record enters the cache after a read miss (T1; decision 3 says why it is not the paper's).
 const ENTER: u8 = cache::ENTER_PRIORITY;
 /// Page reads that one `multi_get` keeps in flight.
 const IN_FLIGHT: usize = 64;
@@ -77,6 +77,10 @@ impl Tree {
     /// Puts a record into the cache as dirty and chains it to its page.
     fn put(&self, slot: u64, seq: Seq, operation: Operation<'_>) {
         let _installing = self.store.install.read();
+        if self.retired.load(Ordering::Acquire) {
+            // The keyspace was dropped since the write was admitted: nobody will read it or write it out.
+            return self.cache.cancel(slot);
+        }
         self.newest.fetch_max(seq, Ordering::AcqRel);
         self.cache.apply(slot, self.number, operation.key, operation.value, seq, &mut |key| self.page_of(key));
     }
@@ -203,6 +207,7 @@ impl Engine for Tree {
     }
 
     fn retire(&self) {
+        let _installing = self.store.install.write();
         self.retired.store(true, Ordering::Release);
         self.cache.forget_keyspace(self.number);
     }

@@ -1,6 +1,11 @@
 //! Options of a tree keyspace.
 
+use std::ops::RangeInclusive;
+
 use ecotone_substrate::{Error, Result};
+
+const FILL: RangeInclusive<u8> = 50..=100;
+const NEIGHBOURS: RangeInclusive<u8> = 0..=16;
 
 /// What can be chosen when a tree is made; kept in its root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,13 +23,18 @@ impl Default for TreeOptions {
 }
 
 impl TreeOptions {
+    /// Whether they are within their ranges, also when they come from disk.
+    pub(crate) fn are_valid(self) -> bool {
+        FILL.contains(&self.fill) && NEIGHBOURS.contains(&self.neighbours)
+    }
+
     /// The options that settings by name ask for; what they do not name keeps its default.
     pub fn parse(settings: &[(String, String)]) -> Result<Self> {
         let mut options = TreeOptions::default();
         for (name, value) in settings {
             match name.as_str() {
-                "fill" => options.fill = number(name, value, 50, 100)?,
-                "neighbours" => options.neighbours = number(name, value, 0, 16)?,
+                "fill" => options.fill = number(name, value, FILL)?,
+                "neighbours" => options.neighbours = number(name, value, NEIGHBOURS)?,
                 _ => return Err(Error::Invalid(format!("the tree engine has no option {name:?}; it has fill and neighbours"))),
             }
         }
@@ -32,8 +42,9 @@ impl TreeOptions {
     }
 }
 
-fn number(name: &str, value: &str, least: u8, most: u8) -> Result<u8> {
-    let parsed = value.parse().ok().filter(|number| (least..=most).contains(number));
+fn number(name: &str, value: &str, range: RangeInclusive<u8>) -> Result<u8> {
+    let (least, most) = (*range.start(), *range.end());
+    let parsed = value.parse().ok().filter(|number| range.contains(number));
     parsed.ok_or_else(|| Error::Invalid(format!("the option {name} is {value:?}, and must be a number from {least} to {most}")))
 }
 

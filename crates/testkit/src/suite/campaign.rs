@@ -39,7 +39,7 @@ pub enum Moment {
     Manifest,
     /// Making, removing and syncing names.
     Directory,
-    /// Opening after a crash.
+    /// Opening after a crash, and a first flush.
     Recovery,
 }
 
@@ -76,7 +76,7 @@ pub fn run(opener: &dyn Opener, first: u64, crashes: u64, shape: Shape) -> Verdi
         if report.total() >= crashes {
             break;
         }
-        let shape = Shape { fill_log: shape.fill_log && seed % 8 == 0, ..shape };
+        let shape = Shape { fill_log: shape.fill_log && seed % 4 == 0, ..shape };
         let what = || format!("{}, campaign, replay with ECOTONE_SEED={seed} ECOTONE_CRASHES=1, {shape:?}", opener.name());
         guarded(what, || Case::new(opener, seed, shape)?.run(&mut report))?;
         report.seeds += 1;
@@ -158,11 +158,13 @@ impl<'a> Case<'a> {
         self.live_on(disk, &expect, ending, &how)
     }
 
-    /// A second crash, during recovery.
+    /// A second crash, during recovery or the flush that follows it.
     fn crash_again(&mut self, disk: &SimStorage, first: Crash, report: &mut Report) -> Verdict<(SimStorage, Ending, String)> {
         let whole = disk.crash(first);
-        let opened = self.opener.open(&whole, self.seed).map_err(|error| format!("after {first:?} the recovery failed: {error}"))?;
-        let index = self.random.random_range(0..whole.io_index().max(1));
+        let opened = self.opener.open(&whole, self.seed);
+        let flushed = opened.as_ref().map_err(Clone::clone).and_then(|store| store.flush());
+        flushed.map_err(|error| format!("after {first:?} the recovery failed: {error}"))?;
+        let index = self.random.random_range(0..whole.io_index());
         whole.power_off();
         drop(opened);
         let second = self.way();
@@ -173,13 +175,19 @@ impl<'a> Case<'a> {
         Ok((halfway.crash(second), both(first, second), how))
     }
 
-    /// Recovers, judges, writes on, and loses power once more.
+    /// Recovers, judges, writes on, and ends once more, between two I/Os or in one.
     fn live_on(&mut self, disk: SimStorage, expect: &Expect, ending: Ending, how: &str) -> Verdict {
         let mut life = recover(self.opener, disk, expect, self.seed, ending, how)?;
+        if self.random.random() {
+            life.disk.crash_at(life.disk.io_index() + self.random.random_range(0..80));
+        }
         // The same again puts the same bytes into the same places; something else does not.
         let later = if self.random.random() { &self.later } else { &self.history };
         let steps = self.random.random_range(0..=later.len() / 2);
-        life.run(&later[..steps]).map_err(|halt| format!("after {how} and recovery: {}", halt.unexpected()))?;
+        match life.run(&later[..steps]) {
+            Err(Halt::Failed(_)) if life.disk.is_off() => {}
+            ended => ended.map_err(|halt| format!("after {how} and recovery: {}", halt.unexpected()))?,
+        }
         let (disk, expect) = life.kill();
         let last = self.way();
         let how = format!("{how}, recovery, {steps} steps and {last:?}");

@@ -13,7 +13,7 @@ use super::{
     step::{EVERYTHING, Step, brief, delete, put},
 };
 use crate::{
-    model::{Ending, Level},
+    model::{Change, Ending, Level},
     sim::{Crash, Io, Label, Phase, SimStorage},
 };
 
@@ -66,10 +66,9 @@ fn history(number: usize, length: usize) -> Vec<Step> {
 
 fn letter(letter: usize, place: u8) -> Step {
     let value = [b'v', place];
-    let long = [place; 1500];
     match letter {
         0 => put(1, b"a", &value, Level::Buffered),
-        1 => put(1, b"b", &long, Level::Buffered),
+        1 => Step::Write(long_batch(place), Level::Buffered),
         2 => delete(1, b"a", Level::Buffered),
         3 => Step::Write(vec![((1, b"a".to_vec()), Some(value.to_vec())), ((2, b"c".to_vec()), Some(value.to_vec()))], Level::Buffered),
         4 => Step::Flush,
@@ -77,6 +76,11 @@ fn letter(letter: usize, place: u8) -> Step {
         6 => put(UNLOGGED, b"u", &value, Level::Buffered),
         _ => delete(2, b"c", Level::Sync),
     }
+}
+
+/// Long enough for several pages of the log and two of an engine.
+fn long_batch(place: u8) -> Vec<Change> {
+    [b"b", b"\x10", b"\xd0"].map(|key| ((1, key.to_vec()), Some(vec![place; 1700]))).into()
 }
 
 /// The database that every history begins with.

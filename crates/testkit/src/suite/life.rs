@@ -96,9 +96,12 @@ impl<'a> Life<'a> {
     }
 
     /// Compares everything that is there with what is expected after `ending`.
-    pub(super) fn judge(&mut self, ending: Ending) -> Verdict {
+    fn judge(&mut self, ending: Ending) -> std::result::Result<(), Halt> {
         let store = self.store.as_deref().expect("the database is open");
-        self.expect.restart(ending, store)
+        self.expect.restart(ending, store).map_err(|wrong| match self.disk.is_off() {
+            true => Halt::Failed(Error::Invalid(wrong)),
+            false => Halt::Wrong(wrong),
+        })
     }
 
     pub(super) fn run(&mut self, steps: &[Step]) -> std::result::Result<(), Halt> {
@@ -147,7 +150,7 @@ impl<'a> Life<'a> {
         self.answered(&changes, level, answer)
     }
 
-    /// Takes the answer to a write into account. A write that is refused has no effect; after any other error it is in doubt.
+    /// Takes the answer to a write into account. A write that is refused has no effect; after an error that stops all writing it is in doubt.
     fn answered(&mut self, changes: &[Change], level: Level, answer: Result<()>) -> Result<()> {
         match answer {
             Ok(()) => self.expect.wrote(changes, level),
@@ -155,7 +158,9 @@ impl<'a> Life<'a> {
             // A tiny engine may be full.
             Err(Error::Limit { .. }) => {}
             Err(error) => {
-                self.expect.wrote(changes, Level::InDoubt);
+                if self.store().failure().is_some() {
+                    self.expect.wrote(changes, Level::InDoubt);
+                }
                 return Err(error);
             }
         }
@@ -268,7 +273,7 @@ impl<'a> Life<'a> {
         self.expect.flushed();
         self.seed = self.seed.wrapping_add(1);
         self.store = Some(self.opener.open(&self.disk, self.seed)?);
-        Ok(self.judge(Ending::Closed)?)
+        self.judge(Ending::Closed)
     }
 
     fn create(&mut self, keyspace: u32) -> Result<()> {

@@ -49,13 +49,16 @@ pub(super) fn recover<'a>(
     })
 }
 
-/// Begins to recover and crashes at I/O `index` of that. Gives the disk, to be crashed in any way, or `None` if recovery has no such I/O.
+/// Begins to recover and to flush, and crashes at I/O `index` of that. Gives the disk, to be crashed in any way, or `None` if there is no such I/O.
 pub(super) fn interrupt(opener: &dyn Opener, disk: SimStorage, seed: u64, index: u64) -> Verdict<Option<SimStorage>> {
     disk.crash_at(index);
     let opened = opener.open(&disk, seed);
+    let ended = opened.as_ref().map_err(Clone::clone).and_then(|store| store.flush());
     let reached = disk.is_off();
+    // Nothing of the closing counts.
     disk.power_off();
-    match opened {
+    drop(opened);
+    match ended {
         Err(error) if !reached => Err(format!("recovery failed on a sound disk: {error}")),
         _ => Ok(reached.then_some(disk)),
     }

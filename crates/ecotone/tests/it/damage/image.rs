@@ -150,7 +150,8 @@ impl Life {
         (0..records).for_each(|i| self.insert(1, i * 7 % records * 10, 300));
         (0..records / 4).for_each(|i| self.insert(2, i * 10, 40));
         self.database.flush().expect("a flush");
-        (0..records / 12).for_each(|i| self.insert(1, i * 10 + 5, 200));
+        // More than the first page has room for, so that it gets an overflow page.
+        (1..20).filter(|i| i % 10 != 0).for_each(|i| self.insert(1, i, 170));
         self.database.flush().expect("a flush");
         self.bulk_load(2, 1_000..1_000 + records * 2 / 5);
         (0..records / 15).for_each(|i| self.insert(1, i * 100, 310));

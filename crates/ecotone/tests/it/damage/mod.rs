@@ -3,6 +3,7 @@
 
 mod directory;
 mod everything;
+mod exercise;
 mod files;
 mod flips;
 mod golden;
@@ -10,3 +11,4 @@ mod image;
 mod judge;
 mod newer;
 mod seal;
+mod sealed;
