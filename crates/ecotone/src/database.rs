@@ -257,6 +257,9 @@ impl Inner {
         next.next_keyspace += 1;
         let context = context(&self.shared, id, options.logged, &options.settings);
         let (engine, root) = family.create(context)?;
+        // The log's tail may be lost in a power failure and its positions be given out again, so the keyspace begins where replay does. Nothing in the
+        // log has its number.
+        let root = Root { structure: next.replay, ..root };
         next.keyspaces.push(record(id, name, family.name(), options.logged, &root));
         self.store(manifest, next)?;
         Ok(Space { id, name: name.to_owned(), kind: family.name(), logged: options.logged, engine })

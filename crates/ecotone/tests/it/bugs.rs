@@ -8,9 +8,7 @@ use ecotone_testkit::suite::{
     exhaustive::{self, Extent},
 };
 
-use crate::{
-    append_only, concurrent::readers_and_scans_miss_nothing_and_see_nothing_old, in_place, store::Simulated, tree,
-};
+use crate::{append_only, concurrent::readers_and_scans_miss_nothing_and_see_nothing_old, in_place, store::Simulated, tree};
 
 /// The bugs that histories of one thread show.
 const BUGS: [Bug; 15] = [
@@ -50,7 +48,9 @@ fn noticed(simulated: &Simulated) -> Result<(), String> {
 
 /// Runs the suite with threads until it notices something.
 fn noticed_by_threads() -> Result<(), String> {
-    let run = |_| std::panic::catch_unwind(readers_and_scans_miss_nothing_and_see_nothing_old).map_err(|_| "readers and scans".to_owned());
+    let run = |_| {
+        std::panic::catch_unwind(readers_and_scans_miss_nothing_and_see_nothing_old).map_err(|_| "readers and scans".to_owned())
+    };
     (0..RUNS).try_for_each(run)
 }
 

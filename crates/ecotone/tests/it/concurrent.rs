@@ -14,7 +14,7 @@ const TIME: Duration = Duration::from_secs(6);
 
 /// Every third key is written once and stays; the others come, change and go, each by the hand of one writer.
 fn is_stable(i: u32) -> bool {
-    i % 3 == 0
+    i.is_multiple_of(3)
 }
 
 fn key(i: u32) -> Vec<u8> {
@@ -50,6 +50,9 @@ struct Known {
     acknowledged: AtomicU32,
 }
 
+/// What a thread does over and over: its number, its random source, the keys in order.
+type Act = dyn Fn(&World, u32, &mut SmallRng, &[u32]) + Sync;
+
 struct World {
     keyspace: Keyspace,
     known: Vec<Known>,
@@ -74,7 +77,7 @@ impl World {
                 assert!(before <= version && version <= begun, "key {i} has version {version} of {before}..={begun}");
             }
             // Absent: some deletion (or the beginning) lies among the versions it may have had.
-            None => assert!(before % 2 == 0 || begun > before, "key {i} is missing at version {before}..={begun}"),
+            None => assert!(before.is_multiple_of(2) || begun > before, "key {i} is missing at version {before}..={begun}"),
         }
     }
 
@@ -164,7 +167,7 @@ pub(crate) fn readers_and_scans_miss_nothing_and_see_nothing_old() {
     println!("seed {seed} (the schedule is the machine's)");
     std::thread::scope(|scope| {
         let _stop = Stop(&world.stop);
-        let threads = |salt: u64, count: u32, act: &'static (dyn Fn(&World, u32, &mut SmallRng, &[u32]) + Sync)| {
+        let threads = |salt: u64, count: u32, act: &'static Act| {
             for number in 0..count {
                 let (world, sorted) = (&world, &sorted);
                 scope.spawn(move || {

@@ -97,7 +97,8 @@ fn elsewhere(keyspace: &Keyspace, (first, last): (u32, u32), round: u8) {
     });
     let k = keyspace.clone();
     in_time("a scan", move || {
-        let below = k.range(key(0)..=key(first - 1)).map(|record| record.unwrap().0).filter(|key| key.len() == self::key(0).len());
+        let below =
+            k.range(key(0)..=key(first - 1)).map(|record| record.unwrap().0).filter(|key| key.len() == self::key(0).len());
         assert_eq!(below.count() as u32, first);
         let above = k.range(key(last + 1)..).rev().map(|record| record.unwrap().0).filter(|key| key.len() == self::key(0).len());
         assert_eq!(above.count() as u32, RECORDS - 1 - last);

@@ -16,7 +16,7 @@ use ecotone::{
 use ecotone_testkit::{
     model::{Change, Level},
     sim::{SimClock, SimStorage},
-    suite::{Opener, Store, UNLOGGED},
+    suite::{Opener, Store, UNLOGGED, Update},
 };
 
 /// Opens databases whose keyspaces have one kind of engine, with everything in the background on the thread that drives them.
@@ -32,6 +32,7 @@ impl Simulated {
     }
 
     /// With options of the engine.
+    #[cfg(not(feature = "bugs"))]
     pub(crate) fn set(self, settings: &'static [(&'static str, &'static str)]) -> Self {
         Simulated { settings, ..self }
     }
@@ -45,7 +46,8 @@ impl Opener for Simulated {
     fn open(&self, disk: &SimStorage, seed: u64) -> Result<Box<dyn Store>> {
         let shared = Arc::new(OnceLock::new());
         let family = Arc::new(Watched { family: (self.family)(), shared: shared.clone() });
-        let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(seed)), workers: 0, families: vec![family] };
+        let parts =
+            Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(seed)), workers: 0, families: vec![family] };
         let database = Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts)?;
         Ok(Box::new(Open { database, engine: self.name, settings: self.settings, shared }))
     }
@@ -145,7 +147,7 @@ impl Store for Open {
         self.keyspace(keyspace)?.prefix(prefix).collect()
     }
 
-    fn update(&self, keyspace: u32, key: &[u8], update: &mut dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
+    fn update(&self, keyspace: u32, key: &[u8], update: &mut Update<'_>) -> Result<Option<Vec<u8>>> {
         self.keyspace(keyspace)?.fetch_update(key, update)
     }
 
@@ -171,7 +173,10 @@ impl Store for Open {
 
     fn verify(&self) -> Result<Vec<String>> {
         let checks = self.database.verify()?;
-        Ok(checks.into_iter().flat_map(|(name, check)| check.problems.into_iter().map(move |what| format!("{name}: {what}"))).collect())
+        Ok(checks
+            .into_iter()
+            .flat_map(|(name, check)| check.problems.into_iter().map(move |what| format!("{name}: {what}")))
+            .collect())
     }
 
     fn failure(&self) -> Option<String> {

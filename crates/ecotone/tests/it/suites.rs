@@ -13,6 +13,8 @@ use crate::{append_only, in_place, store::Simulated, tree};
 const SHORT: Shape = Shape { steps: 60, keys: 24, batch: 6, fill_log: false, keyspaces: true };
 /// Fewer steps over many keys, with large batches: structures change.
 const WIDE: Shape = Shape { steps: 40, keys: 400, batch: 120, fill_log: true, keyspaces: true };
+/// So many keys that a tree's index has several pages.
+const DEEP: Shape = Shape { steps: 30, keys: 6_000, batch: 1_500, fill_log: false, keyspaces: false };
 
 /// A number from the environment, for longer runs and replays.
 fn from_environment(name: &str) -> Option<u64> {
@@ -48,6 +50,7 @@ fn contract_of_the_tiny_append_only_engine() {
 fn contract_of_the_tree() {
     contract(&tree(), 60, 10);
     contract(&tree().set(&[("fill", "100"), ("neighbours", "1")]), 10, 5);
+    pass(contract::run(&tree(), first_seed()..first_seed() + 3, DEEP));
 }
 
 fn exhaustive(simulated: &Simulated, one_in: usize, interrupt_one_in: usize) {
@@ -71,26 +74,27 @@ fn every_crash_of_short_histories_on_the_tree() {
     exhaustive(&tree(), 16, 100);
 }
 
-fn campaign(simulated: &Simulated, crashes: u64) {
+/// Divides the crashes among the shapes.
+fn campaign(simulated: &Simulated, crashes: u64, shapes: &[Shape]) {
     let crashes = from_environment("ECOTONE_CRASHES").unwrap_or(crashes);
-    let narrow = pass(campaign::run(simulated, first_seed(), crashes.div_ceil(2), SHORT));
-    let wide = pass(campaign::run(simulated, first_seed(), crashes.div_ceil(2), WIDE));
-    println!("{narrow}\n{wide}");
+    for shape in shapes {
+        println!("{}", pass(campaign::run(simulated, first_seed(), crashes.div_ceil(shapes.len() as u64), *shape)));
+    }
 }
 
 #[test]
 fn crash_campaign_on_the_tiny_in_place_engine() {
-    campaign(&in_place(), 160);
+    campaign(&in_place(), 160, &[SHORT, WIDE]);
 }
 
 #[test]
 fn crash_campaign_on_the_tiny_append_only_engine() {
-    campaign(&append_only(), 160);
+    campaign(&append_only(), 160, &[SHORT, WIDE]);
 }
 
 #[test]
 fn crash_campaign_on_the_tree() {
-    campaign(&tree(), 320);
+    campaign(&tree(), 320, &[SHORT, WIDE, DEEP]);
 }
 
 fn full_disk(simulated: &Simulated) {

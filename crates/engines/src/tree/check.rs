@@ -55,11 +55,6 @@ impl Tree {
     fn check_stored(&self, stored: &Stored, dirty: &[DirtyRecord], problems: &mut Vec<String>) -> Result<u64> {
         let (base, overflow) = self.store.claimed_pages(stored)?;
         let segment = stored.at.segment;
-        for (page, number) in std::iter::once(&base).chain(&overflow).zip(segment.pages()) {
-            if let Err(error) = page.check() {
-                problems.push(self.store.file.corruption(number, error.to_string()).to_string());
-            }
-        }
         let in_base = |page: &Page<'_>, suffix: &[u8]| base.search(&[page.prefix(), suffix].concat()).is_ok();
         if overflow.is_some_and(|page| page.iter().any(|entry| in_base(&page, entry.suffix))) {
             let what = "a key of the overflow page is in its base page too";

@@ -2,6 +2,7 @@
 
 use ecotone_substrate::{
     Result,
+    limits::MAX_RECORD,
     page::{Page, PageKind, RecordKind},
 };
 
@@ -48,8 +49,11 @@ impl<'k> Lookup<'k> {
             Err(strange) => self.again(store, page, strange),
             Ok(found) if !self.is_wanted(&found) => self.again(store, page, Strange::Other),
             Ok(found) => match found.get(self.key) {
-                Some((RecordKind::Value, value)) => Ok(Step::Done(Some(value.to_vec()))),
-                Some(_) => Err(store.file.corruption(page, "the page holds a kind of record that a tree does not write")),
+                // The cache takes what is within the limits.
+                Some((RecordKind::Value, value)) if self.key.len() + value.len() <= MAX_RECORD => {
+                    Ok(Step::Done(Some(value.to_vec())))
+                }
+                Some(_) => Err(store.file.corruption(page, "the page holds a record that a tree does not write")),
                 None => Ok(self.absent(store)),
             },
         }

@@ -107,9 +107,14 @@ impl Store {
         segments.into_iter().map(stored).collect()
     }
 
-    /// The pages of a segment that the caller has claimed, so that nothing but damage can make them strange.
+    /// The pages of a segment that the caller has claimed, so that nothing but damage can make them strange. They are checked in full: what is merged must be
+    /// in order, whatever a page with a right checksum says.
     pub(crate) fn claimed_pages<'a>(&self, stored: &'a Stored) -> Result<(Page<'a>, Option<Page<'a>>)> {
-        self.pages(stored).map_err(|(page, strange)| self.damage(page, strange))
+        let (base, overflow) = self.pages(stored).map_err(|(page, strange)| self.damage(page, strange))?;
+        for (page, number) in std::iter::once(&base).chain(&overflow).zip(stored.at.segment.pages()) {
+            page.check().map_err(|error| error.at(self.file.id(), number))?;
+        }
+        Ok((base, overflow))
     }
 
     /// The pages of a segment, if they are what the index says: the page number that is not, otherwise.

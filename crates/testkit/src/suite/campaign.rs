@@ -154,7 +154,8 @@ impl<'a> Case<'a> {
         let (disk, expect) = life.kill();
         let how = self.way();
         let interrupted = self.random.random_ratio(1, 4);
-        let (disk, ending, how) = if interrupted { self.crash_again(&disk, how, report)? } else { (disk.crash(how), ending(how), format!("{how:?}")) };
+        let (disk, ending, how) =
+            if interrupted { self.crash_again(&disk, how, report)? } else { (disk.crash(how), ending(how), format!("{how:?}")) };
         self.live_on(disk, &expect, ending, &how)
     }
 

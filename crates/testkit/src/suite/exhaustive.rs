@@ -70,7 +70,10 @@ fn letter(letter: usize, place: u8) -> Step {
         0 => put(1, b"a", &value, Level::Buffered),
         1 => Step::Write(long_batch(place), Level::Buffered),
         2 => delete(1, b"a", Level::Buffered),
-        3 => Step::Write(vec![((1, b"a".to_vec()), Some(value.to_vec())), ((2, b"c".to_vec()), Some(value.to_vec()))], Level::Buffered),
+        3 => Step::Write(
+            vec![((1, b"a".to_vec()), Some(value.to_vec())), ((2, b"c".to_vec()), Some(value.to_vec()))],
+            Level::Buffered,
+        ),
         4 => Step::Flush,
         5 => put(1, b"a", &value, Level::Sync),
         6 => put(UNLOGGED, b"u", &value, Level::Buffered),
@@ -107,7 +110,7 @@ impl Base<'_> {
                 self.begin_again(life, history).map_err(|wrong| at(format!("{how:?}, then the same again: {wrong}")))?;
             }
             tried.crashes += 1;
-            if tried.crashes % extent.interrupt_one_in as u64 == 0 {
+            if tried.crashes.is_multiple_of(extent.interrupt_one_in as u64) {
                 let how = ways(index)[tried.crashes as usize / extent.interrupt_one_in % ways(index).len()];
                 tried.interrupted += interrupt_everywhere(self.opener, (&disk, how), &expect, index, 1).map_err(at)?;
             }

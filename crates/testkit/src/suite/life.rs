@@ -184,7 +184,10 @@ impl<'a> Life<'a> {
             return Err(Halt::Wrong(format!("multi_get of {} keys gave {} values", keys.len(), values.len())));
         }
         let wants = keys.iter().map(|key| self.expect.get(keyspace, key));
-        Ok(keys.iter().zip(values.iter().zip(wants)).try_for_each(|(key, (got, want))| agree("multi_get", key, got.as_ref(), want))?)
+        Ok(keys
+            .iter()
+            .zip(values.iter().zip(wants))
+            .try_for_each(|(key, (got, want))| agree("multi_get", key, got.as_ref(), want))?)
     }
 
     fn scan(&mut self, keyspace: u32, range: &Range, reverse: bool) -> std::result::Result<(), Halt> {
@@ -212,7 +215,8 @@ impl<'a> Life<'a> {
             return Ok(());
         }
         let before = self.expect.get(key.0, &key.1).cloned();
-        let make = |old: Option<&[u8]>| add.map(|add| [add, &old.unwrap_or_default()[..old.map_or(0, |old| old.len().min(8))]].concat());
+        let make =
+            |old: Option<&[u8]>| add.map(|add| [add, &old.unwrap_or_default()[..old.map_or(0, |old| old.len().min(8))]].concat());
         let after = make(before.as_deref());
         let answer = self.store().update(key.0, &key.1, &mut |old| make(old));
         let wrong = answer.as_ref().is_ok_and(|got| *got != before);
@@ -238,19 +242,29 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// A prefix of the records survives; each of them is a write of its own.
+    /// A prefix of the records survives; each of them is a write of its own. After an error that stops nothing a prefix is there.
     fn bulk_load(&mut self, keyspace: u32, records: &[Record]) -> Result<()> {
         if !self.expect.has(keyspace) || keyspace == UNLOGGED {
             return Ok(());
         }
         let last = self.expect.content(keyspace).into_keys().next_back();
-        let records: Vec<Record> = records.iter().filter(|(key, _)| last.as_ref().is_none_or(|last| last < key)).cloned().collect();
-        let answer = self.store().bulk_load(keyspace, records.clone());
-        let level = if answer.is_ok() { Level::Sync } else { Level::InDoubt };
-        for (key, value) in records {
+        let records: Vec<Record> =
+            records.iter().filter(|(key, _)| last.as_ref().is_none_or(|last| last < key)).cloned().collect();
+        let (level, loaded, answer) = match self.store().bulk_load(keyspace, records.clone()) {
+            Ok(_) => (Level::Sync, records.len(), Ok(())),
+            Err(Error::NoSpace { .. } | Error::Limit { .. }) => (Level::InDoubt, self.count_loaded(keyspace, &records)?, Ok(())),
+            Err(error) => (Level::InDoubt, records.len(), Err(error)),
+        };
+        for (key, value) in records.into_iter().take(loaded) {
             self.expect.wrote(&[((keyspace, key), Some(value))], level);
         }
-        answer.map(drop)
+        answer
+    }
+
+    fn count_loaded(&self, keyspace: u32, records: &[Record]) -> Result<usize> {
+        let keys: Vec<Vec<u8>> = records.iter().map(|(key, _)| key.clone()).collect();
+        let values = self.store().multi_get(keyspace, &keys)?;
+        Ok(values.iter().take_while(|value| value.is_some()).count())
     }
 
     fn flush(&mut self) -> Result<()> {

@@ -20,7 +20,7 @@ mod step;
 mod store;
 mod unlogged;
 
-pub use store::{Opener, Store, UNLOGGED};
+pub use store::{Opener, Store, UNLOGGED, Update};
 
 /// What a suite answers: `Err` describes the first thing that went wrong.
 pub type Verdict<T = ()> = Result<T, String>;

@@ -8,6 +8,9 @@ use crate::{
     sim::SimStorage,
 };
 
+/// Makes a new value, or none, of the one before.
+pub type Update<'a> = dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>> + 'a;
+
 /// A database that is open, with one thread to drive it. Keyspaces are known by number; [`UNLOGGED`] is an unlogged one.
 pub trait Store {
     /// The keyspaces that exist.
@@ -27,7 +30,7 @@ pub trait Store {
     /// The records with a prefix.
     fn prefix(&self, keyspace: u32, prefix: &[u8]) -> Result<Vec<Record>>;
     /// Replaces a value by what `update` makes of it; gives the one before.
-    fn update(&self, keyspace: u32, key: &[u8], update: &mut dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<Option<Vec<u8>>>;
+    fn update(&self, keyspace: u32, key: &[u8], update: &mut Update<'_>) -> Result<Option<Vec<u8>>>;
     /// Replaces a value if it is as expected; gives whether it was.
     fn swap(&self, keyspace: u32, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool>;
     /// Loads ascending records above all that are there.

@@ -301,7 +301,7 @@ impl Engine for AppendOnly {
         let mut free = self.turn.lock();
         let mut runs = self.state.lock().runs.clone();
         for run in &mut runs {
-            let lower = |block: &u32| Ok(self.pages.parse(*block, &*self.pages.read(*block)?)?.lower().to_vec());
+            let lower = |block: &u32| Ok(self.pages.parse(*block, &self.pages.read(*block)?)?.lower().to_vec());
             let lowers = run.blocks.iter().map(lower).collect::<Result<_>>()?;
             *run = Arc::new(Run { blocks: run.blocks.clone(), lowers });
         }

@@ -191,7 +191,8 @@ impl InPlace {
     }
 
     fn build_table(&self, table: Table, content: &[Vec<Stored>]) -> Result<Vec<(u32, Block)>> {
-        let page = |(bucket, records): (u32, &Vec<Stored>)| Ok((table.base + bucket, self.build_page(table, bucket, 1, records)?));
+        let page =
+            |(bucket, records): (u32, &Vec<Stored>)| Ok((table.base + bucket, self.build_page(table, bucket, 1, records)?));
         (0..).zip(content).map(page).collect()
     }
 
@@ -238,6 +239,18 @@ impl InPlace {
             }
             self.grow()?;
         }
+    }
+
+    /// Takes one record of a bulk load, after everything in the buckets before its own is in the file.
+    fn load(&self, last: Option<&Vec<u8>>, (key, value): &Record) -> Result<()> {
+        check_ascends(last, key)?;
+        if last.is_some_and(|last| first(last) != first(key)) {
+            self.flush(Seq::MAX)?;
+        }
+        let operation = Operation { key, value: Some(value) };
+        let admission = self.admit(operation)?;
+        self.apply(admission, self.context.shared.wal.tail(), operation);
+        Ok(())
     }
 
     /// Everything, with no write-out on its way.
@@ -365,24 +378,23 @@ impl Engine for InPlace {
         Ok(())
     }
 
-    /// Bucket by bucket, so that what a crash leaves is a prefix.
+    /// Bucket by bucket, so that what a crash leaves is a prefix. What was taken before an error stays.
     fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
         let mut last = self.content()?.into_keys().next_back();
-        let (mut count, wal) = (0, &self.context.shared.wal);
-        for record in records {
-            let (key, value) = record?;
-            check_ascends(last.as_ref(), &key)?;
-            if last.as_ref().is_some_and(|last| first(last) != first(&key)) {
-                self.flush(Seq::MAX)?;
+        let mut count = 0;
+        let load = || {
+            for record in records {
+                let record = record?;
+                self.load(last.as_ref(), &record)?;
+                (last, count) = (Some(record.0), count + 1);
             }
-            let operation = Operation { key: &key, value: Some(&value) };
-            let admission = self.admit(operation)?;
-            self.apply(admission, wal.tail(), operation);
-            (last, count) = (Some(key), count + 1);
-        }
+            Ok(())
+        };
+        let loaded = load();
         self.flush(Seq::MAX)?;
+        let wal = &self.context.shared.wal;
         wal.commit(wal.tail(), Durability::Sync)?;
-        Ok(count)
+        loaded.map(|()| count)
     }
 
     fn verify(&self) -> Result<Check> {
@@ -393,7 +405,9 @@ impl Engine for InPlace {
         for bucket in 0..table.count {
             check.pages += 1;
             match self.pages.records(table.base + bucket) {
-                Ok(records) if records.iter().all(|(key, _)| table.bucket(first(key)) == bucket) => check.records += records.len() as u64,
+                Ok(records) if records.iter().all(|(key, _)| table.bucket(first(key)) == bucket) => {
+                    check.records += records.len() as u64
+                }
                 Ok(_) => check.problems.push(format!("the bucket {bucket} holds keys of another one")),
                 Err(error) => check.problems.push(error.to_string()),
             }

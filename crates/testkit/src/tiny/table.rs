@@ -56,7 +56,10 @@ impl Table {
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(bytes);
         let table = Table { base: reader.u32()?, count: reader.u32()? };
-        if !table.count.is_power_of_two() || !(Self::FIRST.count..=Self::MOST).contains(&table.count) || table.base > 2 * Self::MOST {
+        if !table.count.is_power_of_two()
+            || !(Self::FIRST.count..=Self::MOST).contains(&table.count)
+            || table.base > 2 * Self::MOST
+        {
             return reader.fail("the table of buckets has an impossible size");
         }
         reader.finish()?;
@@ -74,7 +77,10 @@ mod tests {
         loop {
             for byte in 0..=u8::MAX {
                 let (lower, upper) = table.fences(table.bucket(byte));
-                assert!(lower.as_slice() <= &[byte][..] && upper.is_none_or(|upper| &[byte, 255][..] < upper.as_slice()), "{table:?} {byte}");
+                assert!(
+                    lower.as_slice() <= &[byte][..] && upper.is_none_or(|upper| &[byte, 255][..] < upper.as_slice()),
+                    "{table:?} {byte}"
+                );
             }
             assert_eq!(Table::decode(&table.encode()), Ok(table));
             let Some(next) = table.doubled() else { break };
@@ -86,7 +92,12 @@ mod tests {
 
     #[test]
     fn impossible_tables_are_refused() {
-        for table in [Table { base: 0, count: 0 }, Table { base: 0, count: 12 }, Table { base: 0, count: 512 }, Table { base: 9999, count: 4 }] {
+        for table in [
+            Table { base: 0, count: 0 },
+            Table { base: 0, count: 12 },
+            Table { base: 0, count: 512 },
+            Table { base: 9999, count: 4 },
+        ] {
             assert!(Table::decode(&table.encode()).is_err(), "{table:?}");
         }
         assert!(Table::decode(&[0; 7]).is_err());
