@@ -6,6 +6,7 @@ use super::{
     Tree,
     cache::DirtyRecord,
     merge,
+    records::Records,
     store::{Located, Stored, ascending},
 };
 use crate::engine::Check;
@@ -17,25 +18,36 @@ impl Tree {
     /// Reads and checks every segment. Writers go on meanwhile.
     pub(crate) fn check_all(&self) -> Result<Check> {
         let mut check = Check::default();
-        let mut from = Some(Vec::new());
-        while let Some(lower) = from {
-            let segments = ascending(&self.store.index.snapshot(), &lower, WINDOW);
-            from = segments.last().and_then(|at| at.upper.clone());
-            for at in segments {
-                self.check_segment(&at, &mut check)?;
-            }
+        let mut next = Some(Vec::new());
+        while let Some(start) = next {
+            next = self.check_window(start, &mut check)?;
         }
         Ok(check)
     }
 
-    /// Checks the range of one segment: under a claim, so that a page that fails is damaged and not being written.
-    fn check_segment(&self, at: &Located, check: &mut Check) -> Result<()> {
+    /// Checks some segments from the one that `start` belongs to; gives where to go on.
+    fn check_window(&self, start: Vec<u8>, check: &mut Check) -> Result<Option<Vec<u8>>> {
+        let mut next = start;
+        for at in ascending(&self.store.index.snapshot(), &next, WINDOW) {
+            if !self.check_segment(&at, &next, check)? {
+                // It was reorganised since it was listed.
+                return Ok(Some(next));
+            }
+            let Some(upper) = at.upper else { return Ok(None) };
+            next = upper;
+        }
+        Ok(Some(next))
+    }
+
+    /// Checks one segment, under a claim, so that a page that fails is damaged and not being written. Counts the records from `from` on, since what lies before
+    /// may have been counted as another segment's. False if the index has moved on.
+    fn check_segment(&self, at: &Located, from: &[u8], check: &mut Check) -> Result<bool> {
         let mut claim = self.store.claims.claim();
         while !self.claim_current(&mut claim, at) {
-            if !self.store.is_current(at) {
-                return self.check_replaced(at, check);
-            }
             self.check_live()?;
+            if !self.store.is_current(at) {
+                return Ok(false);
+            }
             std::thread::sleep(std::time::Duration::from_micros(100));
         }
         let dirty = {
@@ -44,15 +56,17 @@ impl Tree {
         };
         check.pages += at.segment.pages().count() as u64;
         let stored = self.store.read(vec![at.clone()]).map(|mut stored| stored.pop());
-        match stored.and_then(|stored| stored.map_or(Ok(0), |stored| self.check_stored(&stored, &dirty, &mut check.problems))) {
-            Ok(records) => check.records += records,
+        let checked =
+            stored.and_then(|stored| stored.map(|stored| self.check_stored(&stored, &dirty, &mut check.problems)).transpose());
+        match checked {
+            Ok(records) => check.records += records.map_or(0, |records| records.len() - records.lower_bound(from)) as u64,
             Err(error) => check.problems.push(error.to_string()),
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Checks the pages of a claimed segment; gives the number of its records.
-    fn check_stored(&self, stored: &Stored, dirty: &[DirtyRecord], problems: &mut Vec<String>) -> Result<u64> {
+    /// Checks the pages of a claimed segment; gives its records.
+    fn check_stored(&self, stored: &Stored, dirty: &[DirtyRecord], problems: &mut Vec<String>) -> Result<Records> {
         let (base, overflow) = self.store.claimed_pages(stored)?;
         let segment = stored.at.segment;
         let in_base = |page: &Page<'_>, suffix: &[u8]| base.search(&[page.prefix(), suffix].concat()).is_ok();
@@ -60,17 +74,6 @@ impl Tree {
             let what = "a key of the overflow page is in its base page too";
             problems.push(self.store.file.corruption(segment.overflow, what).to_string());
         }
-        Ok(merge::visible(&base, overflow.as_ref(), dirty).len() as u64)
-    }
-
-    /// The segment was reorganised since it was listed: checks what stands in its range now.
-    fn check_replaced(&self, at: &Located, check: &mut Check) -> Result<()> {
-        let mut from = Some(at.lower.clone());
-        while let Some(lower) = from.filter(|lower| at.upper.as_ref().is_none_or(|upper| lower < upper)) {
-            let now = self.store.locate(&lower);
-            self.check_segment(&now, check)?;
-            from = now.upper;
-        }
-        Ok(())
+        Ok(merge::visible(&base, overflow.as_ref(), dirty))
     }
 }
