@@ -4,13 +4,6 @@ use std::{fs, time::Duration};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Keeps the allocator's memory in small pages. In huge ones a few KiB for each thread would count as 2 MiB each, and the peak of this process
-/// would be the allocator's, not the store's.
-pub(crate) fn avoid_huge_pages() {
-    // An old kernel may refuse; the numbers are then only less exact.
-    let _ = rustix::thread::disable_transparent_huge_pages(true);
-}
-
 /// The largest resident memory of the whole life of the process, in bytes; 0 where the kernel does not tell.
 pub(crate) fn peak_memory() -> u64 {
     number("/proc/self/status", "VmHWM:").unwrap_or(0) * 1024
