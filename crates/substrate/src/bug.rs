@@ -31,7 +31,6 @@ pub enum Bug {
     SkipBatchTail,
     SkipRecoverySync,
     SkipRepairSync,
-    StaleAdmission,
     CleanAfterRewrite,
 }
 

@@ -30,7 +30,7 @@ const BUGS: [Bug; 15] = [
 ];
 
 /// The bugs that need threads.
-const RACES: [Bug; 2] = [Bug::StaleAdmission, Bug::CleanAfterRewrite];
+const RACES: [Bug; 1] = [Bug::CleanAfterRewrite];
 /// Runs of the suite with threads, which is no function of a seed.
 const RUNS: usize = 5;
 

@@ -8,7 +8,7 @@ use std::{
 use ecotone::{Database, Keyspace, KeyspaceOptions};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-const KEYS: u32 = 24_000;
+const KEYS: u32 = 60_000;
 const WRITERS: u32 = 3;
 const TIME: Duration = Duration::from_secs(6);
 
@@ -179,12 +179,13 @@ pub(crate) fn readers_and_scans_miss_nothing_and_see_nothing_old() {
             }
         };
         threads(0, WRITERS, &|world, number, random, _| world.write(number, random));
-        threads(1, 1, &|world, _, random, _| world.get(random));
+        // More than there are processors, so that a reader often stands still between its page and the cache.
+        threads(1, 8, &|world, _, random, _| world.get(random));
         threads(2, 1, &|world, _, random, _| world.multi_get(random));
         threads(3, 2, &|world, _, random, sorted| world.scan(random, sorted));
         let end = Instant::now() + TIME;
         while Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(300));
+            std::thread::sleep(Duration::from_millis(10));
             database.flush().unwrap();
         }
     });
