@@ -122,9 +122,9 @@ impl Scan {
         let width = self.front.width;
         let runs = self.tree.read_runs(|tree| {
             let mut segments = ascending(&tree.store.index.snapshot(), &start, width);
-            let first = 1;
-            let within = segments.iter().skip(first).take_while(|at| below(&at.lower, &self.high)).count();
-            segments.truncate(first + within);
+            // The first holds the start.
+            let more = segments.iter().skip(1).take_while(|at| below(&at.lower, &self.high)).count();
+            segments.truncate(1 + more);
             segments
         })?;
         self.front.next = runs.last().map(|(at, _)| at.upper.clone());

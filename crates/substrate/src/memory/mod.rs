@@ -100,7 +100,12 @@ impl Memory {
         self.arena.held_bytes()
     }
 
-    /// Leases for a cache, which can do without: `None` when less than the reserve, max(1 MiB, budget / 32), would stay free.
+    /// Bytes that caches must leave free: a chunk, or a 32nd of a larger budget.
+    pub fn reserve(&self) -> usize {
+        self.reserve
+    }
+
+    /// Leases for a cache, which can do without: `None` when less than the [`reserve`](Self::reserve) would stay free.
     pub fn lease(&self, component: Component, size: Size) -> Option<Block> {
         self.arena.lease_keeping(size, component as u8, self.reserve)
     }

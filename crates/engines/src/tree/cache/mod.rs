@@ -30,7 +30,7 @@ use ecotone_substrate::{
     limits::MAX_RECORD,
     memory::{Component, Memory},
 };
-use ecotone_sys::chunk::{Block, CHUNK_BYTES};
+use ecotone_sys::chunk::Block;
 use parking_lot::{Mutex, MutexGuard};
 
 use self::{
@@ -50,8 +50,6 @@ const SHARDS_PER_PART: usize = 16;
 const STRIPES: usize = 1 << 14;
 /// Shards that are asked for a slab when one has nothing left.
 const ASK: usize = 8;
-/// Questions for the capacity that one look answers.
-const CAPACITY_LASTS: usize = 256;
 
 /// What a cache says about a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,9 +74,6 @@ pub(crate) struct Ticket {
 pub(crate) struct Cache {
     shards: Box<[Mutex<Shard>]>,
     common: Common,
-    /// What [`capacity_bytes`](Self::capacity_bytes) last found, and how often it was asked.
-    capacity: AtomicUsize,
-    asked: AtomicUsize,
     /// Where the next search for a slab begins.
     turn: AtomicUsize,
     /// Held while chains go from one page to others, and while all are looked at.
@@ -94,8 +89,7 @@ impl Cache {
         let shard = |number: usize| Mutex::new(Shard::new(number as u8, STRIPES / count, common.clone()));
         let shards = (0..count).map(shard).collect();
         let rehoming = Mutex::default();
-        let [capacity, asked, turn] = [0; 3].map(AtomicUsize::new);
-        let cache = Arc::new(Cache { shards, common, capacity, asked, turn, rehoming });
+        let cache = Arc::new(Cache { shards, common, turn: AtomicUsize::new(0), rehoming });
         let weak: Weak<Cache> = Arc::downgrade(&cache);
         let shrink = move |bytes| weak.upgrade().map_or(0, |cache| cache.shrink(bytes));
         cache.common.memory.register_shrinker(Box::new(shrink));
@@ -211,20 +205,12 @@ impl Cache {
         self.common.dirty_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of slots that the cache could have as the budget is used now. Cheap, since it looks anew only now and then.
+    /// Bytes of slots that the cache could have as the budget is used now. Adds up the use of all components: remember the answer where it is needed often.
     pub(crate) fn capacity_bytes(&self) -> usize {
-        if self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(CAPACITY_LASTS) {
-            self.capacity.store(self.look_for_capacity(), Ordering::Relaxed);
-        }
-        self.capacity.load(Ordering::Relaxed)
-    }
-
-    fn look_for_capacity(&self) -> usize {
         let memory = &self.common.memory;
         let mine = Component::RecordCache.name();
         let others: usize = memory.usage().iter().filter(|(name, _)| *name != mine).map(|(_, bytes)| bytes).sum();
-        let reserve = CHUNK_BYTES.max(memory.budget() / 32);
-        memory.budget().saturating_sub(reserve + others)
+        memory.budget().saturating_sub(memory.reserve() + others)
     }
 
     /// Takes one slab's memory from a shard that can give one.
