@@ -16,7 +16,7 @@ mod permutation;
 mod phase;
 mod process;
 mod progress;
-mod report;
+mod row;
 mod run;
 mod size;
 mod state;

@@ -16,7 +16,7 @@ use crate::{
     phase::{Limit, Manner, Outcome, Phase},
     process::{self, DeviceBytes},
     progress::Progress,
-    report::{Latency, Load, Report},
+    row::{Latency, Load, Row},
     state::{Directory, Parameters, State},
     store::{self, Durability, Stats},
     value::VERSION_BYTES,
@@ -58,8 +58,8 @@ pub(crate) fn run(options: &RunOptions) -> Result<()> {
         Some((_, measured)) if options.workload == Workload::Load => measured,
         _ => run.measure_workload()?,
     };
-    let report = run.close(load, measured)?;
-    Ok(report.print(options.json)?)
+    let row = run.close(load, measured)?;
+    Ok(row.print(options.json)?)
 }
 
 impl<'a> Run<'a> {
@@ -142,7 +142,7 @@ impl<'a> Run<'a> {
     }
 
     /// Closes the store and puts the result together.
-    fn close(mut self, load: Option<Load>, measured: Measured) -> Result<Report> {
+    fn close(mut self, load: Option<Load>, measured: Measured) -> Result<Row> {
         self.state.existing = self.bench.inserts.existing();
         let key_size = self.bench.keys.mean_bytes();
         self.bench.store.close()?;
@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
         self.directory.save(&self.state)?;
         let Measured { outcome, stats, cpu, kernel } = measured;
         let options = self.options;
-        Ok(Report {
+        Ok(Row {
             store: options.store,
             workload: options.workload,
             distribution: self.shape,

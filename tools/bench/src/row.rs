@@ -17,7 +17,7 @@ use crate::{
 /// The result of `run`. The names are a public interface; `docs/benchmark.md` explains each. Sizes are bytes, times seconds unless the name says
 /// otherwise.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct Row {
     pub(crate) store: store::Kind,
     pub(crate) workload: Workload,
     pub(crate) distribution: Shape,
@@ -79,7 +79,7 @@ impl Latency {
     }
 }
 
-impl Report {
+impl Row {
     /// Prints it on standard output.
     pub(crate) fn print(&self, json: bool) -> serde_json::Result<()> {
         if json {
