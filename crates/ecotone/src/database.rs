@@ -16,13 +16,13 @@ use ecotone_substrate::{
     manifest::{KeyspaceRecord, Manifest},
     memory::Memory,
     scheduler::Scheduler,
-    storage::{FileId, Storage},
+    storage::Storage,
     wal::Wal,
 };
 use parking_lot::{Mutex, RwLock};
 
 use crate::{
-    Batch, Builder, Check, Durability, Error, Keyspace, KeyspaceOptions, Result, Stats, limits, limits_check, stats,
+    Batch, Builder, Check, Durability, Error, Keyspace, KeyspaceOptions, Result, Stats, limits, limits_check, recovery, stats,
     stripes::Stripes,
 };
 
@@ -137,9 +137,8 @@ impl Database {
         inner.store(&mut manifest, next)?;
         inner.spaces.write().remove(name);
         space.engine.retire();
-        let pages = FileId::Pages(space.id);
-        let removed = inner.storage.remove(pages).and_then(|()| inner.storage.sync_dir());
-        removed.map_err(|error| inner.health.poison(error))
+        recovery::remove_files(&*inner.storage, |file| file.keyspace() == Some(space.id))
+            .map_err(|error| inner.health.poison(error))
     }
 
     /// An empty batch.

@@ -45,8 +45,8 @@ fn wal_options(budget: usize) -> WalOptions {
 
 fn make(builder: &Builder, parts: Parts) -> Result<Inner> {
     let files = parts.storage.list()?;
-    if let Some(pages) = files.iter().find(|file| matches!(file, FileId::Pages(_) | FileId::Table(_))) {
-        let why = format!("it has no manifest, though it has the data file {pages}; restore the newest manifest file");
+    if let Some(data) = files.iter().find(|file| file.keyspace().is_some()) {
+        let why = format!("it has no manifest, though it has the data file {data}; restore the newest manifest file");
         return Err(Error::NotADatabase { path: builder.path().to_owned(), why });
     }
     if !builder.create {
@@ -112,14 +112,17 @@ fn note_life(shared: &Shared, manifest: Manifest) -> Result<Manifest> {
 /// Files that no manifest names: of a creation or a drop that was interrupted, and of runs that are over.
 fn remove_strays(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
     let known = |id: u32| manifest.keyspaces.iter().any(|keyspace| keyspace.id == id);
-    let stray = |file: &FileId| match file {
-        FileId::Pages(id) => !known(*id),
-        FileId::Scratch(_) => true,
-        _ => false,
-    };
-    let strays: Vec<FileId> = storage.list()?.into_iter().filter(stray).collect();
-    strays.iter().try_for_each(|file| storage.remove(*file))?;
-    if strays.is_empty() { Ok(()) } else { storage.sync_dir() }
+    remove_files(storage, |file| match file.keyspace() {
+        Some(keyspace) => !known(keyspace),
+        None => matches!(file, FileId::Scratch(_)),
+    })
+}
+
+/// Removes the files that are `unwanted`, durably.
+pub(crate) fn remove_files(storage: &dyn Storage, unwanted: impl Fn(FileId) -> bool) -> Result<()> {
+    let files: Vec<FileId> = storage.list()?.into_iter().filter(|file| unwanted(*file)).collect();
+    files.iter().try_for_each(|file| storage.remove(*file))?;
+    if files.is_empty() { Ok(()) } else { storage.sync_dir() }
 }
 
 fn repair_torn_pages(storage: &dyn Storage, double_write: &DoubleWrite, manifest: &Manifest) -> Result<()> {

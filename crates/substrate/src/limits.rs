@@ -18,6 +18,8 @@ pub const DOUBLE_WRITE_PAGES: usize = 256;
 pub const MAX_NAME: usize = 255;
 /// Keyspaces that one database can hold at a time.
 pub const MAX_KEYSPACES: usize = 4096;
+/// Numbers for the tables of one keyspace, over its whole life: 24 bits, so that with the keyspace they fit a file's identity.
+pub const MAX_TABLES: u32 = 1 << 24;
 /// Bytes of a manifest. Roots are small: the largest part is names.
 pub const MAX_MANIFEST: usize = 16 << 20;
 /// Smallest memory budget, in bytes.

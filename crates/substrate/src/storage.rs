@@ -9,7 +9,7 @@ use std::{fmt, sync::Arc};
 
 pub use ecotone_sys::chunk::Block;
 
-use crate::Result;
+use crate::{Result, limits::MAX_TABLES};
 
 /// Name of a file inside a database directory. Made from numbers only, so that no user's text reaches a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,42 +22,57 @@ pub enum FileId {
     Double(u32),
     /// `pages.K`: the pages of keyspace `K`.
     Pages(u32),
-    /// `table.N`: a sorted file.
-    Table(u64),
+    /// `table.K.N`: a file of keyspace `K` that is written once; `N` is below [`MAX_TABLES`](crate::limits::MAX_TABLES).
+    Table {
+        /// The keyspace.
+        keyspace: u32,
+        /// The file's number within it.
+        number: u32,
+    },
     /// `scratch.N`: a file for one run only (benchmarks, rebuilds), removed at open.
     Scratch(u32),
 }
 
 impl FileId {
-    /// A number that tells files apart in checksums: kind in the upper byte, number below.
+    /// A number that tells files apart in checksums: kind in the upper byte, then the numbers of the name.
     pub fn identity(self) -> u64 {
         let (kind, number) = match self {
             FileId::Manifest(n) => (1, n),
             FileId::Log(n) => (2, u64::from(n)),
             FileId::Double(n) => (3, u64::from(n)),
             FileId::Pages(n) => (4, u64::from(n)),
-            FileId::Table(n) => (5, n),
+            FileId::Table { keyspace, number } => (5, u64::from(keyspace) << 24 | u64::from(number)),
             FileId::Scratch(n) => (6, u64::from(n)),
         };
         (kind << 56) | (number & ((1 << 56) - 1))
     }
 
+    /// The keyspace whose data the file holds; `None` if it is not one keyspace's.
+    pub fn keyspace(self) -> Option<u32> {
+        match self {
+            FileId::Pages(keyspace) | FileId::Table { keyspace, .. } => Some(keyspace),
+            FileId::Manifest(_) | FileId::Log(_) | FileId::Double(_) | FileId::Scratch(_) => None,
+        }
+    }
+
     /// Reads a file name back; anything else is not ours.
     pub fn parse(name: &str) -> Option<Self> {
-        let (kind, number) = name.split_once('.')?;
-        let n: u64 = number.parse().ok()?;
-        if n.to_string() != number {
-            return None;
-        }
-        match kind {
-            "manifest" => Some(FileId::Manifest(n)),
-            "log" => Some(FileId::Log(n.try_into().ok()?)),
-            "double" => Some(FileId::Double(n.try_into().ok()?)),
-            "pages" => Some(FileId::Pages(n.try_into().ok()?)),
-            "table" => Some(FileId::Table(n)),
-            "scratch" => Some(FileId::Scratch(n.try_into().ok()?)),
-            _ => None,
-        }
+        let (kind, numbers) = name.split_once('.')?;
+        let id = match kind {
+            "manifest" => FileId::Manifest(numbers.parse().ok()?),
+            "log" => FileId::Log(numbers.parse().ok()?),
+            "double" => FileId::Double(numbers.parse().ok()?),
+            "pages" => FileId::Pages(numbers.parse().ok()?),
+            "table" => {
+                let (keyspace, number) = numbers.split_once('.')?;
+                let number = number.parse().ok().filter(|number| *number < MAX_TABLES)?;
+                FileId::Table { keyspace: keyspace.parse().ok()?, number }
+            }
+            "scratch" => FileId::Scratch(numbers.parse().ok()?),
+            _ => return None,
+        };
+        // Signs and leading zeros are not ours.
+        (id.to_string() == name).then_some(id)
     }
 }
 
@@ -68,7 +83,7 @@ impl fmt::Display for FileId {
             FileId::Log(n) => write!(f, "log.{n}"),
             FileId::Double(n) => write!(f, "double.{n}"),
             FileId::Pages(n) => write!(f, "pages.{n}"),
-            FileId::Table(n) => write!(f, "table.{n}"),
+            FileId::Table { keyspace, number } => write!(f, "table.{keyspace}.{number}"),
             FileId::Scratch(n) => write!(f, "scratch.{n}"),
         }
     }

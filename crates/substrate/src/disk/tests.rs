@@ -8,7 +8,10 @@ use ecotone_sys::chunk::{Arena, Block, CHUNK_BYTES, Size};
 use tempfile::TempDir;
 
 use super::*;
-use crate::storage::{Completion, Op, Request};
+use crate::{
+    limits::MAX_TABLES,
+    storage::{Completion, Op, Request},
+};
 
 const PAGE: usize = 4096;
 
@@ -51,7 +54,8 @@ fn names(disk: &Disk) -> Vec<FileId> {
 #[test]
 fn files_are_made_listed_opened_and_removed() {
     for (directory, disk) in disks() {
-        let ids = [FileId::Manifest(7), FileId::Log(1), FileId::Double(0), FileId::Pages(u32::MAX), FileId::Table(u64::MAX)];
+        let table = FileId::Table { keyspace: u32::MAX, number: MAX_TABLES - 1 };
+        let ids = [FileId::Manifest(7), FileId::Log(1), FileId::Double(0), FileId::Pages(u32::MAX), table];
         for id in ids {
             let file = disk.create(id, Access::Direct).unwrap();
             assert_eq!((file.id(), file.len().unwrap()), (id, 0));
@@ -140,10 +144,10 @@ fn a_full_disk_is_no_space_only_from_preallocation() {
     // A tmpfs refuses at once; other file systems would fill up first.
     let Ok(directory) = TempDir::new_in("/dev/shm") else { return };
     let disk = Disk::with_driver(directory.path(), true, Driver::Blocking).unwrap();
-    let file = disk.create(FileId::Table(9), Access::Cached).unwrap();
+    let file = disk.create(FileId::Table { keyspace: 9, number: 2 }, Access::Cached).unwrap();
     file.write(&[1; 100], 0).unwrap();
     match file.preallocate(1 << 50) {
-        Err(Error::NoSpace { file, wanted }) => assert_eq!((file.as_str(), wanted), ("table.9", (1 << 50) - 100)),
+        Err(Error::NoSpace { file, wanted }) => assert_eq!((file.as_str(), wanted), ("table.9.2", (1 << 50) - 100)),
         other => panic!("{other:?}"),
     }
     file.preallocate(4096).unwrap();
@@ -270,8 +274,8 @@ fn links_are_not_followed() {
 
 #[test]
 fn names_hold_no_path_and_only_ours_are_parsed() {
-    let ids =
-        [FileId::Manifest(u64::MAX), FileId::Log(0), FileId::Double(1), FileId::Pages(2), FileId::Table(3), FileId::Scratch(4)];
+    let table = FileId::Table { keyspace: u32::MAX, number: 3 };
+    let ids = [FileId::Manifest(u64::MAX), FileId::Log(0), FileId::Double(1), FileId::Pages(2), table, FileId::Scratch(4)];
     for id in ids {
         let name = id.to_string();
         assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.') && !name.contains(".."), "{name}");
@@ -292,6 +296,9 @@ fn names_hold_no_path_and_only_ours_are_parsed() {
         "../log.1",
         "log./1",
         "Log.1",
+        "table.1",
+        "table.1.02",
+        "table.1.16777216",
     ] {
         assert_eq!(FileId::parse(name), None, "{name:?}");
     }

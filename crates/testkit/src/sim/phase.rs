@@ -79,7 +79,7 @@ impl Label {
             (_, FileId::Log(_)) => Phase::Log,
             (_, FileId::Double(_)) => Phase::DoubleWrite,
             (_, FileId::Pages(_)) => Phase::Pages,
-            (_, FileId::Table(_)) => Phase::Table,
+            (_, FileId::Table { .. }) => Phase::Table,
             (_, FileId::Scratch(_)) => Phase::Scratch,
         };
         Label { phase, io }

@@ -1,5 +1,5 @@
-//! Blocks written once: records are collected in memory and flushed as a sorted run; several runs are compacted to one, and the blocks of
-//! the old ones are used again.
+//! Tables written once: records are collected in memory and flushed as a sorted run, a table of its own; several runs are compacted to one, and
+//! the tables of the old ones are removed (`docs/decisions/0006-the-house-once-more.md`, "The life of a table").
 
 use std::sync::{
     Arc,
@@ -9,7 +9,7 @@ use std::sync::{
 use ecotone_engines::engine::{Admission, Check, Context, Cursor, Engine, Family, Operation, Range, Record, Root, Stats};
 use ecotone_substrate::{
     Error, Result, Seq,
-    storage::Block,
+    storage::{Block, FileId},
     wal::{Durability, RecordKind, Room, encode_structure},
 };
 use parking_lot::Mutex;
@@ -18,18 +18,16 @@ use super::{
     Content, check_ascends, cursor_over,
     pages::{Pages, Stored, push},
     refuse_settings,
-    runs::{Change, Free, Run, Runs, decode_runs, encode_runs, install},
+    runs::{Change, Numbers, Run, Runs},
     unflushed::{self, Unflushed},
 };
 
 /// Runs at which they are compacted.
 const MOST_RUNS: usize = 3;
-/// Blocks by which the file grows.
-const GROWTH: u32 = 8;
 /// Records in one run of a bulk load.
 const BULK_RUN: usize = 64;
 
-/// Makes keyspaces whose blocks are never overwritten while anything needs them.
+/// Makes keyspaces whose files are never changed once they are written.
 #[derive(Debug, Default)]
 pub struct TinyAppendOnly;
 
@@ -40,15 +38,14 @@ impl Family for TinyAppendOnly {
 
     fn create(&self, context: Context) -> Result<(Arc<dyn Engine>, Root)> {
         refuse_settings(&context)?;
-        let engine = AppendOnly::new(Pages::create(&context)?, context, Runs::new());
-        engine.context.shared.storage.sync_dir().map_err(|error| engine.context.shared.health.poison(error))?;
+        let engine = AppendOnly::new(context, Numbers::default());
         let root = engine.checkpoint()?;
         Ok((Arc::new(engine), root))
     }
 
     fn open(&self, context: Context, root: &Root) -> Result<Arc<dyn Engine>> {
-        let runs = decode_runs(&root.blob).map_err(|malformed| malformed.at("the root of a tiny keyspace", 0))?;
-        Ok(Arc::new(AppendOnly::new(Pages::open(&context)?, context, runs)))
+        let numbers = Numbers::decode(&root.blob).map_err(|malformed| malformed.at("the root of a tiny keyspace", 0))?;
+        Ok(Arc::new(AppendOnly::new(context, numbers)))
     }
 }
 
@@ -56,24 +53,28 @@ impl Family for TinyAppendOnly {
 #[derive(Debug)]
 struct AppendOnly {
     context: Context,
-    pages: Pages,
     retired: AtomicBool,
-    /// Held by the one that writes blocks, across its I/O.
-    turn: Mutex<Free>,
+    /// Held by the one that writes and removes tables, across its I/O.
+    turn: Mutex<Dead>,
     /// Locked after the turn, and never across I/O.
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
+    numbers: Numbers,
+    /// The runs of `numbers`, once replay is over.
     runs: Runs,
     unflushed: Unflushed,
 }
 
+/// Tables that no run has any more, each with the sequence of the structural record that says so: they go when it is synced.
+type Dead = Vec<(Seq, u32)>;
+
 impl AppendOnly {
-    fn new(pages: Pages, context: Context, runs: Runs) -> Self {
-        let state = State { runs, unflushed: Unflushed::default() };
-        AppendOnly { context, pages, retired: AtomicBool::new(false), turn: Mutex::default(), state: Mutex::new(state) }
+    fn new(context: Context, numbers: Numbers) -> Self {
+        let state = State { numbers, runs: Runs::new(), unflushed: Unflushed::default() };
+        AppendOnly { context, retired: AtomicBool::new(false), turn: Mutex::default(), state: Mutex::new(state) }
     }
 
     fn check_open(&self) -> Result<()> {
@@ -81,13 +82,13 @@ impl AppendOnly {
     }
 
     /// Writes everything in memory as the newest run.
-    fn flush_memory(&self, free: &mut Free) -> Result<()> {
+    fn flush_memory(&self, dead: &mut Dead) -> Result<()> {
         let records = self.state.lock().unflushed.begin(|_| true);
         let newest = unflushed::newest(&records).filter(|_| self.context.logged);
         let stays = |value: &Option<Vec<u8>>| value.is_some() || !ecotone_substrate::bug!(DropTombstone);
         let stored = records.into_iter().map(|(key, record)| (key, record.value)).filter(|(_, value)| stays(value)).collect();
         let flushed = newest.map_or(Ok(()), |newest| self.context.shared.wal.sync_through(newest));
-        let flushed = flushed.and_then(|()| self.add_run(free, Vec::new(), stored));
+        let flushed = flushed.and_then(|()| self.add_run(dead, Vec::new(), stored));
         match flushed {
             Ok(()) => self.state.lock().unflushed.finish(),
             Err(_) => self.state.lock().unflushed.undo(),
@@ -96,78 +97,88 @@ impl AppendOnly {
     }
 
     /// Replaces all runs by one. Below it there is nothing, so it needs no tombstones.
-    fn compact(&self, free: &mut Free) -> Result<()> {
+    fn compact(&self, dead: &mut Dead) -> Result<()> {
         let runs = self.state.lock().runs.clone();
-        let out = runs.iter().filter_map(|run| run.blocks.first().copied()).collect();
+        let out = runs.iter().map(|run| run.number).collect();
         let content = self.stored(&runs)?;
-        self.add_run(free, out, content.into_iter().map(|(key, value)| (key, Some(value))).collect())
+        self.add_run(dead, out, content.into_iter().map(|(key, value)| (key, Some(value))).collect())
     }
 
-    /// Writes a run of these records, syncs it, and installs it in place of the runs that go out.
-    fn add_run(&self, free: &mut Free, out: Vec<u32>, records: Vec<Stored>) -> Result<()> {
-        let mut parts = self.split(&records)?;
-        let blocks = self.take(free, parts.len())?;
-        let lowers: Vec<Vec<u8>> = parts.iter().map(|part| part.0.clone()).collect();
-        let written = self.build(&mut parts, &blocks).and_then(|fresh| self.pages.write_fresh(&fresh));
-        let installed = written.and_then(|()| self.install(free, &Change { out, come: blocks.clone() }, lowers));
-        installed.inspect_err(|_| free.give_back(blocks))
-    }
-
-    /// The records in as many parts as there are blocks needed, each with its smallest key.
-    fn split<'a>(&self, mut records: &'a [Stored]) -> Result<Vec<(Vec<u8>, &'a [Stored])>> {
-        let (mut parts, mut scratch) = (Vec::new(), self.pages.frame()?);
-        while let Some((lower, _)) = records.first() {
-            let mut builder = self.pages.build(&mut scratch, 0, (lower, None));
-            let fit = records.iter().take_while(|record| push(&mut builder, record)).count();
-            let (part, rest) = records.split_at(fit);
-            parts.push((lower.clone(), part));
-            records = rest;
+    /// Writes a run of these records, syncs it with its name, and installs it in place of the runs that go out.
+    fn add_run(&self, dead: &mut Dead, out: Vec<u32>, records: Vec<Stored>) -> Result<()> {
+        if records.is_empty() {
+            return if out.is_empty() { Ok(()) } else { self.install(dead, out, None) };
         }
-        Ok(parts)
+        let number = self.state.lock().numbers.next;
+        let written = self.write_run(number, &records);
+        let installed = written.and_then(|run| self.install(dead, out, Some(Arc::new(run))));
+        installed.inspect_err(|_| {
+            // What went wrong first is what the caller needs to know; a table that stays is removed by the next opening.
+            let _ = self.context.shared.storage.remove(Run::file(&self.context, number));
+        })
     }
 
-    fn build(&self, parts: &mut [(Vec<u8>, &[Stored])], numbers: &[u32]) -> Result<Vec<(u32, Block)>> {
-        let block = |((lower, records), number): (&mut (Vec<u8>, &[Stored]), &u32)| {
-            let mut block = self.pages.frame()?;
-            let mut builder = self.pages.build(&mut block, *number, (lower, None));
-            assert!(records.iter().all(|record| push(&mut builder, record)), "they fitted when they were split");
-            builder.finish(1);
-            Ok((*number, block))
-        };
-        parts.iter_mut().zip(numbers).map(block).collect()
+    fn write_run(&self, number: u32, records: &[Stored]) -> Result<Run> {
+        let shared = &self.context.shared;
+        shared.health.check()?;
+        let created = Pages::create(&self.context, Run::file(&self.context, number));
+        let pages = created.map_err(|error| shared.health.poison(error))?;
+        let mut parts = split(&pages, records)?;
+        pages.reserve(u32::try_from(parts.len()).expect("a tiny run is small"))?;
+        let fresh = build(&pages, &mut parts)?;
+        pages.write_fresh(&fresh)?;
+        shared.storage.sync_dir().map_err(|error| shared.health.poison(error))?;
+        Ok(Run { number, lowers: parts.into_iter().map(|(lower, _)| lower).collect(), pages })
     }
 
-    fn take(&self, free: &mut Free, count: usize) -> Result<Vec<u32>> {
-        let synced = self.context.shared.wal.synced();
-        if let Some(blocks) = free.take(count, synced) {
-            return Ok(blocks);
-        }
-        let end = free.end + GROWTH.max(count as u32);
-        self.pages.reserve(end)?;
-        free.extend_to(end);
-        Ok(free.take(count, synced).expect("the file has just grown by as many blocks"))
-    }
-
-    fn install(&self, free: &mut Free, change: &Change, lowers: Vec<Vec<u8>>) -> Result<()> {
+    fn install(&self, dead: &mut Dead, out: Vec<u32>, run: Option<Arc<Run>>) -> Result<()> {
         let wal = &self.context.shared.wal;
+        let change = Change { out, come: run.as_ref().map(|run| run.number) };
         let body = encode_structure(self.context.keyspace, &change.encode());
         let reservation = wal.reserve(Room::Structure, body.len())?;
         let mut state = self.state.lock();
         let placed = wal.append(reservation, RecordKind::Structure, &body, |_| ());
-        let gone = install(&mut state.runs, change, lowers).expect("the runs that go out are there");
-        free.free_later(gone, placed.seq);
+        assert!(state.numbers.install(&change), "the runs that go out are there");
+        state.runs.retain(|run| !change.out.contains(&run.number));
+        state.runs.extend(run);
+        dead.extend(change.out.iter().map(|number| (placed.seq, *number)));
         Ok(())
+    }
+
+    /// Removes the tables whose end is durable. Who still reads one has it open.
+    fn bury(&self, dead: &mut Dead) -> Result<()> {
+        let synced = self.context.shared.wal.synced();
+        let ripe = |(seq, _): &mut (Seq, u32)| *seq < synced || ecotone_substrate::bug!(FreeSpaceEarly);
+        for (_, number) in dead.extract_if(.., ripe) {
+            let removed = self.context.shared.storage.remove(Run::file(&self.context, number));
+            removed.map_err(|error| self.context.shared.health.poison(error))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the tables of this keyspace that nothing names: what an interrupted flush or compaction left.
+    fn remove_strays(&self, numbers: &Numbers) -> Result<()> {
+        let storage = &self.context.shared.storage;
+        let is_stray = |file: &FileId| match file {
+            FileId::Table { keyspace, number } => *keyspace == self.context.keyspace && !numbers.runs.contains(number),
+            _ => false,
+        };
+        let strays: Vec<FileId> = storage.list()?.into_iter().filter(is_stray).collect();
+        strays.iter().try_for_each(|file| storage.remove(*file))?;
+        if strays.is_empty() { Ok(()) } else { storage.sync_dir() }
     }
 
     /// What the runs hold together.
     fn stored(&self, runs: &Runs) -> Result<Content> {
         let mut content = Content::new();
-        for block in runs.iter().flat_map(|run| &run.blocks) {
-            for (key, value) in self.pages.records(*block)? {
-                match value {
-                    Some(value) => content.insert(key, value),
-                    None => content.remove(&key),
-                };
+        for run in runs {
+            for page in 0..run.pages.count()? {
+                for (key, value) in run.pages.records(page)? {
+                    match value {
+                        Some(value) => content.insert(key, value),
+                        None => content.remove(&key),
+                    };
+                }
             }
         }
         Ok(content)
@@ -192,31 +203,15 @@ impl AppendOnly {
         Ok(content)
     }
 
-    /// Looks into these runs, newest first.
-    fn read(&self, runs: &Runs, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        for number in runs.iter().rev().filter_map(|run| run.find(key)) {
-            let block = self.pages.read(number)?;
-            if let Some((kind, value)) = self.pages.parse(number, &block)?.get(key) {
-                return Ok((kind == ecotone_substrate::page::RecordKind::Value).then(|| value.to_vec()));
-            }
-        }
-        Ok(None)
-    }
-
-    fn is_current(&self, runs: &Runs) -> bool {
-        let state = self.state.lock();
-        state.runs.len() == runs.len() && state.runs.iter().zip(runs).all(|(a, b)| Arc::ptr_eq(a, b))
-    }
-
-    fn check_run(&self, run: &Run, check: &mut Check) {
+    fn check_run(run: &Run, check: &mut Check) {
         let mut last = None;
-        for (number, lower) in run.blocks.iter().zip(&run.lowers) {
+        for (page, lower) in (0..).zip(&run.lowers) {
             check.pages += 1;
-            match self.pages.records(*number) {
+            match run.pages.records(page) {
                 Ok(records) => {
                     check.records += records.iter().filter(|(_, value)| value.is_some()).count() as u64;
                     if records.first().is_none_or(|(key, _)| key != lower || last.as_ref() >= Some(key)) {
-                        check.problems.push(format!("block {number} does not follow the one before it"));
+                        check.problems.push(format!("page {page} of run {} does not follow the one before it", run.number));
                     }
                     last = records.into_iter().next_back().map(|(key, _)| key);
                 }
@@ -226,23 +221,55 @@ impl AppendOnly {
     }
 }
 
+/// Looks into these runs, newest first.
+fn read(runs: &Runs, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    for (run, page) in runs.iter().rev().filter_map(|run| Some((run, run.find(key)?))) {
+        let block = run.pages.read(page)?;
+        if let Some((kind, value)) = run.pages.parse(page, &block)?.get(key) {
+            return Ok((kind == ecotone_substrate::page::RecordKind::Value).then(|| value.to_vec()));
+        }
+    }
+    Ok(None)
+}
+
+/// The records of one page, and the smallest key among them.
+type Part<'a> = (Vec<u8>, &'a [Stored]);
+
+/// The records in as many parts as there are pages needed.
+fn split<'a>(pages: &Pages, mut records: &'a [Stored]) -> Result<Vec<Part<'a>>> {
+    let (mut parts, mut scratch) = (Vec::new(), pages.frame()?);
+    while let Some((lower, _)) = records.first() {
+        let mut builder = pages.build(&mut scratch, 0, (lower, None));
+        let fit = records.iter().take_while(|record| push(&mut builder, record)).count();
+        let (part, rest) = records.split_at(fit);
+        parts.push((lower.clone(), part));
+        records = rest;
+    }
+    Ok(parts)
+}
+
+fn build(pages: &Pages, parts: &mut [Part<'_>]) -> Result<Vec<(u32, Block)>> {
+    let page = |((lower, records), number): (&mut Part<'_>, u32)| {
+        let mut block = pages.frame()?;
+        let mut builder = pages.build(&mut block, number, (lower, None));
+        assert!(records.iter().all(|record| push(&mut builder, record)), "they fitted when they were split");
+        builder.finish(1);
+        Ok((number, block))
+    };
+    parts.iter_mut().zip(0..).map(page).collect()
+}
+
 impl Engine for AppendOnly {
-    /// A compaction may put other records into a block that is being looked at; then the runs are others, and the look is taken again.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.check_open()?;
-        loop {
-            let runs = {
-                let state = self.state.lock();
-                if let Some(record) = state.unflushed.get(key) {
-                    return Ok(record.value.clone());
-                }
-                state.runs.clone()
-            };
-            let found = self.read(&runs, key);
-            if self.is_current(&runs) {
-                return found;
+        let runs = {
+            let state = self.state.lock();
+            if let Some(record) = state.unflushed.get(key) {
+                return Ok(record.value.clone());
             }
-        }
+            state.runs.clone()
+        };
+        read(&runs, key)
     }
 
     fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
@@ -270,26 +297,30 @@ impl Engine for AppendOnly {
 
     fn flush(&self, below: Seq) -> Result<()> {
         self.check_open()?;
-        let mut free = self.turn.lock();
+        let mut dead = self.turn.lock();
         self.context.shared.health.check()?;
         if self.first_unflushed().is_some_and(|first| first < below) {
-            self.flush_memory(&mut free)?;
+            self.flush_memory(&mut dead)?;
         }
         let runs = self.state.lock().runs.len();
-        if runs > MOST_RUNS { self.compact(&mut free) } else { Ok(()) }
+        if runs > MOST_RUNS {
+            self.compact(&mut dead)?;
+        }
+        self.bury(&mut dead)
     }
 
     fn checkpoint(&self) -> Result<Root> {
         let state = self.state.lock();
-        Ok(Root { structure: self.context.shared.wal.tail(), blob: encode_runs(&state.runs) })
+        Ok(Root { structure: self.context.shared.wal.tail(), blob: state.numbers.encode() })
     }
 
     fn checkpoint_is_durable(&self) {}
 
     fn replay_structure(&self, _: Seq, body: &[u8]) -> Result<()> {
-        let change = Change::decode(body).map_err(|malformed| malformed.at("the log's structural record", 0))?;
-        let installed = install(&mut self.state.lock().runs, &change, Vec::new());
-        installed.map(drop).ok_or_else(|| self.pages.corruption(0, "the log does not fit the runs"))
+        let malformed = |malformed: ecotone_substrate::codec::Malformed| malformed.at("the log's structural record", 0);
+        let change = Change::decode(body).map_err(malformed)?;
+        let fits = self.state.lock().numbers.install(&change);
+        if fits { Ok(()) } else { Err(Error::corruption("the log", 0, "it does not fit the runs of a tiny keyspace")) }
     }
 
     fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
@@ -298,15 +329,10 @@ impl Engine for AppendOnly {
     }
 
     fn recovered(&self) -> Result<()> {
-        let mut free = self.turn.lock();
-        let mut runs = self.state.lock().runs.clone();
-        for run in &mut runs {
-            let lower = |block: &u32| Ok(self.pages.parse(*block, &self.pages.read(*block)?)?.lower().to_vec());
-            let lowers = run.blocks.iter().map(lower).collect::<Result<_>>()?;
-            *run = Arc::new(Run { blocks: run.blocks.clone(), lowers });
-        }
-        *free = Free::beside(&runs, self.pages.count()?);
-        self.state.lock().runs = runs;
+        let numbers = self.state.lock().numbers.clone();
+        self.remove_strays(&numbers)?;
+        let open = |number: &u32| Run::open(&self.context, *number).map(Arc::new);
+        self.state.lock().runs = numbers.runs.iter().map(open).collect::<Result<_>>()?;
         Ok(())
     }
 
@@ -332,7 +358,7 @@ impl Engine for AppendOnly {
         let _turn = self.turn.lock();
         let runs = self.state.lock().runs.clone();
         let mut check = Check::default();
-        runs.iter().for_each(|run| self.check_run(run, &mut check));
+        runs.iter().for_each(|run| Self::check_run(run, &mut check));
         Ok(check)
     }
 

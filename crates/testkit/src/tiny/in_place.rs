@@ -11,7 +11,7 @@ use ecotone_substrate::{
     Error, Result, Seq,
     double_write::{PageWrite, changed_sectors},
     page,
-    storage::Block,
+    storage::{Block, FileId},
     wal::{Durability, RecordKind, Room, encode_structure},
 };
 use parking_lot::Mutex;
@@ -35,7 +35,7 @@ impl Family for TinyInPlace {
 
     fn create(&self, context: Context) -> Result<(Arc<dyn Engine>, Root)> {
         refuse_settings(&context)?;
-        let engine = InPlace::new(Pages::create(&context)?, context, Table::FIRST);
+        let engine = InPlace::new(Pages::create(&context, FileId::Pages(context.keyspace))?, context, Table::FIRST);
         engine.pages.reserve(Table::FIRST.end())?;
         let empty = vec![Vec::new(); Table::FIRST.count as usize];
         engine.pages.write_fresh(&engine.build_table(Table::FIRST, &empty)?)?;
@@ -45,7 +45,7 @@ impl Family for TinyInPlace {
     }
 
     fn open(&self, context: Context, root: &Root) -> Result<Arc<dyn Engine>> {
-        let pages = Pages::open(&context)?;
+        let pages = Pages::open(&context, FileId::Pages(context.keyspace))?;
         let table = Table::decode(&root.blob).map_err(|malformed| malformed.at("the root of a tiny keyspace", 0))?;
         Ok(Arc::new(InPlace::new(pages, context, table)))
     }

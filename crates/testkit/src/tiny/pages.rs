@@ -15,7 +15,7 @@ use ecotone_sys::chunk::Size;
 /// A record of a page: a value, or `None` for a tombstone.
 pub(super) type Stored = (Vec<u8>, Option<Vec<u8>>);
 
-/// The pages of one keyspace.
+/// The pages of one file.
 #[derive(Debug)]
 pub(super) struct Pages {
     pub(super) file: Arc<dyn File>,
@@ -24,13 +24,13 @@ pub(super) struct Pages {
 
 impl Pages {
     /// Makes the file; its name is durable after a sync of the directory.
-    pub(super) fn create(context: &Context) -> Result<Self> {
-        let file = context.shared.storage.create(FileId::Pages(context.keyspace), Access::Direct)?;
+    pub(super) fn create(context: &Context, id: FileId) -> Result<Self> {
+        let file = context.shared.storage.create(id, Access::Direct)?;
         Ok(Pages { file, context: context.clone() })
     }
 
-    pub(super) fn open(context: &Context) -> Result<Self> {
-        let file = context.shared.storage.open(FileId::Pages(context.keyspace), Access::Direct)?;
+    pub(super) fn open(context: &Context, id: FileId) -> Result<Self> {
+        let file = context.shared.storage.open(id, Access::Direct)?;
         Ok(Pages { file, context: context.clone() })
     }
 
