@@ -9,6 +9,8 @@ mod damage;
 mod no_big_lock;
 #[cfg(not(feature = "bugs"))]
 mod suites;
+#[cfg(not(feature = "bugs"))]
+mod tables;
 
 mod store;
 

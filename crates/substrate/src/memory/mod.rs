@@ -3,6 +3,7 @@
 //! A part of the budget, the *reserve*, is refused to caches, so that work that must go on (reading a page, writing out) finds memory. What is
 //! held from the system never exceeds the budget, because nothing else that counts is allocated anywhere else.
 
+mod share;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +12,8 @@ use std::{fmt, sync::Arc};
 use ecotone_sys::chunk::{Arena, Block, CHUNK_BYTES, Size};
 use parking_lot::Mutex;
 
+pub use self::share::Share;
+use self::share::Member;
 use crate::{Error, Result};
 
 /// Who has memory.
@@ -71,23 +74,26 @@ pub type Shrinker = dyn Fn(usize) -> usize + Send + Sync;
 
 /// The budget of one database.
 ///
+/// Essential memory comes first; what it leaves belongs to the caches, each a [`Share`]. Free memory goes to whoever asks first, and a share below its
+/// fair part may have it back from those above theirs.
+///
 /// # Rules
-/// 1. [`lease_essential`](Self::lease_essential) calls the shrinkers on the caller's thread, so it must not be called while holding a lock that any shrinker
-///    takes.
-/// 2. A shrinker does no I/O, waits for nothing, and does not call `lease_essential`.
-/// 3. A shrinker holds its cache by a `Weak`: the memory lives longer than a keyspace, and answers 0 once the cache is gone.
+/// 1. [`lease_essential`](Self::lease_essential) and [`Share::reclaim`] call shrinkers on the caller's thread, so they must not be called while holding a lock
+///    that any shrinker takes.
+/// 2. A shrinker does no I/O, waits for nothing, and calls neither of the two.
+/// 3. A shrinker holds its cache by a `Weak`, and answers 0 once the cache is gone.
 pub struct Memory {
     budget: usize,
     reserve: usize,
     arena: Arc<Arena>,
-    shrinkers: Mutex<Vec<Arc<Shrinker>>>,
+    members: Mutex<Vec<Arc<Member>>>,
 }
 
 impl Memory {
     /// A budget in bytes. What is not a whole MiB of it stays unused.
     pub fn new(budget: usize) -> Arc<Memory> {
         let reserve = CHUNK_BYTES.max(budget / 32);
-        Arc::new(Memory { budget, reserve, arena: Arena::new(budget), shrinkers: Mutex::default() })
+        Arc::new(Memory { budget, reserve, arena: Arena::new(budget), members: Mutex::default() })
     }
 
     /// The budget in bytes.
@@ -100,40 +106,53 @@ impl Memory {
         self.arena.held_bytes()
     }
 
-    /// Bytes that caches must leave free: a chunk, or a 32nd of a larger budget.
-    pub fn reserve(&self) -> usize {
-        self.reserve
-    }
-
-    /// Leases for a cache, which can do without: `None` when less than the [`reserve`](Self::reserve) would stay free.
+    /// Leases for a cache, which can do without: `None` when less than the reserve would stay free, a chunk or a 32nd of a larger budget.
     pub fn lease(&self, component: Component, size: Size) -> Option<Block> {
         self.arena.lease_keeping(size, component as u8, self.reserve)
     }
 
-    /// Leases for work that must go on, from the reserve too. When nothing is left it asks the shrinkers, each at most once, until one has made
+    /// Leases for work that must go on, from the reserve too. When nothing is left it asks the shares, each at most once, until one has made
     /// room; then it fails with [`Error::Memory`]. See the rules above.
     pub fn lease_essential(&self, component: Component, size: Size) -> Result<Block> {
         let tag = component as u8;
         if let Some(block) = self.arena.lease(size, tag) {
             return Ok(block);
         }
-        // Called without the lock, so that a shrinker may drop what registers and leases.
-        let shrinkers = self.shrinkers.lock().clone();
-        let shrunk = shrinkers.iter().find_map(|shrink| {
-            shrink(size.bytes());
+        let shrunk = self.members().iter().find_map(|member| {
+            member.shrink(size.bytes());
             self.arena.lease(size, tag)
         });
         shrunk.ok_or(Error::Memory { what: component.name(), budget: self.budget as u64 })
     }
 
-    /// Adds a shrinker, for the life of this memory. See the rules above.
-    pub fn register_shrinker(&self, shrinker: Box<Shrinker>) {
-        self.shrinkers.lock().push(Arc::from(shrinker));
+    /// A cache joins: what it holds is leased under `components`, which are its own, and `shrink` gives some of it back. See the rules above.
+    pub fn join(self: &Arc<Self>, components: &'static [Component], shrink: Box<Shrinker>) -> Share {
+        let member = Arc::new(Member::new(components, shrink));
+        self.members.lock().push(member.clone());
+        Share::new(self.clone(), member)
     }
 
     /// Bytes leased by each component, by name.
     pub fn usage(&self) -> Vec<(&'static str, usize)> {
-        Component::ALL.iter().map(|c| (c.name(), self.arena.tagged_bytes(*c as u8))).collect()
+        Component::ALL.iter().map(|c| (c.name(), self.used(&[*c]))).collect()
+    }
+
+    /// Bytes leased by these components.
+    pub fn used(&self, components: &[Component]) -> usize {
+        components.iter().map(|component| self.arena.tagged_bytes(*component as u8)).sum()
+    }
+
+    /// A copy, so that shrinkers are called without the lock and may drop what joins and leases.
+    fn members(&self) -> Vec<Arc<Member>> {
+        self.members.lock().clone()
+    }
+
+    /// What each share can count on: an equal part of what essential memory and the reserve leave.
+    fn fair_part(&self) -> usize {
+        let members = self.members.lock();
+        let elastic: usize = members.iter().map(|member| self.used(member.components())).sum();
+        let essential = self.used(&Component::ALL).saturating_sub(elastic);
+        self.budget.saturating_sub(self.reserve + essential) / members.len().max(1)
     }
 }
 

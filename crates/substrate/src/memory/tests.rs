@@ -46,36 +46,82 @@ fn usage_is_told_by_component() {
     assert_eq!(usage, expected);
 }
 
-/// A cache of slabs that gives back as many as make up what is wanted; it counts how often it is asked.
-fn cache(memory: &Arc<Memory>) -> (Arc<Mutex<Vec<Block>>>, Arc<AtomicUsize>) {
-    let (blocks, asked) = (Arc::new(Mutex::new(fill(memory, Component::RecordCache, Size::Slab))), Arc::new(AtomicUsize::new(0)));
-    let (cache, count) = (Arc::downgrade(&blocks), asked.clone());
-    memory.register_shrinker(Box::new(move |wanted| {
-        count.fetch_add(1, SeqCst);
-        let Some(cache) = cache.upgrade() else { return 0 };
-        let mut cache = cache.lock();
-        let keep = cache.len().saturating_sub(wanted.div_ceil(Size::Slab.bytes()));
-        cache.drain(keep..).map(|block| block.len()).sum()
-    }));
-    (blocks, asked)
+/// A cache that takes all the slabs there are and gives back as many as make up what is wanted; it counts how often it is asked.
+struct Greedy {
+    blocks: Arc<Mutex<Vec<Block>>>,
+    asked: Arc<AtomicUsize>,
+    component: Component,
+    share: Share,
+}
+
+impl Greedy {
+    fn new(memory: &Arc<Memory>, components: &'static [Component]) -> Self {
+        let blocks = Arc::new(Mutex::new(fill(memory, components[0], Size::Slab)));
+        let (cache, asked) = (Arc::downgrade(&blocks), Arc::new(AtomicUsize::new(0)));
+        let count = asked.clone();
+        let share = memory.join(
+            components,
+            Box::new(move |wanted| {
+                count.fetch_add(1, SeqCst);
+                let Some(cache) = cache.upgrade() else { return 0 };
+                let mut cache = cache.lock();
+                let keep = cache.len().saturating_sub(wanted.div_ceil(Size::Slab.bytes()));
+                cache.drain(keep..).map(|block| block.len()).sum()
+            }),
+        );
+        Greedy { blocks, asked, component: components[0], share }
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(SeqCst)
+    }
+
+    fn slabs(&self) -> usize {
+        self.blocks.lock().len()
+    }
+
+    /// Takes what it is due from the others, slab by slab.
+    fn grow(&self, memory: &Memory) {
+        while self.share.reclaim(Size::Slab.bytes()) {
+            self.blocks.lock().push(memory.lease(self.component, Size::Slab).unwrap());
+        }
+    }
+}
+
+const RECORDS: &[Component] = &[Component::RecordCache];
+const TABLES: &[Component] = &[Component::Memtable];
+
+#[test]
+fn shares_get_their_fair_part_from_those_above_theirs() {
+    let memory = Memory::new(33 * MIB);
+    let (first, second) = (Greedy::new(&memory, RECORDS), Greedy::new(&memory, TABLES));
+    let slabs = |bytes: usize| bytes / Size::Slab.bytes();
+    assert_eq!((first.slabs(), second.slabs()), (slabs(32 * MIB), 0), "free memory goes to whoever asks first");
+    assert!(!first.share.reclaim(Size::Slab.bytes()), "who has more than his part gets nothing");
+    second.grow(&memory);
+    assert_eq!((first.slabs(), second.slabs()), (slabs(16 * MIB), slabs(16 * MIB)));
+    let essential: Vec<_> = (0..4).map(|_| memory.lease_essential(Component::PageIndex, Size::Chunk)).collect();
+    assert_eq!(first.share.fair_part(), (32 - 4) * MIB / 2, "essential memory comes first");
+    drop((essential, second));
+    assert_eq!(first.share.fair_part(), 32 * MIB, "who is alone may count on everything");
 }
 
 #[test]
 fn shrinkers_are_asked_only_when_nothing_is_left_and_make_room() {
     let memory = Memory::new(16 * MIB);
-    let (blocks, asked) = cache(&memory);
-    let before = blocks.lock().len();
+    let cache = Greedy::new(&memory, RECORDS);
+    let before = cache.slabs();
     let mut essential = Vec::new();
     for _ in 0..16 {
         essential.push(memory.lease_essential(Component::Frames, Size::Slab).unwrap());
     }
-    assert_eq!((asked.load(SeqCst), blocks.lock().len()), (0, before), "the reserve comes first");
+    assert_eq!((cache.asked(), cache.slabs()), (0, before), "the reserve comes first");
     for _ in 0..20 {
         essential.push(memory.lease_essential(Component::Frames, Size::Slab).unwrap());
     }
-    assert_eq!((asked.load(SeqCst), blocks.lock().len()), (20, before - 20));
+    assert_eq!((cache.asked(), cache.slabs()), (20, before - 20));
     assert_eq!(memory.held(), 16 * MIB);
-    drop(blocks);
+    drop(cache);
     drop(memory.lease_essential(Component::Frames, Size::Slab).unwrap());
 }
 
@@ -84,33 +130,35 @@ fn each_shrinker_is_asked_once_until_one_has_made_room() {
     let memory = Memory::new(16 * MIB);
     let useless = Arc::new(AtomicUsize::new(0));
     let count = useless.clone();
-    memory.register_shrinker(Box::new(move |wanted| {
+    let shrink = move |wanted| {
         assert_eq!(wanted, Size::Frame.bytes());
         count.fetch_add(1, SeqCst);
         0
-    }));
-    let (blocks, asked) = cache(&memory);
+    };
+    let _share = memory.join(TABLES, Box::new(shrink));
+    let cache = Greedy::new(&memory, RECORDS);
     let _rest: Vec<_> = (0..256).map(|_| memory.lease_essential(Component::Frames, Size::Frame).unwrap()).collect();
     let _one_more = memory.lease_essential(Component::Frames, Size::Frame).unwrap();
-    assert_eq!((useless.load(SeqCst), asked.load(SeqCst)), (1, 1));
-    drop(blocks);
+    assert_eq!((useless.load(SeqCst), cache.asked()), (1, 1));
+    cache.blocks.lock().clear();
     // What the cache left fills up, then nobody can help, and each is asked once more.
     let full = || (useless.load(SeqCst) == 1).then(|| memory.lease_essential(Component::Other, Size::Frame).ok())?;
     let all: Vec<_> = std::iter::from_fn(full).collect();
-    assert_eq!((useless.load(SeqCst), asked.load(SeqCst)), (2, 2));
+    assert_eq!((useless.load(SeqCst), cache.asked()), (2, 2));
     drop(all);
 }
 
 #[test]
-fn a_shrinker_may_lease_and_register() {
+fn a_shrinker_may_lease_and_join() {
     let memory = Memory::new(16 * MIB);
     let _all: Vec<_> = std::iter::from_fn(|| memory.lease_essential(Component::Other, Size::Chunk).ok()).collect();
     let weak = Arc::downgrade(&memory);
-    memory.register_shrinker(Box::new(move |_| {
+    let shrink = move |_| {
         let memory = weak.upgrade().unwrap();
-        memory.register_shrinker(Box::new(|_| 0));
+        drop(memory.join(RECORDS, Box::new(|_| 0)));
         assert!(memory.lease(Component::Other, Size::Frame).is_none());
         0
-    }));
+    };
+    let _share = memory.join(TABLES, Box::new(shrink));
     assert!(memory.lease_essential(Component::Other, Size::Frame).is_err());
 }

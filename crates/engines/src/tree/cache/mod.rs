@@ -28,9 +28,9 @@ use std::sync::{
 use ecotone_substrate::{
     Seq,
     limits::MAX_RECORD,
-    memory::{Component, Memory},
+    memory::{Component, Memory, Share},
 };
-use ecotone_sys::chunk::Block;
+use ecotone_sys::chunk::{Block, Size};
 use parking_lot::{Mutex, MutexGuard};
 
 use self::{
@@ -50,6 +50,8 @@ const SHARDS_PER_PART: usize = 16;
 const STRIPES: usize = 1 << 14;
 /// Shards that are asked for a slab when one has nothing left.
 const ASK: usize = 8;
+/// What the cache leases.
+const COMPONENTS: &[Component] = &[Component::RecordCache, Component::CacheTable, Component::DirtyChains];
 
 /// What a cache says about a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +76,7 @@ pub(crate) struct Ticket {
 pub(crate) struct Cache {
     shards: Box<[Mutex<Shard>]>,
     common: Common,
+    share: Share,
     /// Where the next search for a slab begins.
     turn: AtomicUsize,
     /// Held while chains go from one page to others, and while all are looked at.
@@ -85,15 +88,16 @@ impl Cache {
     pub(crate) fn new(memory: Arc<Memory>, seed: u64) -> Arc<Cache> {
         let count = (memory.budget() / SHARD_BUDGET).next_power_of_two().clamp(2, 256);
         let chains = DirtyMap::new((count / SHARDS_PER_PART).clamp(1, 16), memory.clone());
-        let common = Common { hasher: KeyHasher::new(seed), memory, chains: Arc::new(chains), dirty_bytes: Arc::default() };
+        let (chains, dirty_bytes, hungry) = (Arc::new(chains), Arc::default(), Arc::default());
+        let common = Common { hasher: KeyHasher::new(seed), memory: memory.clone(), chains, dirty_bytes, hungry };
         let shard = |number: usize| Mutex::new(Shard::new(number as u8, STRIPES / count, common.clone()));
         let shards = (0..count).map(shard).collect();
-        let rehoming = Mutex::default();
-        let cache = Arc::new(Cache { shards, common, turn: AtomicUsize::new(0), rehoming });
-        let weak: Weak<Cache> = Arc::downgrade(&cache);
-        let shrink = move |bytes| weak.upgrade().map_or(0, |cache| cache.shrink(bytes));
-        cache.common.memory.register_shrinker(Box::new(shrink));
-        cache
+        Arc::new_cyclic(|weak: &Weak<Cache>| {
+            let weak = weak.clone();
+            let shrink = move |bytes| weak.upgrade().map_or(0, |cache| cache.shrink(bytes));
+            let share = memory.join(COMPONENTS, Box::new(shrink));
+            Cache { shards, common, share, turn: AtomicUsize::new(0), rehoming: Mutex::default() }
+        })
     }
 
     /// The hash of a key.
@@ -130,6 +134,11 @@ impl Cache {
             Some(slot) => shard.admit(hash, slot, keyspace, key, value, priority),
             None => shard.stats.refused += 1,
         }
+        drop(shard);
+        if self.common.hungry.load(Ordering::Relaxed) && self.common.hungry.swap(false, Ordering::Relaxed) {
+            // Memory that comes free this way is there for the next records.
+            self.share.reclaim(SLAB);
+        }
         slot.is_some()
     }
 
@@ -139,7 +148,7 @@ impl Cache {
     pub(crate) fn reserve(&self, keyspace: u16, key: &[u8], value_len: usize) -> Option<u64> {
         assert!(key.len() + value_len <= MAX_RECORD, "limits are checked before a record comes to the cache");
         let hash = self.hash(keyspace, key);
-        if !self.common.chains.credit(&|| self.spare_block()) {
+        if !self.common.chains.credit(&|| self.find_block()) {
             return None;
         }
         let address = self.reserve_slot(hash, record::bytes(key.len(), value_len));
@@ -149,14 +158,14 @@ impl Cache {
         address.map(|address| u64::from(address.0))
     }
 
-    /// A slot in the key's shard, with a slab from another shard if it has none to give. A shard without a table needs two.
+    /// A slot in the key's shard, with a slab from another cache or another shard if it has none to give. A shard without a table needs two.
     fn reserve_slot(&self, hash: KeyHash, bytes: usize) -> Option<Address> {
         for _ in 0..2 {
             let reserved = self.try_reserve(hash, bytes);
             if reserved.is_some() {
                 return reserved;
             }
-            let block = self.spare_block()?;
+            let block = self.find_block()?;
             self.shard(hash).adopt(block, bytes);
         }
         self.try_reserve(hash, bytes)
@@ -205,12 +214,20 @@ impl Cache {
         self.common.dirty_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of slots that the cache could have as the budget is used now. Adds up the use of all components: remember the answer where it is needed often.
+    /// Bytes of slots that the cache can count on as the budget is used now. Adds up the use of all components: remember the answer where it is needed often.
     pub(crate) fn capacity_bytes(&self) -> usize {
-        let memory = &self.common.memory;
-        let mine = Component::RecordCache.name();
-        let others: usize = memory.usage().iter().filter(|(name, _)| *name != mine).map(|(_, bytes)| bytes).sum();
-        memory.budget().saturating_sub(memory.reserve() + others)
+        let beside = self.common.memory.used(&[Component::CacheTable, Component::DirtyChains]);
+        self.share.fair_part().saturating_sub(beside)
+    }
+
+    /// Memory for a slab that another cache has and this one is due.
+    fn due_block(&self) -> Option<Block> {
+        self.share.reclaim(SLAB).then(|| self.common.memory.lease(Component::RecordCache, Size::Slab))?
+    }
+
+    /// A slab's memory that somebody can do without: another cache that is above its part, else a shard of this one.
+    fn find_block(&self) -> Option<Block> {
+        self.due_block().or_else(|| self.spare_block())
     }
 
     /// Takes one slab's memory from a shard that can give one.

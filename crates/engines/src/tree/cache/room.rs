@@ -1,5 +1,7 @@
 //! Room for a record: how memory comes to a size class, from the budget, from the clock, and from other classes.
 
+use std::sync::atomic::Ordering;
+
 use ecotone_substrate::memory::Component;
 use ecotone_sys::chunk::{Block, Size};
 
@@ -54,6 +56,7 @@ impl Shard {
         let block = self.common.memory.lease(component, Size::Slab);
         if block.is_none() {
             self.patience = PATIENCE;
+            self.common.hungry.store(true, Ordering::Relaxed);
         }
         block
     }

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use ecotone_substrate::{Seq, memory::Memory};
@@ -33,6 +33,8 @@ pub(super) struct Common {
     pub(super) memory: Arc<Memory>,
     pub(super) chains: Arc<DirtyMap>,
     pub(super) dirty_bytes: Arc<AtomicUsize>,
+    /// The budget has refused memory since it was last asked to have other caches give back what this one is due.
+    pub(super) hungry: Arc<AtomicBool>,
 }
 
 /// One write, as it is applied.

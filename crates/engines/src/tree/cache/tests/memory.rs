@@ -1,7 +1,8 @@
 //! Where memory goes, and how it moves.
 
-use ecotone_substrate::memory::{Component, Memory};
+use ecotone_substrate::memory::{Component, Memory, Share};
 use ecotone_sys::chunk::Size;
+use parking_lot::Mutex;
 
 use super::*;
 
@@ -120,4 +121,32 @@ fn what_is_reserved_stays_and_can_be_given_back() {
     }
     assert_eq!(write_out(&cache, 1), 250);
     check::check(&cache);
+}
+
+/// Another cache, which had all the memory first, gives back slab by slab.
+fn crowded() -> (Arc<Memory>, Arc<Cache>, Share) {
+    let memory = Memory::new(33 << 20);
+    let lease = || memory.lease(Component::Memtable, Size::Slab);
+    let blocks = Mutex::new(std::iter::from_fn(lease).collect::<Vec<_>>());
+    let shrink = move |_| blocks.lock().pop().map_or(0, |block| block.len());
+    let other = memory.join(&[Component::Memtable], Box::new(shrink));
+    let cache = Cache::new(memory.clone(), 1);
+    (memory, cache, other)
+}
+
+#[test]
+fn a_cache_comes_to_its_fair_part_by_reads_and_by_writes() {
+    for by_reads in [true, false] {
+        let (_memory, cache, other) = crowded();
+        for n in 0..300_000 {
+            if by_reads {
+                read(&cache, &key(n), &[2; 100]);
+            } else if !put(&cache, &key(n), Some(&[1; 100]), n as Seq) {
+                break;
+            }
+        }
+        let (held, fair) = (cache.share.held(), cache.share.fair_part());
+        assert!(held <= fair && held > fair / 10 * 9, "{held} of {fair} bytes, by reads: {by_reads}");
+        assert!(other.held() >= fair, "the other keeps its part");
+    }
 }

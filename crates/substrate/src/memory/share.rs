@@ -1,0 +1,72 @@
+//! What essential memory leaves, divided among the caches.
+
+use std::{fmt, sync::Arc};
+
+use super::{Component, Memory, Shrinker};
+
+/// A cache that has joined.
+pub(super) struct Member {
+    components: &'static [Component],
+    shrink: Box<Shrinker>,
+}
+
+impl Member {
+    pub(super) fn new(components: &'static [Component], shrink: Box<Shrinker>) -> Self {
+        Member { components, shrink }
+    }
+
+    pub(super) fn components(&self) -> &'static [Component] {
+        self.components
+    }
+
+    pub(super) fn shrink(&self, bytes: usize) -> usize {
+        (self.shrink)(bytes)
+    }
+}
+
+/// A cache's claim on the budget. Dropping it leaves.
+pub struct Share {
+    memory: Arc<Memory>,
+    member: Arc<Member>,
+}
+
+impl Share {
+    pub(super) fn new(memory: Arc<Memory>, member: Arc<Member>) -> Self {
+        Share { memory, member }
+    }
+
+    /// Bytes that this cache can count on, whatever the others hold now. Adds up the use of all components: remember the answer where it is needed often.
+    pub fn fair_part(&self) -> usize {
+        self.memory.fair_part()
+    }
+
+    /// Bytes that it holds.
+    pub fn held(&self) -> usize {
+        self.memory.used(self.member.components)
+    }
+
+    /// After a refused lease: has others that are above their fair part give `bytes` back, if this one would stay within its own. True if something was
+    /// given back. See the rules of [`Memory`].
+    pub fn reclaim(&self, bytes: usize) -> bool {
+        let mut others = self.memory.members();
+        others.retain(|member| !Arc::ptr_eq(member, &self.member));
+        if others.is_empty() {
+            return false;
+        }
+        let fair = self.fair_part();
+        let above = |member: &&Arc<Member>| self.memory.used(member.components) > fair;
+        self.held() + bytes <= fair && others.iter().filter(above).any(|member| member.shrink(bytes) > 0)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.memory.members.lock().retain(|member| !Arc::ptr_eq(member, &self.member));
+    }
+}
+
+impl fmt::Debug for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Share").field("components", &self.member.components).field("held", &self.held()).finish()
+    }
+}
