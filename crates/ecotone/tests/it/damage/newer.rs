@@ -1,6 +1,9 @@
 //! Files of a later version are refused as such, in every format; features that may be ignored are.
 
-use ecotone::{Error, internal::substrate::storage::FileId};
+use ecotone::{
+    Error,
+    internal::substrate::{manifest::Manifest, storage::FileId},
+};
 
 use super::{
     image::Image,
@@ -47,6 +50,56 @@ fn a_later_version_of_any_file_is_refused() {
     refused_as_newer(&image, image.last_segment(), 8, 2);
     refused_as_newer(&image, FileId::Double(0), 8, 2);
     refused_as_newer(&image, FileId::Pages(1), 12, 2);
+}
+
+/// The errors that a user sees when one byte is another, all of which must be of a newer format, and say so of `name`.
+fn found_newer(verdict: &Verdict, name: &str) {
+    assert!(!verdict.errors().is_empty(), "{verdict:?}");
+    for error in verdict.errors() {
+        assert!(matches!(error, Error::NewerFormat { file, found: 2, known: 1 } if file.contains(name)), "{error}");
+        assert!(error.to_string().contains("open it with a newer one"), "{error}");
+    }
+}
+
+#[test]
+fn a_later_version_of_a_trees_root_is_refused() {
+    let image = Image::new(1);
+    let file = manifest(&image);
+    let (FileId::Manifest(number), bytes) = (file, &image.files()[&file]) else { unreachable!() };
+    let root = &Manifest::decode(bytes, number).unwrap().keyspaces[0].blob;
+    let offset = bytes.windows(root.len()).position(|window| window == root).expect("the root is in the manifest");
+    // Two options stand before the version.
+    found_newer(&with_byte(&image, file, offset + 2, 2), "keyspace 1 in the manifest");
+}
+
+#[test]
+fn a_later_form_of_a_structural_record_is_refused() {
+    let image = Image::new(1);
+    let structure = |bytes: &[u8]| {
+        let mut offset = 4096;
+        while bytes[offset + 8] != 2 {
+            offset += 9 + u32::from_le_bytes(*bytes[offset..].first_chunk()?) as usize;
+            if bytes[offset..offset + 9] == [0; 9] {
+                return None;
+            }
+        }
+        Some(offset + 9 + 1)
+    };
+    let logs = image.files().into_iter().filter(|(file, bytes)| matches!(file, FileId::Log(_)) && bytes[4096..4105] != [0; 9]);
+    let (file, offset) = logs.filter_map(|(file, bytes)| Some((file, structure(&bytes)?))).next_back().expect("a structural record");
+    found_newer(&with_byte(&image, file, offset, 2), "structural record");
+}
+
+#[test]
+fn a_later_version_of_a_page_is_an_error_when_it_is_read() {
+    let image = Image::new(1);
+    for kind in [1, 2, 3] {
+        let used = image.files()[&FileId::Pages(1)].clone();
+        let pages = (1..used.len() / 4096).filter(|page| used[page * 4096 + 5] == kind);
+        let verdicts: Vec<Verdict> = pages.map(|page| with_byte(&image, FileId::Pages(1), page * 4096 + 4, 2)).collect();
+        let found = verdicts.iter().filter(|verdict| !verdict.errors().is_empty()).inspect(|verdict| found_newer(verdict, "pages.1"));
+        assert!(found.count() > 0, "a page of kind {kind} in use: {verdicts:?}");
+    }
 }
 
 #[test]
