@@ -250,19 +250,35 @@ impl Inner {
 
     fn create_space(&self, manifest: &mut Manifest, name: &str, options: &KeyspaceOptions) -> Result<Space> {
         let family = family(&self.families, &options.engine)?;
-        let mut next = manifest.clone();
-        let id = next.next_keyspace;
-        // The number is used up even if the rest fails, so files of a failed attempt are never taken for another keyspace's.
-        manifest.next_keyspace += 1;
-        next.next_keyspace += 1;
+        let id = self.give_number(manifest)?;
         let context = context(&self.shared, id, options.logged, &options.settings);
         let (engine, root) = family.create(context)?;
+        let mut next = manifest.clone();
         // The log's tail may be lost in a power failure and its positions be given out again, so the keyspace begins where replay does. Nothing in the
         // log has its number.
         let root = Root { structure: next.replay, ..root };
         next.keyspaces.push(record(id, name, family.name(), options.logged, &root));
+        match self.store(manifest, next) {
+            Ok(()) => Ok(Space { id, name: name.to_owned(), kind: family.name(), logged: options.logged, engine }),
+            Err(error) => {
+                if error.is_no_space() {
+                    engine.retire();
+                    // No manifest names the file. One that stays is removed at the next open.
+                    let _ = self.storage.remove(FileId::Pages(id));
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// A number for a keyspace, used up by a durable manifest before a file gets it: a file with a higher one is known to be of a later manifest.
+    fn give_number(&self, manifest: &mut Manifest) -> Result<u32> {
+        let id = manifest.next_keyspace;
+        let limit = u64::from(u32::MAX);
+        let above = Error::Limit { what: "the number of keyspaces ever made", limit, actual: limit + 1 };
+        let next = Manifest { next_keyspace: id.checked_add(1).ok_or(above)?, ..manifest.clone() };
         self.store(manifest, next)?;
-        Ok(Space { id, name: name.to_owned(), kind: family.name(), logged: options.logged, engine })
+        Ok(id)
     }
 
     /// Ends background work after a last flush and checkpoint. Only the first call does anything.

@@ -109,15 +109,26 @@ fn note_life(shared: &Shared, manifest: Manifest) -> Result<Manifest> {
     }
 }
 
-/// Files that no manifest names: of a creation or a drop that was interrupted, and of runs that are over.
+/// Removes files that no keyspace has any more or has yet: of a creation or a drop that was interrupted, and of runs that are over.
+///
+/// A manifest that gave out a number was durable before a file got it. So a file with a number that this manifest has not given out is of a later
+/// manifest, which was lost, and nothing is removed (decision 1, "Files without a keyspace").
 fn remove_strays(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
+    let files = storage.list()?;
+    if let Some(later) = files.iter().find(|file| matches!(file, FileId::Pages(id) if *id >= manifest.next_keyspace)) {
+        let what = format!(
+            "it is older than {later} and does not know its keyspace; restore the newest manifest file, or all files of one backup, or move {later} \
+             away to do without it"
+        );
+        return Err(Error::corruption(FileId::Manifest(manifest.number), 0, what));
+    }
     let known = |id: u32| manifest.keyspaces.iter().any(|keyspace| keyspace.id == id);
     let stray = |file: &FileId| match file {
         FileId::Pages(id) => !known(*id),
         FileId::Scratch(_) => true,
         _ => false,
     };
-    let strays: Vec<FileId> = storage.list()?.into_iter().filter(stray).collect();
+    let strays: Vec<FileId> = files.into_iter().filter(stray).collect();
     strays.iter().try_for_each(|file| storage.remove(*file))?;
     if strays.is_empty() { Ok(()) } else { storage.sync_dir() }
 }
