@@ -115,7 +115,7 @@ fn note_life(shared: &Shared, manifest: Manifest) -> Result<Manifest> {
 /// manifest, which was lost, and nothing is removed (decision 1, "Files without a keyspace").
 fn remove_strays(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
     let files = storage.list()?;
-    if let Some(later) = files.iter().find(|file| matches!(file, FileId::Pages(id) if *id >= manifest.next_keyspace)) {
+    if let Some(later) = files.iter().filter(|file| matches!(file, FileId::Pages(id) if *id >= manifest.next_keyspace)).min() {
         let what = format!(
             "it is older than {later} and does not know its keyspace; restore the newest manifest file, or all files of one backup, or move {later} \
              away to do without it"
@@ -181,5 +181,6 @@ fn replay(wal: &Wal, spaces: &BTreeMap<u32, Opened>, manifest: &Manifest) -> Res
             }
             Ok(())
         }
+        Record::Synced(_) => Ok(()),
     })
 }

@@ -8,6 +8,7 @@ mod append;
 mod buffer;
 mod commit;
 mod in_flight;
+mod mark;
 mod pool;
 mod reader;
 mod record;

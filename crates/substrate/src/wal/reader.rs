@@ -7,6 +7,7 @@
 use ecotone_sys::chunk::{Block, Size};
 
 use super::{
+    mark::Search,
     record::{self, FRAME_BYTES, Frame, Location, Record},
     segment::{HEADER_BYTES, Segment},
 };
@@ -61,6 +62,21 @@ impl<'a> Walk<'a> {
             }
             self.position = found.end;
         }
+    }
+
+    /// The greatest synced position that marks behind the end of the log tell. Where a crash cut the log off, none is above the end.
+    pub(super) fn synced_behind(&mut self) -> Result<Seq> {
+        let known = self.entered.len();
+        let header = self.current().header;
+        let mut search = Search::new(record::seed(header.database, header.incarnation), self.position);
+        let (mut position, mut piece) = (self.position, vec![0; self.window.block.len()]);
+        while position < self.current().header.end() || self.follow() {
+            let taken = self.copy(position, &mut piece)?;
+            search.look(piece.get(..taken).unwrap_or_default());
+            position += taken as u64;
+        }
+        self.entered.truncate(known);
+        Ok(search.synced)
     }
 
     /// The segments that were entered, in order.

@@ -113,8 +113,8 @@ impl Wal {
     /// appending: a fresh segment at its end, under a new incarnation. Interrupted at any point, it can be done again.
     ///
     /// # Errors
-    /// `Corruption` if no segment holds the replay position or is as young as the manifest knows, or the log ends before a position that was synced.
-    /// Damage after that cannot be told from a torn end and ends the log quietly.
+    /// `Corruption` if no segment holds the replay position or is as young as the manifest knows, or the log ends before a position that is known to have been
+    /// synced. Damage after that cannot be told from a torn end and ends the log quietly.
     pub fn replay(&self, replay: Replay, on_record: &mut dyn FnMut(Seq, Record<'_>) -> Result<()>) -> Result<()> {
         let found = std::mem::take(&mut *self.found.lock());
         let Some(first) = found.first(replay.from) else {
@@ -129,6 +129,7 @@ impl Wal {
         let mut walk = Walk::new(&found.segments, first, &self.memory)?;
         let end = walk.run(replay.from, on_record)?;
         let synced = found.segments.iter().map(|segment| segment.header.synced).fold(replay.synced, Seq::max);
+        let synced = synced.max(walk.synced_behind()?);
         if end < synced.max(replay.from) {
             let (place, wanted) = (walk.place(), synced.max(replay.from));
             let what = format!("the log ends at position {end}, and everything below {wanted} was synced");
@@ -198,6 +199,7 @@ impl Wal {
         appending.tail = start;
         appending.boundary = segment.header.end();
         appending.room_end = segment.header.end() + self.payload() * pool.spare.len() as u64;
+        appending.marked = start;
         appending.seed = record::seed(self.database, incarnation);
         pool.chain.push_back(segment.clone());
         drop((appending, pool));

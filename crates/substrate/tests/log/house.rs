@@ -8,7 +8,7 @@ use ecotone_substrate::{
     memory::Memory,
     scheduler::Scheduler,
     storage::Storage,
-    wal::{Durability, Placed, Record, RecordKind, Replay, Room, Wal, WalOptions, encode_structure},
+    wal::{Durability, FRAME_BYTES, Placed, Record, RecordKind, Replay, Room, Wal, WalOptions, encode_structure},
 };
 use ecotone_testkit::sim::SimStorage;
 
@@ -29,6 +29,11 @@ pub(crate) struct House {
 
 /// A record as recovered: sequence, keyspace, body.
 pub(crate) type Seen = (Seq, u32, Vec<u8>);
+
+/// The position after a structural record of keyspace 7.
+pub(crate) fn end(seen: &Seen) -> Seq {
+    seen.0 + (FRAME_BYTES + 1 + seen.2.len()) as u64
+}
 
 impl House {
     pub(crate) fn on(disk: &SimStorage) -> Self {
@@ -64,6 +69,7 @@ impl House {
                         seen.push((seq, keyspace, [key, b"=", value.unwrap_or(b"(none)")].concat()));
                     }
                 }
+                Record::Synced(position) => assert!(position <= seq, "a mark tells of the past"),
             }
             Ok(())
         })?;

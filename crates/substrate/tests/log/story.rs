@@ -71,10 +71,7 @@ impl Story {
         let from = self.random.random_range(self.manifest.from..=self.synced.max(self.manifest.from));
         self.manifest = Replay { from, synced: self.synced, incarnation: wal.incarnation() };
         wal.truncate(from);
-        let next = self.records.iter().skip(1).position(|record| record.0 > from);
-        let before = next.unwrap_or(self.records.len().saturating_sub(1));
-        let whole = self.records.last().is_some_and(|last| next.is_none() && wal.tail() <= from && last.0 < from);
-        self.records.drain(..if whole { self.records.len() } else { before });
+        self.records.retain(|record| end(record) > from);
     }
 
     /// Checks what recovery found and goes on from there.
