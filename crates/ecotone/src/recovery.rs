@@ -10,7 +10,7 @@ use ecotone_substrate::{
     manifest::Manifest,
     memory::Memory,
     storage::{Access, File, FileId, Storage},
-    wal::{Record, Replay, Wal, WalOptions},
+    wal::{Record, Replay, Stretch, Wal, WalOptions},
 };
 
 use crate::{
@@ -90,7 +90,9 @@ fn recover(builder: &Builder, parts: Parts, manifest: Manifest) -> Result<Inner>
         clock: parts.clock,
     };
     let spaces = open_spaces(&shared, &parts.families, &manifest)?;
-    replay(&shared.wal, &spaces, &manifest)?;
+    let stretch = recover_structure(&shared.wal, &spaces, &manifest)?;
+    spaces.values().try_for_each(|opened| opened.space.engine.structure_recovered())?;
+    replay_operations(&shared.wal, &spaces, &stretch)?;
     spaces.values().try_for_each(|opened| opened.space.engine.recovered())?;
     let manifest = note_life(&shared, manifest)?;
     let spaces = spaces.into_values().map(|opened| opened.space).collect();
@@ -162,25 +164,32 @@ fn open_spaces(shared: &Shared, families: &[Arc<dyn Family>], manifest: &Manifes
     manifest.keyspaces.iter().map(open).collect()
 }
 
-/// Reapplies the log in order: structure at or above each keyspace's structure position, operations at or above its watermark.
-fn replay(wal: &Wal, spaces: &BTreeMap<u32, Opened>, manifest: &Manifest) -> Result<()> {
+/// Finds the end of the log and reapplies structure at or above each keyspace's structure position. Operations are looked at as well, so that a log that
+/// cannot be replayed is refused before anything is written.
+fn recover_structure(wal: &Wal, spaces: &BTreeMap<u32, Opened>, manifest: &Manifest) -> Result<Stretch> {
     let from = Replay { from: manifest.replay, synced: manifest.synced, incarnation: manifest.incarnation };
-    wal.replay(from, &mut |position, record| match record {
+    wal.recover(from, &mut |position, record| match record {
         Record::Structure { keyspace, body } => match spaces.get(&keyspace) {
             Some(opened) if position >= opened.structure => opened.space.engine.replay_structure(position, body),
             _ => Ok(()),
         },
-        Record::Batch(operations) => {
-            let count = if bug!(SkipBatchTail) { 1 } else { usize::MAX };
-            for (seq, operation) in (position..).zip(operations).take(count) {
-                let (keyspace, key, value) = operation?;
-                match spaces.get(&keyspace) {
-                    Some(opened) if seq >= opened.watermark => opened.space.engine.replay(seq, Operation { key, value })?,
-                    _ => {}
-                }
-            }
-            Ok(())
-        }
+        Record::Batch(mut operations) => operations.try_for_each(|operation| operation.map(drop)),
         Record::Synced(_) => Ok(()),
+    })
+}
+
+/// Reapplies operations at or above each keyspace's watermark, in order. The structure is the log's last one by now, so engines may write out.
+fn replay_operations(wal: &Wal, spaces: &BTreeMap<u32, Opened>, stretch: &Stretch) -> Result<()> {
+    wal.replay(stretch, &mut |position, record| {
+        let Record::Batch(operations) = record else { return Ok(()) };
+        let count = if bug!(SkipBatchTail) { 1 } else { usize::MAX };
+        for (seq, operation) in (position..).zip(operations).take(count) {
+            let (keyspace, key, value) = operation?;
+            match spaces.get(&keyspace) {
+                Some(opened) if seq >= opened.watermark => opened.space.engine.replay(seq, Operation { key, value })?,
+                _ => {}
+            }
+        }
+        Ok(())
     })
 }

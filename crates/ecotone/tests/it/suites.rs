@@ -97,6 +97,11 @@ fn crash_campaign_on_the_tree() {
     campaign(&tree(), 320, &[SHORT, WIDE, DEEP]);
 }
 
+#[test]
+fn crash_campaign_with_other_memory_budgets_in_each_life() {
+    campaign(&tree().budgets(&[64 << 20, 16 << 20, 24 << 20]), 96, &[SHORT, WIDE, DEEP]);
+}
+
 fn full_disk(simulated: &Simulated) {
     let shape = Shape { steps: 24, keyspaces: false, ..WIDE };
     let refused = pass(space::run(simulated, first_seed(), shape));

@@ -138,7 +138,7 @@ impl Wal {
     }
 
     fn missing(&self, appending: &Appending, room: Room, bytes: u64) -> Option<Short> {
-        assert!(appending.tail > 0, "the log is appended to before it was replayed");
+        assert!(appending.tail > 0, "the log is appended to before it was recovered");
         let (held_back, limit) = match room {
             Room::Write => (self.payload(), self.options.limit_bytes),
             Room::Delete => (0, self.options.limit_bytes + self.payload()),

@@ -17,6 +17,9 @@ use crate::{
     memory::{Component, Memory},
 };
 
+/// What is done with each record of a walk.
+pub(super) type OnRecord<'a> = dyn FnMut(Seq, Record<'_>) -> Result<()> + 'a;
+
 /// A window of one segment, so that short records do not cost a read each.
 struct Window {
     block: Block,
@@ -52,9 +55,12 @@ impl<'a> Walk<'a> {
         Ok(Walk { segments, entered: vec![first], position, window, body: Vec::new() })
     }
 
-    /// Gives the records that end above `from` to `on_record`, in order. Returns the position after the last one.
-    pub(super) fn run(&mut self, from: Seq, on_record: &mut dyn FnMut(Seq, Record<'_>) -> Result<()>) -> Result<Seq> {
+    /// Gives the records that end above `from` and begin below `until` to `on_record`, in order. Returns the position after the last one.
+    pub(super) fn run(&mut self, from: Seq, until: Seq, on_record: &mut OnRecord<'_>) -> Result<Seq> {
         loop {
+            if self.position >= until {
+                return Ok(self.position);
+            }
             self.jump();
             let Some(found) = self.record()? else { return Ok(self.position) };
             if found.end > from {
@@ -191,7 +197,6 @@ impl Window {
         let length = left.min(self.block.len());
         self.length = 0;
         segment.file.read(self.block.get_mut(..length).unwrap_or_default(), start)?;
-        segment.file.forget(start, length as u64);
         (self.segment, self.offset, self.length) = (index, start, length);
         Ok(())
     }

@@ -96,7 +96,7 @@ fn a_real_disk_serves_as_well() {
     let storage = open();
     let wal = Wal::open(&storage, &house.memory, &house.scheduler, &house.health, DATABASE, OPTIONS).unwrap();
     let mut seen = Vec::new();
-    wal.replay(FRESH, &mut |seq, record| {
+    wal.recover(FRESH, &mut |seq, record| {
         match record {
             Record::Structure { keyspace, body } => seen.push((seq, keyspace, body.to_vec())),
             Record::Synced(_) => {}

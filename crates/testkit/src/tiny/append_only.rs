@@ -297,7 +297,7 @@ impl Engine for AppendOnly {
         Ok(())
     }
 
-    fn recovered(&self) -> Result<()> {
+    fn structure_recovered(&self) -> Result<()> {
         let mut free = self.turn.lock();
         let mut runs = self.state.lock().runs.clone();
         for run in &mut runs {
