@@ -48,6 +48,7 @@ fn all_offsets(bytes: &[u8]) -> Vec<usize> {
 /// Flips one bit at a time of all files that `which` takes. Gives how often the database was refused, hurt, intact, shorter.
 fn flip(which: impl Fn(FileId) -> bool, used: usize, unused: usize) -> [usize; 4] {
     let image = Image::new(1);
+    let (last_segment, last_write) = (image.last_segment(), image.last_write());
     let mut counts = [0; 4];
     for (file, bytes) in image.files().into_iter().filter(|(file, _)| which(*file)) {
         for offset in offsets(file, &bytes, used, unused) {
@@ -56,7 +57,7 @@ fn flip(which: impl Fn(FileId) -> bool, used: usize, unused: usize) -> [usize; 4
             let disk = image.copy();
             disk.flip_bit(file, offset as u64, bit);
             // Everything but the last write is known to be synced.
-            let last = file == image.last_segment() && offset >= image.last_write();
+            let last = file == last_segment && offset >= last_write;
             let allowed = if last { &image.states[image.states.len() - 2..] } else { std::slice::from_ref(image.now()) };
             let verdict = examine(&disk, allowed, &place);
             // Never a newer format: a flip in a version is a flip like any other.
