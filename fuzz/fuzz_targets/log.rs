@@ -36,6 +36,7 @@ fn record(kind: u8, body: &[u8]) {
             assert!(key.len() <= MAX_KEY && value.is_none_or(|value| value.len() <= MAX_RECORD));
         }),
         Ok(Record::Structure { body: rest, .. }) => assert!(rest.len() < body.len()),
+        Ok(Record::Synced(_)) => assert_eq!(body.len(), 8),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }

@@ -137,8 +137,7 @@ impl Database {
         inner.store(&mut manifest, next)?;
         inner.spaces.write().remove(name);
         space.engine.retire();
-        recovery::remove_files(&*inner.storage, |file| file.keyspace() == Some(space.id))
-            .map_err(|error| inner.health.poison(error))
+        inner.remove_files(space.id).map_err(|error| inner.health.poison(error))
     }
 
     /// An empty batch.
@@ -249,19 +248,39 @@ impl Inner {
 
     fn create_space(&self, manifest: &mut Manifest, name: &str, options: &KeyspaceOptions) -> Result<Space> {
         let family = family(&self.families, &options.engine)?;
-        let mut next = manifest.clone();
-        let id = next.next_keyspace;
-        // The number is used up even if the rest fails, so files of a failed attempt are never taken for another keyspace's.
-        manifest.next_keyspace += 1;
-        next.next_keyspace += 1;
+        let id = self.give_number(manifest)?;
         let context = context(&self.shared, id, options.logged, &options.settings);
         let (engine, root) = family.create(context)?;
+        let mut next = manifest.clone();
         // The log's tail may be lost in a power failure and its positions be given out again, so the keyspace begins where replay does. Nothing in the
         // log has its number.
         let root = Root { structure: next.replay, ..root };
         next.keyspaces.push(record(id, name, family.name(), options.logged, &root));
+        match self.store(manifest, next) {
+            Ok(()) => Ok(Space { id, name: name.to_owned(), kind: family.name(), logged: options.logged, engine }),
+            Err(error) => {
+                if error.is_no_space() {
+                    engine.retire();
+                    // No manifest names its files. One that stays is removed at the next open.
+                    let _ = self.remove_files(id);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn remove_files(&self, keyspace: u32) -> Result<()> {
+        recovery::remove_files(&*self.storage, |file| file.keyspace() == Some(keyspace))
+    }
+
+    /// A number for a keyspace, used up by a durable manifest before a file gets it: a file with a higher one is known to be of a later manifest.
+    fn give_number(&self, manifest: &mut Manifest) -> Result<u32> {
+        let id = manifest.next_keyspace;
+        let limit = u64::from(u32::MAX);
+        let above = Error::Limit { what: "the number of keyspaces ever made", limit, actual: limit + 1 };
+        let next = Manifest { next_keyspace: id.checked_add(1).ok_or(above)?, ..manifest.clone() };
         self.store(manifest, next)?;
-        Ok(Space { id, name: name.to_owned(), kind: family.name(), logged: options.logged, engine })
+        Ok(id)
     }
 
     /// Ends background work after a last flush and checkpoint. Only the first call does anything.

@@ -156,6 +156,7 @@ impl Keyspace {
             limits_check::operation(Operation { key: &key, value: Some(&value) })?;
             Ok((key, value))
         });
+        self.database.inner.settle(&self.space)?;
         self.space.engine.clone().bulk_load(&mut records)
     }
 

@@ -10,7 +10,7 @@ use ecotone_substrate::{
     manifest::Manifest,
     memory::Memory,
     storage::{Access, File, FileId, Storage},
-    wal::{Record, Replay, Wal, WalOptions},
+    wal::{Record, Replay, Stretch, Wal, WalOptions},
 };
 
 use crate::{
@@ -90,7 +90,9 @@ fn recover(builder: &Builder, parts: Parts, manifest: Manifest) -> Result<Inner>
         clock: parts.clock,
     };
     let spaces = open_spaces(&shared, &parts.families, &manifest)?;
-    replay(&shared.wal, &spaces, &manifest)?;
+    let stretch = recover_structure(&shared.wal, &spaces, &manifest)?;
+    spaces.values().try_for_each(|opened| opened.space.engine.structure_recovered())?;
+    replay_operations(&shared.wal, &spaces, &stretch)?;
     spaces.values().try_for_each(|opened| opened.space.engine.recovered())?;
     let manifest = note_life(&shared, manifest)?;
     let spaces = spaces.into_values().map(|opened| opened.space).collect();
@@ -109,8 +111,19 @@ fn note_life(shared: &Shared, manifest: Manifest) -> Result<Manifest> {
     }
 }
 
-/// Files that no manifest names: of a creation or a drop that was interrupted, and of runs that are over.
+/// Removes files that no keyspace has any more or has yet: of a creation or a drop that was interrupted, and of runs that are over.
+///
+/// A manifest that gave out a number was durable before a file got it. So a file with a number that this manifest has not given out is of a later
+/// manifest, which was lost, and nothing is removed (decision 1, "Files without a keyspace").
 fn remove_strays(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
+    let is_later = |file: &FileId| file.keyspace().is_some_and(|keyspace| keyspace >= manifest.next_keyspace);
+    if let Some(later) = storage.list()?.into_iter().filter(is_later).min() {
+        let what = format!(
+            "it is older than {later} and does not know its keyspace; restore the newest manifest file, or all files of one backup, or move {later} \
+             away to do without it"
+        );
+        return Err(Error::corruption(FileId::Manifest(manifest.number), 0, what));
+    }
     let known = |id: u32| manifest.keyspaces.iter().any(|keyspace| keyspace.id == id);
     remove_files(storage, |file| match file.keyspace() {
         Some(keyspace) => !known(keyspace),
@@ -154,24 +167,32 @@ fn open_spaces(shared: &Shared, families: &[Arc<dyn Family>], manifest: &Manifes
     manifest.keyspaces.iter().map(open).collect()
 }
 
-/// Reapplies the log in order: structure at or above each keyspace's structure position, operations at or above its watermark.
-fn replay(wal: &Wal, spaces: &BTreeMap<u32, Opened>, manifest: &Manifest) -> Result<()> {
+/// Finds the end of the log and reapplies structure at or above each keyspace's structure position. Operations are looked at as well, so that a log that
+/// cannot be replayed is refused before anything is written.
+fn recover_structure(wal: &Wal, spaces: &BTreeMap<u32, Opened>, manifest: &Manifest) -> Result<Stretch> {
     let from = Replay { from: manifest.replay, synced: manifest.synced, incarnation: manifest.incarnation };
-    wal.replay(from, &mut |position, record| match record {
+    wal.recover(from, &mut |position, record| match record {
         Record::Structure { keyspace, body } => match spaces.get(&keyspace) {
             Some(opened) if position >= opened.structure => opened.space.engine.replay_structure(position, body),
             _ => Ok(()),
         },
-        Record::Batch(operations) => {
-            let count = if bug!(SkipBatchTail) { 1 } else { usize::MAX };
-            for (seq, operation) in (position..).zip(operations).take(count) {
-                let (keyspace, key, value) = operation?;
-                match spaces.get(&keyspace) {
-                    Some(opened) if seq >= opened.watermark => opened.space.engine.replay(seq, Operation { key, value })?,
-                    _ => {}
-                }
+        Record::Batch(mut operations) => operations.try_for_each(|operation| operation.map(drop)),
+        Record::Synced(_) => Ok(()),
+    })
+}
+
+/// Reapplies operations at or above each keyspace's watermark, in order. The structure is the log's last one by now, so engines may write out.
+fn replay_operations(wal: &Wal, spaces: &BTreeMap<u32, Opened>, stretch: &Stretch) -> Result<()> {
+    wal.replay(stretch, &mut |position, record| {
+        let Record::Batch(operations) = record else { return Ok(()) };
+        let count = if bug!(SkipBatchTail) { 1 } else { usize::MAX };
+        for (seq, operation) in (position..).zip(operations).take(count) {
+            let (keyspace, key, value) = operation?;
+            match spaces.get(&keyspace) {
+                Some(opened) if seq >= opened.watermark => opened.space.engine.replay(seq, Operation { key, value })?,
+                _ => {}
             }
-            Ok(())
         }
+        Ok(())
     })
 }

@@ -117,12 +117,16 @@ pub trait Engine: Send + Sync + fmt::Debug {
     /// The manifest with the last checkpoint is durable and its predecessor is gone: space that only older checkpoints need is free.
     fn checkpoint_is_durable(&self);
 
-    /// Reapplies a structural record from the log.
+    /// Reapplies a structural record from the log. All of them come before any operation. No I/O: the log's end is not known yet.
     fn replay_structure(&self, seq: Seq, body: &[u8]) -> Result<()>;
-    /// Reapplies an operation from the log.
+    /// The structure is as the log left it, and the log can be appended to. Operations follow.
+    fn structure_recovered(&self) -> Result<()>;
+    /// Reapplies an operation from the log. May write out, as [`admit`](Self::admit) may.
     fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()>;
     /// Replay is over; everything may be used.
-    fn recovered(&self) -> Result<()>;
+    fn recovered(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Loads records that come in ascending order, all above every key present. Gives the number of records. They are durable when it returns; after
     /// a crash in between a prefix of them is there.

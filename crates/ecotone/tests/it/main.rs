@@ -1,5 +1,7 @@
 //! The library under the suites of the test kit. How to replay a seed is in `docs/reliability.md`.
 
+#[cfg(not(feature = "bugs"))]
+mod budgets;
 #[cfg(feature = "bugs")]
 mod bugs;
 mod concurrent;

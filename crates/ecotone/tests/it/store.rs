@@ -10,6 +10,7 @@ use ecotone::{
     internal::{
         Parts,
         engines::engine::{Context, Engine, Family, Range, Record, Root, Shared},
+        substrate::storage::{FileId, Storage},
     },
     limits,
 };
@@ -24,17 +25,31 @@ pub(crate) struct Simulated {
     family: fn() -> Arc<dyn Family>,
     name: &'static str,
     settings: &'static [(&'static str, &'static str)],
+    budgets: &'static [usize],
 }
 
 impl Simulated {
     pub(crate) fn new(family: fn() -> Arc<dyn Family>) -> Self {
-        Simulated { family, name: family().name(), settings: &[] }
+        Simulated { family, name: family().name(), settings: &[], budgets: &[limits::MIN_BUDGET] }
     }
 
     /// With options of the engine.
     #[cfg(not(feature = "bugs"))]
     pub(crate) fn set(self, settings: &'static [(&'static str, &'static str)]) -> Self {
         Simulated { settings, ..self }
+    }
+
+    /// With one of these memory budgets at each opening.
+    #[cfg(not(feature = "bugs"))]
+    pub(crate) fn budgets(self, budgets: &'static [usize]) -> Self {
+        Simulated { budgets, ..self }
+    }
+
+    /// The budget of an opening, told from the disk, so that it is a function of the seed as all else: every life stores a manifest.
+    fn budget(&self, disk: &SimStorage) -> Result<usize> {
+        let number = |file| if let FileId::Manifest(number) = file { Some(number) } else { None };
+        let lives = disk.list()?.into_iter().filter_map(number).max().unwrap_or(0);
+        Ok(self.budgets[lives as usize % self.budgets.len()])
     }
 }
 
@@ -48,7 +63,7 @@ impl Opener for Simulated {
         let family = Arc::new(Watched { family: (self.family)(), shared: shared.clone() });
         let parts =
             Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(seed)), workers: 0, families: vec![family] };
-        let database = Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts)?;
+        let database = Database::builder("simulated").memory_budget(self.budget(disk)?).open_parts(parts)?;
         Ok(Box::new(Open { database, engine: self.name, settings: self.settings, shared }))
     }
 }

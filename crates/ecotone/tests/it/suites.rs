@@ -1,10 +1,14 @@
 //! The suites, on every engine.
 
-use ecotone_testkit::suite::{
-    campaign, contract,
-    contract::Shape,
-    exhaustive::{self, Extent},
-    space,
+use ecotone_testkit::{
+    model::Level,
+    sim::{Crash, SimStorage},
+    suite::{
+        Opener, campaign, contract,
+        contract::Shape,
+        exhaustive::{self, Extent},
+        space,
+    },
 };
 
 use crate::{append_only, in_place, store::Simulated, tree};
@@ -95,6 +99,32 @@ fn crash_campaign_on_the_tiny_append_only_engine() {
 #[test]
 fn crash_campaign_on_the_tree() {
     campaign(&tree(), 320, &[SHORT, WIDE, DEEP]);
+}
+
+#[test]
+fn crash_campaign_with_other_memory_budgets_in_each_life() {
+    campaign(&tree().budgets(&[64 << 20, 16 << 20, 24 << 20]), 96, &[SHORT, WIDE, DEEP]);
+}
+
+/// A delete that the log still holds must not outlive the load that came after it.
+fn load_over_deleted(simulated: &Simulated) {
+    let disk = SimStorage::new(1);
+    let store = simulated.open(&disk, 1).unwrap();
+    store.create(1).unwrap();
+    let key = || (1, b"k".to_vec());
+    store.write(&[(key(), Some(b"old".to_vec()))], Level::Sync).unwrap();
+    store.write(&[(key(), None)], Level::Sync).unwrap();
+    assert_eq!(store.bulk_load(1, vec![(key().1, b"loaded".to_vec())]).unwrap(), 1);
+    let after = disk.crash(Crash::DropAll);
+    disk.power_off();
+    drop(store);
+    let store = simulated.open(&after, 1).unwrap();
+    assert_eq!(store.get(1, b"k").unwrap().as_deref(), Some(&b"loaded"[..]));
+}
+
+#[test]
+fn a_bulk_load_survives_with_keys_that_were_deleted_before() {
+    [tree(), append_only(), in_place()].iter().for_each(load_over_deleted);
 }
 
 fn full_disk(simulated: &Simulated) {

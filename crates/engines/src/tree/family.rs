@@ -106,10 +106,10 @@ impl Family for TreeFamily {
     fn open(&self, context: Context, root: &Root) -> Result<Arc<dyn Engine>> {
         let Shared { storage, memory, health, database, .. } = &context.shared;
         let file = PageFile::open(storage, memory, health, *database, context.keyspace)?;
-        let damaged =
-            || Error::corruption("the manifest", 0, format!("the root of keyspace {} makes no sense", context.keyspace));
+        let place = || format!("the root of keyspace {} in the manifest", context.keyspace);
+        let damaged = || Error::corruption(place(), 0, "it makes no sense");
         let [fill, neighbours, tree_root @ ..] = root.blob.as_slice() else { return Err(damaged()) };
-        let tree_root = TreeRoot::decode(tree_root).map_err(|_| damaged())?;
+        let tree_root = TreeRoot::decode(tree_root).map_err(|malformed| malformed.at(place(), 2))?;
         let options = TreeOptions { fill: *fill, neighbours: *neighbours };
         if !options.are_valid() {
             return Err(damaged());

@@ -74,6 +74,17 @@ impl Tree {
         self.store.index.lookup(key).page
     }
 
+    /// A slot in the cache for an operation, once write-out has made room for it.
+    fn take_slot(&self, operation: Operation<'_>) -> Result<Admission> {
+        loop {
+            let value_len = operation.value.map_or(0, <[u8]>::len);
+            if let Some(slot) = self.cache.reserve(self.number, operation.key, value_len) {
+                return Ok(Admission(slot));
+            }
+            self.writeback.make_room(&self.context.shared)?;
+        }
+    }
+
     /// Puts a record into the cache as dirty and chains it to its page.
     fn put(&self, slot: u64, seq: Seq, operation: Operation<'_>) {
         let _installing = self.store.install.read();
@@ -137,13 +148,7 @@ impl Engine for Tree {
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
         self.check_live()?;
         self.writeback.slow_down(&self.context.shared)?;
-        loop {
-            let value_len = operation.value.map_or(0, <[u8]>::len);
-            if let Some(slot) = self.cache.reserve(self.number, operation.key, value_len) {
-                return Ok(Admission(slot));
-            }
-            self.writeback.make_room(&self.context.shared)?;
-        }
+        self.take_slot(operation)
     }
 
     fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
@@ -179,11 +184,14 @@ impl Engine for Tree {
     }
 
     fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
-        let value_len = operation.value.map_or(0, <[u8]>::len);
-        let budget = self.context.shared.memory.budget() as u64;
-        let slot = self.cache.reserve(self.number, operation.key, value_len);
-        let slot = slot.ok_or(Error::Memory { what: "what the log holds", budget })?;
-        self.put(slot, seq, operation);
+        self.writeback.hold_back(&self.context.shared)?;
+        let admission = self.take_slot(operation)?;
+        self.apply(admission, seq, operation);
+        Ok(())
+    }
+
+    fn structure_recovered(&self) -> Result<()> {
+        self.writeback.refresh_limit();
         Ok(())
     }
 

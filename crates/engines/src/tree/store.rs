@@ -51,6 +51,8 @@ pub(crate) struct Stored {
 pub(crate) enum Strange {
     /// Its checksum fails: torn by a write that goes on, or damaged.
     Torn,
+    /// It is sound and of a later version.
+    Newer(u8),
     /// It is sound and holds something else.
     Other,
 }
@@ -137,19 +139,18 @@ impl Store {
     pub(crate) fn parse<'a>(&self, bytes: &'a [u8], page: u32) -> std::result::Result<Page<'a>, Strange> {
         Page::parse(bytes, self.file.place(page)).map_err(|error| match error {
             PageError::Checksum => Strange::Torn,
+            PageError::Newer(version) => Strange::Newer(version),
             PageError::Malformed(_) => Strange::Other,
         })
     }
 
     /// The error for a page that is strange although nobody changes it.
     pub(crate) fn damage(&self, page: u32, strange: Strange) -> Error {
-        self.file.corruption(
-            page,
-            match strange {
-                Strange::Torn => "the checksum of the page does not match its content",
-                Strange::Other => "the page is not the one that the index names",
-            },
-        )
+        match strange {
+            Strange::Torn => self.file.corruption(page, "the checksum of the page does not match its content"),
+            Strange::Newer(version) => PageError::Newer(version).at(self.file.id(), page),
+            Strange::Other => self.file.corruption(page, "the page is not the one that the index names"),
+        }
     }
 }
 

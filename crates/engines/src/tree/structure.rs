@@ -27,9 +27,7 @@ pub(crate) fn encode(change: &Change) -> Vec<u8> {
 /// Reads what [`encode`] wrote.
 pub(crate) fn decode(body: &[u8]) -> Result<Change, Malformed> {
     let mut r = Reader::new(body);
-    if r.u8()? != FORM {
-        return r.fail("the form of a structural record is not known");
-    }
+    r.version(FORM)?;
     let (removed, inserted) = (r.varint()?, r.varint()?);
     let mut change = Change::default();
     for _ in 0..removed {

@@ -30,7 +30,7 @@ pub(crate) struct Writeback {
     rounds: AtomicU64,
     /// Why the last round ended early: a full disk.
     failure: Mutex<Option<Error>>,
-    /// Dirty bytes at which writers wait: half of what the cache may hold, since replay must find room for twice the log.
+    /// Dirty bytes at which writers and replay wait: half of what the cache may hold, so that write-out finds clean records to evict.
     hard_limit: AtomicUsize,
     /// Writers that waited for write-out.
     pub(crate) stalls: Counter,
@@ -62,7 +62,7 @@ impl Writeback {
     }
 
     /// The cache's share changes slowly, and asking for it costs more than a write should.
-    fn refresh_limit(&self) {
+    pub(crate) fn refresh_limit(&self) {
         self.hard_limit.store(self.cache.capacity_bytes() / 2, Ordering::Relaxed);
     }
 
@@ -84,6 +84,11 @@ impl Writeback {
             std::thread::sleep(delay);
         }
         Ok(())
+    }
+
+    /// Stops whoever makes records dirty while too much is.
+    pub(crate) fn hold_back(self: &Arc<Self>, shared: &Shared) -> Result<()> {
+        if self.cache.dirty_bytes() < self.hard_limit() { Ok(()) } else { self.make_room(shared) }
     }
 
     /// Waits until write-out has made room for a writer.

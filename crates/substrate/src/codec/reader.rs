@@ -12,12 +12,22 @@ pub struct Malformed {
     pub offset: usize,
     /// What is wrong there.
     pub what: &'static str,
+    /// The version found and the latest known, if a later version wrote the bytes.
+    pub newer: Option<(u64, u64)>,
 }
 
 impl Malformed {
-    /// As an error of `file`, in which the bytes begin at offset `base`.
+    /// Bytes that make no sense.
+    pub fn new(offset: usize, what: &'static str) -> Self {
+        Malformed { offset, what, newer: None }
+    }
+
+    /// As an error of `file`, in which the bytes begin at offset `base`: `NewerFormat` for a later version, else `Corruption`.
     pub fn at(self, file: impl fmt::Display, base: u64) -> Error {
-        Error::corruption(file, base.saturating_add(self.offset as u64), self.what)
+        match self.newer {
+            Some((found, known)) => Error::NewerFormat { file: file.to_string(), found, known },
+            None => Error::corruption(file, base.saturating_add(self.offset as u64), self.what),
+        }
     }
 }
 
@@ -46,7 +56,7 @@ impl<'a> Reader<'a> {
 
     /// Fails, at the present position.
     pub fn fail<T>(&self, what: &'static str) -> Result<T, Malformed> {
-        Err(Malformed { offset: self.position, what })
+        Err(Malformed::new(self.position, what))
     }
 
     /// The next `length` bytes.
@@ -86,6 +96,19 @@ impl<'a> Reader<'a> {
     /// Four bytes, little-endian.
     pub fn u32(&mut self) -> Result<u32, Malformed> {
         Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// One byte that is a version, from 1 to `known`. Read it where the checksum is known to be right, since only then a greater one is a later version and
+    /// not damage (`docs/format/README.md`, "Versions").
+    pub fn version(&mut self, known: u8) -> Result<u8, Malformed> {
+        match self.clone().u8()? {
+            0 => self.fail("there is no format version 0"),
+            found if found <= known => self.u8(),
+            found => {
+                let newer = Some((found.into(), known.into()));
+                Err(Malformed { newer, ..Malformed::new(self.position, "a later version wrote this") })
+            }
+        }
     }
 
     /// Eight bytes, little-endian.

@@ -89,10 +89,10 @@ proptest! {
 #[test]
 fn a_failed_call_takes_nothing() {
     let mut r = Reader::new(&[5, 1, 2]);
-    assert_eq!(r.prefixed(4), Err(Malformed { offset: 0, what: "a length exceeds its limit" }));
+    assert_eq!(r.prefixed(4), Err(Malformed::new(0, "a length exceeds its limit")));
     assert!(r.prefixed(9).is_err() && r.u32().is_err() && r.bytes(4).is_err());
     assert_eq!((r.position(), r.remaining(), r.u8()), (0, 3, Ok(5)));
-    assert_eq!(r.finish(), Err(Malformed { offset: 1, what: "there are bytes after the end" }));
+    assert_eq!(r.finish(), Err(Malformed::new(1, "there are bytes after the end")));
 }
 
 #[test]

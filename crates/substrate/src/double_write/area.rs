@@ -20,6 +20,8 @@ const HEADER: usize = 40;
 const ENTRY: usize = 17;
 /// Offset and end of the checksum in the header.
 const CHECKSUM: std::ops::Range<usize> = 12..16;
+/// Offset of the total in the header.
+const TOTAL: usize = 24;
 /// One write request of the area.
 pub(super) const BLOCK_BYTES: usize = 64 << 10;
 const BLOCKS: usize = 17;
@@ -134,7 +136,7 @@ impl Area {
 
     /// The entries of the batch that was loaded; none if it is not whole. A newer format is an error: its pages might need repair.
     pub(super) fn entries(&self, file: &dyn File) -> Result<Vec<Entry>> {
-        match self.version() {
+        match self.whole_version() {
             Ok(version) if version > VERSION => {
                 Err(Error::NewerFormat { file: file.id().to_string(), found: version.into(), known: VERSION.into() })
             }
@@ -143,22 +145,27 @@ impl Area {
         }
     }
 
-    fn version(&self) -> Decoded<u32> {
+    /// The version of an area whose checksum is right. Nothing else is used before it, except the total within its bounds; in all versions these
+    /// stand here.
+    fn whole_version(&self) -> Decoded<u32> {
         let mut r = Reader::new(self.first());
-        if r.array()? != MAGIC { r.fail("the magic") } else { r.u32() }
+        if r.array()? != MAGIC {
+            return r.fail("the magic");
+        }
+        let (version, checksum, _batch, total) = (r.u32()?, r.u32()?, r.u64()?, r.u32()? as usize);
+        if !(HEADER..=AREA_BYTES).contains(&total) || self.checksum(total) != checksum {
+            return r.fail("the area is not whole");
+        }
+        Ok(version)
     }
 
-    /// Nothing of the header is used before the checksum, except the total within its bounds.
+    /// Reads an area whose checksum is right.
     fn decode(&self) -> Decoded<Vec<Entry>> {
         let mut r = Reader::new(self.first());
-        r.bytes(CHECKSUM.start)?;
-        let (checksum, _batch) = (r.u32()?, r.u64()?);
+        r.bytes(TOTAL)?;
         let (total, count, reserved) = (r.u32()? as usize, r.u32()? as usize, r.u64()?);
-        if count > DOUBLE_WRITE_PAGES || total > AREA_BYTES || total < data_start(count) || reserved != 0 {
+        if count > DOUBLE_WRITE_PAGES || total < data_start(count) || reserved != 0 {
             return r.fail("the header is out of bounds");
-        }
-        if self.checksum(total) != checksum {
-            return r.fail("the checksum does not match");
         }
         let mut data = data_start(count);
         let entries = (0..count).map(|_| read_entry(&mut r, &mut data)).collect::<Decoded<Vec<_>>>()?;

@@ -83,13 +83,13 @@ fn header(reader: &mut Reader<'_>, bytes: &[u8], number: u64) -> Parsed<(u32, u3
     let (database, found) = (reader.u64()?, reader.u64()?);
     let sum = reader.u32()?;
     if magic != MAGIC || sum != checksum(number, bytes.get(..HEADER - CHECKSUM).unwrap_or_default()) {
-        return Err(Malformed { offset: 0, what: "the header of the manifest is damaged" });
+        return Err(Malformed::new(0, "the header of the manifest is damaged"));
     }
     if version == 0 {
-        return Err(Malformed { offset: MAGIC.len(), what: "there is no format version 0" });
+        return Err(Malformed::new(MAGIC.len(), "there is no format version 0"));
     }
     if found != number {
-        return Err(Malformed { offset: 0, what: "the manifest has the name of another" });
+        return Err(Malformed::new(0, "the manifest has the name of another"));
     }
     let manifest = Manifest { compatible, read_compatible, incompatible, number, ..Manifest::new(database) };
     Ok((version, length, manifest))

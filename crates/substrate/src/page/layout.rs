@@ -79,6 +79,8 @@ pub struct Place {
 pub enum PageError {
     /// The checksum does not match: torn, damaged, misplaced or never written.
     Checksum,
+    /// The checksum matches, and the page is of this later version.
+    Newer(u8),
     /// The checksum matches and this does not.
     Malformed(&'static str),
 }
@@ -86,7 +88,10 @@ pub enum PageError {
 impl PageError {
     /// As an error of `file`, for its page number `page`.
     pub fn at(self, file: impl fmt::Display, page: u32) -> Error {
-        Error::corruption(file, u64::from(page) * PAGE as u64, self.to_string())
+        match self {
+            PageError::Newer(found) => Error::NewerFormat { file: file.to_string(), found: found.into(), known: VERSION.into() },
+            _ => Error::corruption(file, u64::from(page) * PAGE as u64, self.to_string()),
+        }
     }
 }
 
@@ -94,6 +99,7 @@ impl fmt::Display for PageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PageError::Checksum => f.write_str("the page checksum does not match"),
+            PageError::Newer(version) => write!(f, "the page is of the later version {version}"),
             PageError::Malformed(what) => write!(f, "the page is malformed: {what}"),
         }
     }

@@ -63,6 +63,9 @@ impl<'a> Page<'a> {
     }
 
     fn with_header(bytes: &'a [u8; PAGE], header: &Header) -> Result<Self, PageError> {
+        if header.version > VERSION {
+            return Err(PageError::Newer(header.version));
+        }
         if header.version != VERSION || header.flags & !NO_UPPER != 0 || header.reserved != [0; 6] {
             return Err(PageError::Malformed("a version or flags that are not known"));
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::{
     Wal,
     buffer::{Buffer, CAPACITY},
+    mark::MARK_BYTES,
     record::{self, FRAME_BYTES, Frame, RecordKind},
 };
 use crate::{Error, Result, Seq, limits::MAX_LOG_RECORD};
@@ -44,13 +45,24 @@ pub(super) struct Appending {
     pub(super) boundary: Seq,
     /// Segment starts that were passed since the buffer was swapped, each with the position of the first record after it.
     pub(super) passed: Vec<(Seq, Seq)>,
+    /// The synced position that the last mark says, or the header of the first segment.
+    pub(super) marked: Seq,
     /// Start of the checksums of this incarnation.
     pub(super) seed: u32,
 }
 
 impl Appending {
     pub(super) fn new(buffer: Buffer) -> Self {
-        Appending { buffer, tail: 0, reserved: 0, room_end: 0, boundary: 0, passed: Vec::new(), seed: 0 }
+        Appending { buffer, tail: 0, reserved: 0, room_end: 0, boundary: 0, passed: Vec::new(), marked: 0, seed: 0 }
+    }
+
+    /// Says in the log that everything below `synced` survives power loss, once for each sync.
+    fn mark(&mut self, synced: Seq, payload: u64) {
+        if synced > self.marked {
+            let body = synced.to_le_bytes();
+            self.place(RecordKind::Synced, &body, record::body_checksum(&body), payload);
+            self.marked = synced;
+        }
     }
 
     fn place(&mut self, kind: RecordKind, body: &[u8], body_checksum: u32, payload: u64) -> Placed {
@@ -99,11 +111,11 @@ impl Wal {
     /// # Errors
     /// `NoSpace` if the log cannot grow, `Poisoned`, `Limit` for a body that is too long, and what was given to [`relief_failed`](Self::relief_failed).
     pub fn reserve(&self, room: Room, body_bytes: usize) -> Result<Reservation<'_>> {
-        let longest = (MAX_LOG_RECORD as u64).min(self.options.limit_bytes - FRAME_BYTES as u64);
+        let longest = (MAX_LOG_RECORD as u64).min(self.options.limit_bytes - (FRAME_BYTES + MARK_BYTES) as u64);
         if body_bytes as u64 > longest {
             return Err(Error::Limit { what: "the length of a log record in bytes", limit: longest, actual: body_bytes as u64 });
         }
-        let bytes = (body_bytes + FRAME_BYTES) as u64;
+        let bytes = (body_bytes + FRAME_BYTES + MARK_BYTES) as u64;
         self.call_if_half_full(bytes);
         loop {
             self.health.check()?;
@@ -126,7 +138,7 @@ impl Wal {
     }
 
     fn missing(&self, appending: &Appending, room: Room, bytes: u64) -> Option<Short> {
-        assert!(appending.tail > 0, "the log is appended to before it was replayed");
+        assert!(appending.tail > 0, "the log is appended to before it was recovered");
         let (held_back, limit) = match room {
             Room::Write => (self.payload(), self.options.limit_bytes),
             Room::Delete => (0, self.options.limit_bytes + self.payload()),
@@ -206,11 +218,12 @@ impl Wal {
     /// If the body is longer than what was reserved.
     pub fn append(&self, mut reservation: Reservation<'_>, kind: RecordKind, body: &[u8], install: impl FnOnce(Seq)) -> Placed {
         let reserved = std::mem::take(&mut reservation.bytes);
-        assert!((FRAME_BYTES + body.len()) as u64 <= reserved, "a log record is longer than its reservation");
+        assert!((FRAME_BYTES + body.len() + MARK_BYTES) as u64 <= reserved, "a log record is longer than its reservation");
         let body_checksum = record::body_checksum(body);
         let placed = {
             let mut appending = self.append.lock();
             appending.reserved -= reserved;
+            appending.mark(self.synced(), self.payload());
             let placed = appending.place(kind, body, body_checksum, self.payload());
             install(placed.seq);
             self.tail.store(placed.end, Ordering::SeqCst);

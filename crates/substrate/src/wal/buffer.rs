@@ -2,7 +2,7 @@
 
 use ecotone_sys::chunk::{Block, Size};
 
-use super::record::FRAME_BYTES;
+use super::{mark::MARK_BYTES, record::FRAME_BYTES};
 use crate::{
     Result,
     limits::MAX_LOG_RECORD,
@@ -11,7 +11,7 @@ use crate::{
 
 const SLAB: usize = 64 << 10;
 /// A mebibyte, and the longest record on top of it never, since a buffer is empty when that record finds no room.
-const SLABS: usize = (MAX_LOG_RECORD + FRAME_BYTES).div_ceil(SLAB);
+const SLABS: usize = (MAX_LOG_RECORD + FRAME_BYTES + MARK_BYTES).div_ceil(SLAB);
 
 /// Bytes that a buffer takes.
 pub(super) const CAPACITY: usize = SLABS * SLAB;

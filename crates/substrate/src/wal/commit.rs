@@ -173,7 +173,7 @@ impl Wal {
 
     fn write_pieces(&self, output: &mut Output) -> Result<()> {
         let Output { buffer, passed, segment, unsynced } = output;
-        let segment = segment.as_mut().expect("nothing is appended before the log was replayed");
+        let segment = segment.as_mut().expect("nothing is appended before the log was recovered");
         let mut position = self.written();
         for mut piece in buffer.pieces() {
             while !piece.is_empty() {

@@ -8,6 +8,7 @@ mod append;
 mod buffer;
 mod commit;
 mod in_flight;
+mod mark;
 mod pool;
 mod reader;
 mod record;
@@ -36,7 +37,7 @@ pub use record::{
     Batch, BatchEncoder, FRAME_BYTES, Location, LoggedOperation, MIN_OPERATION_BYTES, Record, RecordKind, encode_structure,
 };
 use recover::Found;
-pub use recover::Replay;
+pub use recover::{Replay, Stretch};
 pub use relief::Call;
 use relief::Relief;
 pub use segment::SegmentHeader;
@@ -148,7 +149,7 @@ impl Wal {
         self.synced.load(Ordering::SeqCst)
     }
 
-    /// The number of this open, raised by every one; 0 before [`replay`](Self::replay).
+    /// The number of this open, raised by every one; 0 before [`recover`](Self::recover).
     pub fn incarnation(&self) -> u64 {
         self.incarnation.load(Ordering::SeqCst)
     }

@@ -7,6 +7,7 @@
 use ecotone_sys::chunk::{Block, Size};
 
 use super::{
+    mark::Search,
     record::{self, FRAME_BYTES, Frame, Location, Record},
     segment::{HEADER_BYTES, Segment},
 };
@@ -15,6 +16,9 @@ use crate::{
     limits::MAX_LOG_RECORD,
     memory::{Component, Memory},
 };
+
+/// What is done with each record of a walk.
+pub(super) type OnRecord<'a> = dyn FnMut(Seq, Record<'_>) -> Result<()> + 'a;
 
 /// A window of one segment, so that short records do not cost a read each.
 struct Window {
@@ -51,9 +55,12 @@ impl<'a> Walk<'a> {
         Ok(Walk { segments, entered: vec![first], position, window, body: Vec::new() })
     }
 
-    /// Gives the records that end above `from` to `on_record`, in order. Returns the position after the last one.
-    pub(super) fn run(&mut self, from: Seq, on_record: &mut dyn FnMut(Seq, Record<'_>) -> Result<()>) -> Result<Seq> {
+    /// Gives the records that end above `from` and begin below `until` to `on_record`, in order. Returns the position after the last one.
+    pub(super) fn run(&mut self, from: Seq, until: Seq, on_record: &mut OnRecord<'_>) -> Result<Seq> {
         loop {
+            if self.position >= until {
+                return Ok(self.position);
+            }
             self.jump();
             let Some(found) = self.record()? else { return Ok(self.position) };
             if found.end > from {
@@ -61,6 +68,21 @@ impl<'a> Walk<'a> {
             }
             self.position = found.end;
         }
+    }
+
+    /// The greatest synced position that marks behind the end of the log tell. Where a crash cut the log off, none is above the end.
+    pub(super) fn synced_behind(&mut self) -> Result<Seq> {
+        let known = self.entered.len();
+        let header = self.current().header;
+        let mut search = Search::new(record::seed(header.database, header.incarnation), self.position);
+        let (mut position, mut piece) = (self.position, vec![0; self.window.block.len()]);
+        while position < self.current().header.end() || self.follow() {
+            let taken = self.copy(position, &mut piece)?;
+            search.look(piece.get(..taken).unwrap_or_default());
+            position += taken as u64;
+        }
+        self.entered.truncate(known);
+        Ok(search.synced)
     }
 
     /// The segments that were entered, in order.
@@ -175,7 +197,6 @@ impl Window {
         let length = left.min(self.block.len());
         self.length = 0;
         segment.file.read(self.block.get_mut(..length).unwrap_or_default(), start)?;
-        segment.file.forget(start, length as u64);
         (self.segment, self.offset, self.length) = (index, start, length);
         Ok(())
     }

@@ -30,6 +30,8 @@ pub enum RecordKind {
     Batch = 1,
     /// A change of one keyspace's structure, see [`encode_structure`].
     Structure = 2,
+    /// A mark: how far the log was synced when this was appended.
+    Synced = 3,
 }
 
 /// An operation as a batch record holds it: keyspace, key, and the value or `None` for a delete.
@@ -47,6 +49,8 @@ pub enum Record<'a> {
         /// The engine's own description of the change.
         body: &'a [u8],
     },
+    /// Everything below this position was synced when the record was appended.
+    Synced(Seq),
 }
 
 impl<'a> Record<'a> {
@@ -65,7 +69,11 @@ impl<'a> Record<'a> {
                 let keyspace = keyspace(&mut reader).map_err(|malformed| at.error(malformed))?;
                 Ok(Record::Structure { keyspace, body: body.get(reader.position()..).unwrap_or_default() })
             }
-            kind => Err(at.newer(kind, RecordKind::Structure as u8)),
+            kind if kind == RecordKind::Synced as u8 => {
+                let synced = reader.u64().and_then(|synced| reader.finish().map(|()| synced));
+                synced.map(Record::Synced).map_err(|malformed| at.error(malformed))
+            }
+            kind => Err(at.newer(kind, RecordKind::Synced as u8)),
         }
     }
 }

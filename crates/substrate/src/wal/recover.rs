@@ -7,8 +7,8 @@ use std::{
 
 use super::{
     FIRST, Wal, WalOptions,
-    reader::Walk,
-    record::{self, Record},
+    reader::{OnRecord, Walk},
+    record,
     segment::{self, Segment, SegmentHeader},
 };
 use crate::{
@@ -30,7 +30,16 @@ pub struct Replay {
     pub incarnation: u64,
 }
 
-/// Segment files that an open found and replay has not judged yet.
+/// The log from the replay position to its end, as recovery found it.
+#[derive(Debug)]
+pub struct Stretch {
+    /// What was read of it, in order.
+    segments: Vec<Segment>,
+    from: Seq,
+    end: Seq,
+}
+
+/// Segment files that an open found and recovery has not judged yet.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Those with a whole header, by start and incarnation.
@@ -90,7 +99,7 @@ impl Wal {
         Ok(Arc::new(wal))
     }
 
-    /// Finds the segments of an existing log. [`replay`](Self::replay) must follow before anything is appended.
+    /// Finds the segments of an existing log. [`recover`](Self::recover) must follow before anything is appended.
     ///
     /// # Errors
     /// `Corruption` for segments of another database or of a wrong length, `NewerFormat`.
@@ -110,12 +119,13 @@ impl Wal {
     }
 
     /// Gives every record that reaches above the replay position to `on_record`, in order, syncs what was read, and readies the log for
-    /// appending: a fresh segment at its end, under a new incarnation. Interrupted at any point, it can be done again.
+    /// appending: a fresh segment at its end, under a new incarnation. Interrupted at any point, it can be done again. The result is for
+    /// [`replay`](Self::replay), which gives the records once more, while the log is in use already.
     ///
     /// # Errors
-    /// `Corruption` if no segment holds the replay position or is as young as the manifest knows, or the log ends before a position that was synced.
-    /// Damage after that cannot be told from a torn end and ends the log quietly.
-    pub fn replay(&self, replay: Replay, on_record: &mut dyn FnMut(Seq, Record<'_>) -> Result<()>) -> Result<()> {
+    /// `Corruption` if no segment holds the replay position or is as young as the manifest knows, or the log ends before a position that is known to have been
+    /// synced. Damage after that cannot be told from a torn end and ends the log quietly.
+    pub fn recover(&self, replay: Replay, on_record: &mut OnRecord<'_>) -> Result<Stretch> {
         let found = std::mem::take(&mut *self.found.lock());
         let Some(first) = found.first(replay.from) else {
             let what = format!("no log segment holds the replay position {}; restore the log files", replay.from);
@@ -127,8 +137,9 @@ impl Wal {
             return Err(Error::corruption("log", 0, what));
         }
         let mut walk = Walk::new(&found.segments, first, &self.memory)?;
-        let end = walk.run(replay.from, on_record)?;
+        let end = walk.run(replay.from, Seq::MAX, on_record)?;
         let synced = found.segments.iter().map(|segment| segment.header.synced).fold(replay.synced, Seq::max);
+        let synced = synced.max(walk.synced_behind()?);
         if end < synced.max(replay.from) {
             let (place, wanted) = (walk.place(), synced.max(replay.from));
             let what = format!("the log ends at position {end}, and everything below {wanted} was synced");
@@ -137,12 +148,28 @@ impl Wal {
         let read: Vec<Segment> = walk.entered().cloned().collect();
         drop(walk);
         self.sync_read(&read)?;
+        let stretch = Stretch { segments: read.clone(), from: replay.from, end };
         let end = if bug!(ReuseSequence) { replay.from } else { end };
         let odd = self.keep(read, found, end);
         self.begin(end, used.saturating_add(1))?;
         // Not before: one of them may be the segment in which the log ends.
         odd.into_iter().try_for_each(|file| self.storage.remove(file.id()))?;
         self.kept_from.store(replay.from.min(end), Ordering::SeqCst);
+        Ok(stretch)
+    }
+
+    /// Gives every record of `stretch` to `on_record`, in order. Meanwhile the log may be appended to and synced, and not be truncated.
+    ///
+    /// # Errors
+    /// `Corruption` if a record is not what it was when it was found.
+    pub fn replay(&self, stretch: &Stretch, on_record: &mut OnRecord<'_>) -> Result<()> {
+        let mut walk = Walk::new(&stretch.segments, 0, &self.memory)?;
+        let end = walk.run(stretch.from, stretch.end, on_record)?;
+        if end < stretch.end {
+            let place = walk.place();
+            return Err(Error::corruption(place.file, place.offset, "a log record is not what it was a moment ago"));
+        }
+        stretch.segments.iter().for_each(|segment| segment.file.forget(0, segment.header.bytes));
         Ok(())
     }
 
@@ -198,6 +225,7 @@ impl Wal {
         appending.tail = start;
         appending.boundary = segment.header.end();
         appending.room_end = segment.header.end() + self.payload() * pool.spare.len() as u64;
+        appending.marked = start;
         appending.seed = record::seed(self.database, incarnation);
         pool.chain.push_back(segment.clone());
         drop((appending, pool));

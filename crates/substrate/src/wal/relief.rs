@@ -61,6 +61,8 @@ impl Wal {
     /// truncation did not make enough. It must be quick, such as scheduling a job unless one is scheduled. The first registration counts.
     pub fn on_half_full(&self, call: Call) {
         let _ = self.relief.call.set(call);
+        // Recovery may have filled the log when there was nobody to call.
+        self.relief.called.store(false, Ordering::SeqCst);
         self.call_if_half_full(0);
     }
 

@@ -17,7 +17,8 @@ type Parsed<T> = std::result::Result<T, Malformed>;
 pub(super) const HEADER_BYTES: u64 = 4096;
 
 const MAGIC: [u8; 8] = *b"ECOTLOG\0";
-const VERSION: u32 = 1;
+/// 2 has marks.
+const VERSION: u32 = 2;
 const CHECKSUM_AT: usize = SECTOR - 4;
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 

@@ -29,6 +29,11 @@ fn recover(disk: &SimStorage, replay: Replay) -> Result<Vec<Seen>, Error> {
     House::on(disk).recover(OPTIONS, replay).map(|(_, seen)| seen)
 }
 
+/// The end of the fourth record: the mark before the fifth says that it was synced, and nothing says it of the fifth.
+fn known_synced(ends: &[Seq]) -> Seq {
+    ends[3]
+}
+
 #[test]
 fn a_tail_torn_at_any_byte_ends_the_log_before_the_record() {
     let (disk, file, seen, ends) = short_log();
@@ -42,25 +47,70 @@ fn a_tail_torn_at_any_byte_ends_the_log_before_the_record() {
 }
 
 #[test]
-fn any_flipped_bit_ends_the_log_before_its_record() {
+fn any_flipped_bit_in_what_was_synced_is_an_error_but_in_the_last_group() {
     let (disk, file, seen, ends) = short_log();
     for position in 1..ends[4] {
         for bit in 0..8 {
             let hurt = disk.crash(Crash::KeepAll);
             hurt.flip_bit(file, HEADER + position - 1, bit);
-            let whole = ends.iter().filter(|&&end| end <= position).count();
-            assert_eq!(recover(&hurt, FRESH).unwrap(), seen[..whole], "bit {bit} of position {position}");
+            let place = format!("bit {bit} of position {position}");
+            match recover(&hurt, FRESH) {
+                Ok(found) => assert!(position >= known_synced(&ends) && found == seen[..4], "{place}: {} records", found.len()),
+                Err(error) => {
+                    assert!(position < known_synced(&ends) && error.is_corruption(), "{place}: {error}");
+                    assert!(error.to_string().contains(&file.to_string()), "{place}: {error}");
+                }
+            }
         }
     }
 }
 
 #[test]
-fn damage_below_a_synced_position_is_an_error() {
+fn a_mark_costs_nothing_until_there_was_a_sync() {
+    let (_, wal) = fresh();
+    let length = |body: &[u8], durability| {
+        let before = wal.tail();
+        put(&wal, body, durability).unwrap();
+        wal.tail() - before
+    };
+    let bare = length(b"body", Durability::Buffered);
+    assert_eq!(length(b"body", Durability::Buffered), bare);
+    assert_eq!(length(b"body", Durability::Sync), bare, "its own sync comes after it");
+    assert_eq!(length(b"body", Durability::Buffered), bare + 17, "nine bytes of frame, eight of position");
+    assert_eq!(length(b"body", Durability::Buffered), bare, "once a sync");
+}
+
+#[test]
+fn damage_of_several_records_is_told_by_any_mark_behind_it() {
+    let (disk, file, _, ends) = short_log();
+    let hurt = disk.crash(Crash::KeepAll);
+    hurt.patch(file, HEADER + ends[0] - 1, &vec![0xaa; usize::try_from(ends[2] - ends[0]).unwrap()]);
+    let error = recover(&hurt, FRESH).unwrap_err();
+    assert!(error.is_corruption() && error.to_string().contains(&format!("below {}", known_synced(&ends))), "{error}");
+}
+
+#[test]
+fn a_tail_that_was_never_synced_may_be_torn_anywhere() {
+    let (house, wal) = fresh();
+    let kept: Vec<Seen> = (0..3_u8).map(|i| put(&wal, &[i; 50], Durability::Sync).unwrap()).collect();
+    let from = wal.tail();
+    let loose: Vec<Seen> = (3..9_u8).map(|i| put(&wal, &[i; 50], Durability::Buffered).unwrap()).collect();
+    let file = house.disk.files().into_iter().find(|(_, bytes)| bytes[4096..].iter().any(|&byte| byte != 0)).unwrap().0;
+    for position in from..wal.tail() {
+        let torn = house.disk.crash(Crash::KeepAll);
+        torn.flip_bit(file, HEADER + position - 1, 0);
+        let whole = loose.iter().take_while(|record| end(record) <= position).count();
+        assert_eq!(recover(&torn, FRESH).unwrap(), [&kept[..], &loose[..whole]].concat(), "position {position}");
+    }
+}
+
+#[test]
+fn damage_below_a_position_that_the_manifest_knows_is_an_error() {
     let (disk, file, seen, ends) = short_log();
-    disk.flip_bit(file, HEADER + ends[2] + 5, 0);
-    let error = recover(&disk.crash(Crash::KeepAll), Replay { synced: ends[3], ..FRESH }).unwrap_err();
+    disk.flip_bit(file, HEADER + ends[3] + 5, 0);
+    let error = recover(&disk.crash(Crash::KeepAll), Replay { synced: ends[4], ..FRESH }).unwrap_err();
     assert!(error.is_corruption() && error.to_string().contains(&file.to_string()), "{error}");
-    assert_eq!(recover(&disk, Replay { synced: ends[2], ..FRESH }).unwrap(), seen[..3]);
+    assert_eq!(recover(&disk, Replay { synced: ends[3], ..FRESH }).unwrap(), seen[..4]);
 }
 
 #[test]
@@ -122,9 +172,9 @@ fn what_a_newer_version_wrote_is_refused() {
     sector[SECTOR - 4..].copy_from_slice(&sum.to_le_bytes());
     disk.patch(file, 0, &sector);
     let error = House::on(&disk).open(DATABASE, OPTIONS).unwrap_err();
-    assert!(matches!(error, Error::NewerFormat { found: 2, known: 1, .. }), "{error}");
+    assert!(matches!(error, Error::NewerFormat { found: 3, known: 2, .. }), "{error}");
     let at = Location { file, offset: 4096 };
-    assert!(matches!(Record::decode(3, b"", at), Err(Error::NewerFormat { found: 3, .. })));
+    assert!(matches!(Record::decode(4, b"", at), Err(Error::NewerFormat { found: 4, .. })));
     let Record::Batch(mut batch) = Record::decode(1, &[1, 3, 0, 0], at).unwrap() else { panic!("a batch") };
     assert!(matches!(batch.next(), Some(Err(Error::NewerFormat { found: 3, .. }))));
     assert!(batch.next().is_none());
@@ -161,11 +211,12 @@ fn malformed_bodies_are_errors_and_no_panics() {
     for body in bad {
         let decoded = Record::decode(1, body, at).and_then(|record| match record {
             Record::Batch(batch) => batch.collect::<Result<Vec<_>, _>>(),
-            Record::Structure { .. } => panic!("not a batch"),
+            _ => panic!("not a batch"),
         });
         assert!(decoded.unwrap_err().is_corruption(), "{body:?}");
     }
     assert!(Record::decode(2, &[0x80], at).unwrap_err().is_corruption());
+    [7, 9].into_iter().for_each(|length| assert!(Record::decode(3, &[0; 9][..length], at).unwrap_err().is_corruption()));
     let mut random = SmallRng::seed_from_u64(5);
     for _ in 0..20_000 {
         let body: Vec<u8> = (0..random.random_range(0..60)).map(|_| random.random_range(0..5)).collect();

@@ -8,7 +8,7 @@ use ecotone_substrate::{
     memory::Memory,
     scheduler::Scheduler,
     storage::Storage,
-    wal::{Durability, Placed, Record, RecordKind, Replay, Room, Wal, WalOptions, encode_structure},
+    wal::{Durability, FRAME_BYTES, Placed, Record, RecordKind, Replay, Room, Wal, WalOptions, encode_structure},
 };
 use ecotone_testkit::sim::SimStorage;
 
@@ -29,6 +29,11 @@ pub(crate) struct House {
 
 /// A record as recovered: sequence, keyspace, body.
 pub(crate) type Seen = (Seq, u32, Vec<u8>);
+
+/// The position after a structural record of keyspace 7.
+pub(crate) fn end(seen: &Seen) -> Seq {
+    seen.0 + (FRAME_BYTES + 1 + seen.2.len()) as u64
+}
 
 impl House {
     pub(crate) fn on(disk: &SimStorage) -> Self {
@@ -52,23 +57,29 @@ impl House {
         Wal::open(&self.storage, &self.memory, &self.scheduler, &self.health, database, options)
     }
 
+    /// Recovers, and reads the log once more.
     pub(crate) fn recover(&self, options: WalOptions, replay: Replay) -> Result<(Arc<Wal>, Vec<Seen>)> {
         let wal = self.open(DATABASE, options)?;
-        let mut seen = Vec::new();
-        wal.replay(replay, &mut |seq, record| {
-            match record {
-                Record::Structure { keyspace, body } => seen.push((seq, keyspace, body.to_vec())),
-                Record::Batch(operations) => {
-                    for operation in operations {
-                        let (keyspace, key, value) = operation?;
-                        seen.push((seq, keyspace, [key, b"=", value.unwrap_or(b"(none)")].concat()));
-                    }
-                }
-            }
-            Ok(())
-        })?;
+        let (mut seen, mut again) = (Vec::new(), Vec::new());
+        let stretch = wal.recover(replay, &mut |seq, record| see(seq, record, &mut seen))?;
+        wal.replay(&stretch, &mut |seq, record| see(seq, record, &mut again))?;
+        assert_eq!(seen, again, "the log is the same the second time");
         Ok((wal, seen))
     }
+}
+
+fn see(seq: Seq, record: Record<'_>, seen: &mut Vec<Seen>) -> Result<()> {
+    match record {
+        Record::Structure { keyspace, body } => seen.push((seq, keyspace, body.to_vec())),
+        Record::Batch(operations) => {
+            for operation in operations {
+                let (keyspace, key, value) = operation?;
+                seen.push((seq, keyspace, [key, b"=", value.unwrap_or(b"(none)")].concat()));
+            }
+        }
+        Record::Synced(position) => assert!(position <= seq, "a mark tells of the past"),
+    }
+    Ok(())
 }
 
 /// A fresh log on a fresh disk.

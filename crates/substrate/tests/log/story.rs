@@ -5,7 +5,7 @@ use std::{io::ErrorKind, sync::Arc};
 
 use ecotone_substrate::{
     Seq,
-    wal::{Durability, Replay, Wal, WalOptions},
+    wal::{Durability, FRAME_BYTES, Replay, Wal, WalOptions},
 };
 use ecotone_testkit::sim::{Crash, SimStorage};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
@@ -57,11 +57,13 @@ impl Story {
         Some(())
     }
 
-    /// Often the same, so that a record of a former life fits behind one of this life.
+    /// Often the same, also with a mark before it, so that a record of a former life fits behind one of this life.
     fn length(&mut self) -> usize {
-        match self.random.random_range(0..4) {
+        const MARK: usize = FRAME_BYTES + 8;
+        match self.random.random_range(0..8) {
             0 => self.random.random_range(0..90_000),
             1 => self.random.random_range(0..700),
+            2 | 3 => 600 - MARK,
             _ => 600,
         }
     }
@@ -71,10 +73,7 @@ impl Story {
         let from = self.random.random_range(self.manifest.from..=self.synced.max(self.manifest.from));
         self.manifest = Replay { from, synced: self.synced, incarnation: wal.incarnation() };
         wal.truncate(from);
-        let next = self.records.iter().skip(1).position(|record| record.0 > from);
-        let before = next.unwrap_or(self.records.len().saturating_sub(1));
-        let whole = self.records.last().is_some_and(|last| next.is_none() && wal.tail() <= from && last.0 < from);
-        self.records.drain(..if whole { self.records.len() } else { before });
+        self.records.retain(|record| end(record) > from);
     }
 
     /// Checks what recovery found and goes on from there.

@@ -328,7 +328,7 @@ impl Engine for AppendOnly {
         Ok(())
     }
 
-    fn recovered(&self) -> Result<()> {
+    fn structure_recovered(&self) -> Result<()> {
         let numbers = self.state.lock().numbers.clone();
         self.remove_strays(&numbers)?;
         let open = |number: &u32| Run::open(&self.context, *number).map(Arc::new);

@@ -370,7 +370,7 @@ impl Engine for InPlace {
         Ok(())
     }
 
-    fn recovered(&self) -> Result<()> {
+    fn structure_recovered(&self) -> Result<()> {
         let table = self.state.lock().table;
         let bytes = |page| Ok(self.pages.records(page)?.iter().map(stored_size).sum());
         let stored = (table.base..table.end()).map(bytes).collect::<Result<Vec<usize>>>()?;

@@ -1,5 +1,5 @@
-//! A database as version 1 writes it, kept under `fixtures/v1/tree`: whatever changes, it opens and holds what it held. `ECOTONE_BLESS=1` writes it
-//! anew, which is right only if no version that wrote the old one was released.
+//! Databases as each version wrote them, kept under `fixtures`: whatever changes, they open and hold what they held. `ECOTONE_BLESS=1` writes the newest
+//! anew, which is right only if no version that wrote the old one was released. Version 2 has marks in the log.
 
 use std::{fmt::Write, fs, path::PathBuf};
 
@@ -17,8 +17,11 @@ use super::{
 
 const LINE: usize = 64;
 
-fn directory() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/v1/tree")
+/// All of them, the newest last.
+const VERSIONS: [&str; 2] = ["v1", "v2"];
+
+fn directory(version: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(version).join("tree")
 }
 
 /// A file as text: its length, then every line of bytes that are not all zero behind its offset.
@@ -52,7 +55,7 @@ fn content(state: &State) -> String {
 }
 
 fn bless(image: &Image) {
-    let directory = directory();
+    let directory = directory(VERSIONS[VERSIONS.len() - 1]);
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).unwrap();
     for (file, bytes) in image.files() {
@@ -62,26 +65,27 @@ fn bless(image: &Image) {
 }
 
 #[test]
-fn the_golden_store_opens_and_holds_what_it_held() {
+fn the_golden_stores_open_and_hold_what_they_held() {
     let image = Image::of(1, 30);
     if std::env::var_os("ECOTONE_BLESS").is_some() {
         bless(&image);
     }
+    VERSIONS.into_iter().for_each(|version| holds_what_it_held(version, &image));
+}
+
+fn holds_what_it_held(version: &str, image: &Image) {
     let disk = SimStorage::new(1);
-    for entry in fs::read_dir(directory()).unwrap() {
+    for entry in fs::read_dir(directory(version)).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         if let Some(file) = name.strip_suffix(".hex").and_then(FileId::parse) {
             disk.put(file, &from_text(&fs::read_to_string(&path).unwrap()));
         }
     }
-    assert_eq!(
-        fs::read_to_string(directory().join("content.txt")).unwrap(),
-        content(image.now()),
-        "the test itself was changed: bless anew"
-    );
-    let verdict = examine(&disk, std::slice::from_ref(image.now()), "the golden store");
-    assert!(matches!(verdict, Verdict::Intact), "{verdict:?}");
+    let held = fs::read_to_string(directory(version).join("content.txt")).unwrap();
+    assert_eq!(held, content(image.now()), "the test itself was changed: bless anew");
+    let verdict = examine(&disk, std::slice::from_ref(image.now()), version);
+    assert!(matches!(verdict, Verdict::Intact), "{version}: {verdict:?}");
 }
 
 #[test]

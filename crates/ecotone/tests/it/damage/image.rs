@@ -55,7 +55,21 @@ impl Image {
         self.disk.crash(Crash::KeepAll)
     }
 
-    /// The log segment that the last life wrote: what its records lose to damage cannot be told from a torn end.
+    /// Where in [`last_segment`](Self::last_segment) the last write begins. No mark behind it says that it was synced, so damage cannot be told from a torn end.
+    pub(super) fn last_write(&self) -> usize {
+        let bytes = &self.files()[&self.last_segment()];
+        let number = |offset: usize| u64::from_le_bytes(*bytes[offset..].first_chunk().expect("eight bytes"));
+        let (mut offset, mut last) = (4096, 0);
+        while bytes[offset..offset + 9] != [0; 9] {
+            if bytes[offset + 8] == 3 {
+                last = 4096 + usize::try_from(number(offset + 9) - number(24)).expect("an offset");
+            }
+            offset += 9 + (number(offset) & 0xffff_ffff) as usize;
+        }
+        last
+    }
+
+    /// The log segment that the last life wrote.
     pub(super) fn last_segment(&self) -> FileId {
         let start = |bytes: &[u8]| u64::from_le_bytes(bytes[24..32].try_into().expect("eight bytes"));
         let logs = self.files().into_iter().filter(|(id, bytes)| matches!(id, FileId::Log(_)) && bytes.starts_with(b"ECOTLOG"));

@@ -12,3 +12,4 @@ mod judge;
 mod newer;
 mod seal;
 mod sealed;
+mod strays;

@@ -1,6 +1,9 @@
 //! Files of a later version are refused as such, in every format; features that may be ignored are.
 
-use ecotone::{Error, internal::substrate::storage::FileId};
+use ecotone::{
+    Error,
+    internal::substrate::{manifest::Manifest, storage::FileId},
+};
 
 use super::{
     image::Image,
@@ -44,9 +47,61 @@ fn sealing_changes_nothing_that_is_whole() {
 fn a_later_version_of_any_file_is_refused() {
     let image = Image::new(1);
     refused_as_newer(&image, manifest(&image), 8, 2);
-    refused_as_newer(&image, image.last_segment(), 8, 2);
+    refused_as_newer(&image, image.last_segment(), 8, 3);
     refused_as_newer(&image, FileId::Double(0), 8, 2);
     refused_as_newer(&image, FileId::Pages(1), 12, 2);
+}
+
+/// The errors that a user sees when one byte is another, all of which must be of a newer format, and say so of `name`.
+fn found_newer(verdict: &Verdict, name: &str) {
+    assert!(!verdict.errors().is_empty(), "{verdict:?}");
+    for error in verdict.errors() {
+        assert!(matches!(error, Error::NewerFormat { file, found: 2, known: 1 } if file.contains(name)), "{error}");
+        assert!(error.to_string().contains("open it with a newer one"), "{error}");
+    }
+}
+
+#[test]
+fn a_later_version_of_a_trees_root_is_refused() {
+    let image = Image::new(1);
+    let file = manifest(&image);
+    let (FileId::Manifest(number), bytes) = (file, &image.files()[&file]) else { unreachable!() };
+    let root = &Manifest::decode(bytes, number).unwrap().keyspaces[0].blob;
+    let offset = bytes.windows(root.len()).position(|window| window == root).expect("the root is in the manifest");
+    // Two options stand before the version.
+    found_newer(&with_byte(&image, file, offset + 2, 2), "keyspace 1 in the manifest");
+}
+
+#[test]
+fn a_later_form_of_a_structural_record_is_refused() {
+    let image = Image::new(1);
+    let mut refused = 0;
+    for (file, bytes) in image.files().into_iter().filter(|(file, _)| matches!(file, FileId::Log(_))) {
+        let mut offset = 4096;
+        while bytes[offset..offset + 9] != [0; 9] {
+            // Behind the frame and the number of the keyspace. Those before the replay position are not read.
+            let verdict = (bytes[offset + 8] == 2).then(|| with_byte(&image, file, offset + 9 + 1, 2));
+            if let Some(verdict) = verdict.filter(|verdict| !verdict.errors().is_empty()) {
+                found_newer(&verdict, "structural record");
+                refused += 1;
+            }
+            offset += 9 + u32::from_le_bytes(*bytes[offset..].first_chunk().unwrap()) as usize;
+        }
+    }
+    assert!(refused > 0, "a structural record to replay");
+}
+
+#[test]
+fn a_later_version_of_a_page_is_an_error_when_it_is_read() {
+    let image = Image::new(1);
+    for kind in [1, 2, 3] {
+        let used = image.files()[&FileId::Pages(1)].clone();
+        let pages = (1..used.len() / 4096).filter(|page| used[page * 4096 + 5] == kind);
+        let verdicts: Vec<Verdict> = pages.map(|page| with_byte(&image, FileId::Pages(1), page * 4096 + 4, 2)).collect();
+        let found =
+            verdicts.iter().filter(|verdict| !verdict.errors().is_empty()).inspect(|verdict| found_newer(verdict, "pages.1"));
+        assert!(found.count() > 0, "a page of kind {kind} in use: {verdicts:?}");
+    }
 }
 
 #[test]
@@ -67,6 +122,6 @@ fn later_kinds_of_log_records_and_operations_are_refused() {
     // The first record stands behind the header: nine bytes of frame, of which the last is the kind, one of the count, then an operation.
     let (kind, operation) = (4096 + 8, 4096 + 10);
     assert_eq!(image.files()[&log][kind..=operation], [1, 1, 1], "a batch of one value");
-    refused_as_newer(&image, log, kind, 3);
+    refused_as_newer(&image, log, kind, 4);
     refused_as_newer(&image, log, operation, 3);
 }

@@ -36,9 +36,7 @@ impl TreeRoot {
     /// Reads a blob.
     pub fn decode(blob: &[u8]) -> Result<TreeRoot, Malformed> {
         let mut r = Reader::new(blob);
-        if r.u8()? != VERSION {
-            return r.fail("the version of a tree root is not known");
-        }
+        r.version(VERSION)?;
         let (height, page, pages) = (r.u8()?, r.u32()?, r.u32()?);
         let root = TreeRoot { page, height, segments: r.u64()?, nodes: r.u64()?, pages };
         if !(1..=MAX_HEIGHT).contains(&height) || pages > MAX_PAGES || page >= pages {

@@ -43,8 +43,11 @@ impl Header {
             return Err(Error::corruption(id, 0, "the checksum of the file header does not match"));
         }
         let newer = |found, known| Err(Error::NewerFormat { file: id.to_string(), found, known });
-        if fields.version != VERSION {
+        if fields.version > VERSION {
             return newer(fields.version.into(), VERSION.into());
+        }
+        if fields.version != VERSION {
+            return Err(Error::corruption(id, 12, "there is no format version 0"));
         }
         if fields.unknown_features != 0 {
             return newer(fields.unknown_features, 0);

@@ -77,7 +77,7 @@ fn forged(changes: &[(usize, u8)]) -> Vec<u8> {
 #[test]
 fn a_forged_header_is_refused() {
     let forgeries = [
-        (4, 2),
+        (4, 0),
         (5, 0),
         (5, 6),
         (6, 2),
@@ -97,6 +97,16 @@ fn a_forged_header_is_refused() {
         let refused = Page::parse(&bytes, PLACE);
         assert!(matches!(refused, Err(PageError::Malformed(_))), "{forgery:?}: {refused:?}");
     }
+}
+
+#[test]
+fn a_later_version_is_told_from_damage() {
+    let error = Page::parse(&forged(&[(4, 2)]), PLACE).unwrap_err();
+    assert_eq!(error, PageError::Newer(2));
+    assert!(matches!(error.at("pages.3", 1), crate::Error::NewerFormat { found: 2, known: 1, .. }));
+    let mut flipped = sample();
+    flipped[4] ^= 2;
+    assert_eq!(Page::parse(&flipped, PLACE).unwrap_err(), PageError::Checksum);
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn damage_under_a_right_checksum_never_panics() {
         match reopen(&world.disk, &root) {
             Ok((index, _)) => assert_eq!(index.snapshot().ascend(&[]).count() as u64, root.segments),
             Err(error) => {
-                assert!(error.is_corruption(), "{error}");
+                assert!(error.is_corruption() || matches!(error, Error::NewerFormat { .. }), "{error}");
                 refused += 1;
             }
         }
@@ -189,5 +189,5 @@ fn roots_out_of_bounds_are_refused() {
         assert!(TreeRoot::decode(&root.encode()).is_err(), "{root:?}");
     }
     let newer: Vec<u8> = [&[9], &bytes[1..]].concat();
-    assert!(TreeRoot::decode(&newer).is_err());
+    assert_eq!(TreeRoot::decode(&newer).unwrap_err().newer, Some((9, 1)));
 }

@@ -1,0 +1,135 @@
+//! Files of pages that no keyspace has: those that nobody can ever need are removed, and no others.
+
+use std::collections::BTreeSet;
+
+use ecotone::{Database, Error, KeyspaceOptions, internal::substrate::storage::FileId};
+use ecotone_testkit::sim::{Crash, SimStorage};
+
+use super::image;
+
+fn pages(disk: &SimStorage) -> BTreeSet<u32> {
+    let number = |file| if let FileId::Pages(number) = file { Some(number) } else { None };
+    disk.files().into_keys().filter_map(number).collect()
+}
+
+fn manifest(disk: &SimStorage) -> (FileId, Vec<u8>) {
+    disk.files().into_iter().find(|(file, _)| matches!(file, FileId::Manifest(_))).expect("a manifest")
+}
+
+/// The files as the end of this life leaves them.
+fn end(disk: &SimStorage, database: Database) -> SimStorage {
+    let after = disk.crash(Crash::KeepAll);
+    image::abandon(disk, database);
+    after
+}
+
+/// Makes the keyspaces with a record in each, flushed.
+fn fill(database: &Database, names: &[&str]) {
+    for name in names {
+        let keyspace = database.keyspace(name, KeyspaceOptions::default()).unwrap();
+        keyspace.insert("key", name.as_bytes()).unwrap();
+    }
+    database.flush().unwrap();
+}
+
+#[test]
+fn an_old_manifest_removes_nothing_of_what_came_after_it() {
+    let disk = SimStorage::new(1);
+    let database = image::open(&disk, 7).unwrap();
+    fill(&database, &["old"]);
+    let (old, bytes) = manifest(&disk);
+    fill(&database, &["newer", "newest"]);
+    let disk = end(&disk, database);
+    let (newest, newest_bytes) = manifest(&disk);
+
+    // In its place, and as the older of two of which the newer is damaged.
+    for damaged in [false, true] {
+        let restored = disk.crash(Crash::KeepAll);
+        restored.put(old, &bytes);
+        match damaged {
+            false => ecotone::internal::substrate::storage::Storage::remove(&restored, newest).unwrap(),
+            true => restored.flip_bit(newest, 70, 1),
+        }
+        let error = image::open(&restored, 7).unwrap_err();
+        assert!(error.is_corruption(), "{error}");
+        for part in [old.to_string(), "pages.2".into(), "restore the newest manifest".into()] {
+            assert!(error.to_string().contains(&part), "{error}");
+        }
+        assert_eq!(pages(&restored), BTreeSet::from([1, 2, 3]));
+
+        restored.put(newest, &newest_bytes);
+        let database = image::open(&restored, 7).unwrap();
+        for name in ["old", "newer", "newest"] {
+            assert_eq!(database.open_keyspace(name).unwrap().get("key").unwrap().as_deref(), Some(name.as_bytes()));
+        }
+        image::abandon(&restored, database);
+    }
+}
+
+/// Whatever the end of a creation or a drop leaves, the next life opens, and has the files of its keyspaces and no others.
+fn crash_everywhere(before: &[&str], act: impl Fn(&Database) -> Result<(), Error>) {
+    let disk = SimStorage::new(2);
+    let database = image::open(&disk, 7).unwrap();
+    fill(&database, before);
+    let disk = end(&disk, database);
+    for index in 0.. {
+        let life = disk.crash(Crash::KeepAll);
+        let database = image::open(&life, 7).unwrap();
+        life.crash_at(life.io_index() + index);
+        let acted = act(&database);
+        let reached = life.is_off();
+        image::abandon(&life, database);
+        for how in [Crash::KeepAll, Crash::DropAll, Crash::Random(index), Crash::Random(!index)] {
+            let after = life.crash(how);
+            let place = format!("I/O {index}, {how:?}");
+            let database = image::open(&after, 7).unwrap_or_else(|error| panic!("{place}: {error}"));
+            let used: BTreeSet<u32> = database.keyspaces().iter().map(|info| info.id).collect();
+            assert_eq!(pages(&after), used, "{place}");
+            let next = database.create_keyspace("next", KeyspaceOptions::default()).unwrap();
+            assert!(!used.contains(&id(&database, next.name())), "{place}");
+            image::abandon(&after, database);
+        }
+        if !reached {
+            return acted.unwrap();
+        }
+    }
+}
+
+fn id(database: &Database, name: &str) -> u32 {
+    database.keyspaces().iter().find(|info| info.name == name).expect("a keyspace").id
+}
+
+#[test]
+fn an_interrupted_creation_leaves_no_file() {
+    crash_everywhere(&["first"], |database| database.create_keyspace("second", KeyspaceOptions::default()).map(drop));
+}
+
+#[test]
+fn an_interrupted_drop_leaves_no_file() {
+    crash_everywhere(&["first", "second"], |database| database.drop_keyspace("first"));
+}
+
+#[test]
+fn a_creation_that_a_full_disk_refuses_leaves_no_file() {
+    let disk = SimStorage::new(3);
+    let database = image::open(&disk, 7).unwrap();
+    fill(&database, &["first"]);
+    let before = disk.space_used();
+    // Too little for the first manifest, for the file, and for the second manifest.
+    let (first_extent, step) = (257 * 4096, 512);
+    let mut made = false;
+    for more in (0..10).map(|i| i * step).chain((0..40).map(|i| first_extent + i * step)) {
+        disk.space_limit(before + more);
+        match database.create_keyspace("second", KeyspaceOptions::default()) {
+            Ok(_) => {
+                assert!(more > first_extent, "the second manifest was refused at least once");
+                made = true;
+                break;
+            }
+            Err(error) => assert!(error.is_no_space(), "{error}"),
+        }
+        assert_eq!(pages(&disk), BTreeSet::from([1]), "with {more} bytes");
+    }
+    assert!(made, "there was enough space in the end");
+    image::abandon(&disk, database);
+}
