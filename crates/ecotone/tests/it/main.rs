@@ -8,6 +8,8 @@ mod damage;
 #[cfg(not(feature = "bugs"))]
 mod no_big_lock;
 #[cfg(not(feature = "bugs"))]
+mod poisoned;
+#[cfg(not(feature = "bugs"))]
 mod suites;
 
 mod store;

@@ -103,7 +103,7 @@ impl Engine for Tree {
         let (mut lookup, mut page) = Lookup::begin(&self.store, key, ticket);
         loop {
             self.store.file.file().read(&mut block, u64::from(page) * PAGE as u64)?;
-            match lookup.resume(&self.store, &block)? {
+            match lookup.resume(&self.store, &mut block)? {
                 Step::Read(next) => page = next,
                 Step::Done(value) => {
                     value.iter().for_each(|value| self.admit_clean(&lookup, value));
@@ -236,10 +236,10 @@ impl Tree {
             }
             queue.complete(1, &mut done);
             for completion in done.drain(..) {
-                let request = completion.request;
+                let mut request = completion.request;
                 let position = usize::try_from(request.tag).expect("a position");
                 let lookup = lookups[position].as_mut().expect("a lookup waits for this page");
-                match completion.result.and_then(|()| lookup.resume(&self.store, &request.block)) {
+                match completion.result.and_then(|()| lookup.resume(&self.store, &mut request.block)) {
                     Ok(Step::Read(page)) if failure.is_none() => queue.submit(self.page_read(page, request.block, request.tag)),
                     Ok(Step::Read(_)) => {}
                     Ok(Step::Done(value)) => {
