@@ -183,7 +183,7 @@ fn a_panic_in_a_bulk_load_poisons_unless_it_is_the_callers_own() {
         let records = (0..20_000).inspect(|i| assert_ne!(Some(*i), own)).map(|i| (format!("l{i:06}"), value(i, 0)));
         catch_unwind(AssertUnwindSafe(|| keyspace.bulk_load(records))).unwrap_err();
     };
-    let own = open(&disk, 0);
+    let own = open(&disk.crash(Crash::KeepAll), 0);
     load(&own, Some(19_999));
     assert!(own.failure().is_none());
     own.close().unwrap();
