@@ -6,6 +6,8 @@ mod concurrent;
 #[cfg(not(feature = "bugs"))]
 mod damage;
 #[cfg(not(feature = "bugs"))]
+mod delays;
+#[cfg(not(feature = "bugs"))]
 mod no_big_lock;
 #[cfg(not(feature = "bugs"))]
 mod poisoned;

@@ -9,6 +9,7 @@ pub mod cache;
 mod check;
 mod claims;
 mod counters;
+mod delay;
 mod family;
 pub mod index;
 mod install;
@@ -36,6 +37,7 @@ use ecotone_sys::chunk::Size;
 use self::{
     cache::{Cache, Found},
     counters::Counters,
+    delay::Delay,
     lookup::{Lookup, Step},
     store::Store,
     writeback::Writeback,
@@ -136,13 +138,15 @@ impl Engine for Tree {
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
         self.check_live()?;
-        self.writeback.slow_down(&self.context.shared)?;
+        let shared = &self.context.shared;
+        let mut delay = Delay::new(&self.writeback.delays, &*shared.clock);
+        self.writeback.slow_down(shared, &mut delay)?;
         loop {
             let value_len = operation.value.map_or(0, <[u8]>::len);
             if let Some(slot) = self.cache.reserve(self.number, operation.key, value_len) {
                 return Ok(Admission(slot));
             }
-            self.writeback.make_room(&self.context.shared)?;
+            self.writeback.make_room(shared, &mut delay)?;
         }
     }
 
