@@ -64,11 +64,14 @@ impl Inner {
 
     /// Brings everything into the files, unlogged keyspaces included, and checkpoints.
     pub(crate) fn flush_all(&self) -> Result<()> {
-        self.wal.commit(self.wal.tail(), Durability::Sync)?;
-        for space in self.all_spaces() {
-            space.engine.flush(Seq::MAX)?;
-        }
-        self.checkpoint()
+        // This is the caller's thread; what panics on the scheduler's is seen to there.
+        self.health.unless_panics("a flush", || {
+            self.wal.commit(self.wal.tail(), Durability::Sync)?;
+            for space in self.all_spaces() {
+                space.engine.flush(Seq::MAX)?;
+            }
+            self.checkpoint()
+        })
     }
 
     /// Has recovery replay nothing of a keyspace that was written before now. Loaded records are not in the log, so a delete of one of their keys that came

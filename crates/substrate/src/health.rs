@@ -21,6 +21,14 @@ impl Health {
         error
     }
 
+    /// Does `work`; if it panics, writing stops, since part of its effect may be there. The panic goes on.
+    pub fn unless_panics<T>(&self, what: &'static str, work: impl FnOnce() -> T) -> T {
+        let armed = Armed { health: self, what };
+        let done = work();
+        std::mem::forget(armed);
+        done
+    }
+
     /// Fails with the cause if writing has stopped.
     pub fn check(&self) -> Result<()> {
         match self.cause.get() {
@@ -32,5 +40,33 @@ impl Health {
     /// Why writing has stopped, if it has.
     pub fn cause(&self) -> Option<Arc<Error>> {
         self.cause.get().cloned()
+    }
+}
+
+/// Poisons when it is dropped, which only a panic does.
+struct Armed<'a> {
+    health: &'a Health,
+    what: &'static str,
+}
+
+impl Drop for Armed<'_> {
+    fn drop(&mut self) {
+        self.health.poison(Error::Invalid(format!("{} panicked", self.what)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn a_panic_poisons_and_an_end_does_not() {
+        let health = Health::default();
+        assert_eq!(health.unless_panics("adding", || 1 + 1), 2);
+        assert!(health.check().is_ok());
+        let panicked = catch_unwind(AssertUnwindSafe(|| health.unless_panics("adding", || panic!("on purpose"))));
+        assert!(panicked.is_err() && health.check().unwrap_err().to_string().contains("adding panicked"));
     }
 }

@@ -8,7 +8,11 @@ mod concurrent;
 #[cfg(not(feature = "bugs"))]
 mod damage;
 #[cfg(not(feature = "bugs"))]
+mod delays;
+#[cfg(not(feature = "bugs"))]
 mod no_big_lock;
+#[cfg(not(feature = "bugs"))]
+mod poisoned;
 #[cfg(not(feature = "bugs"))]
 mod suites;
 #[cfg(not(feature = "bugs"))]

@@ -55,7 +55,10 @@ impl Tree {
         };
         let mut hood = Neighbourhood::new(vec![last]);
         hood.records = chunk;
-        self.rebuild(vec![hood], |tree, hood| fill_up(&hood.records, hood.lower(), hood.upper(), tree.options.fill.into()))?;
+        let layout =
+            |tree: &Tree, hood: &Neighbourhood| fill_up(&hood.records, hood.lower(), hood.upper(), tree.options.fill.into());
+        // This is the caller's thread; what panics on the scheduler's is seen to there.
+        self.context.shared.health.unless_panics("a bulk load", || self.rebuild(vec![hood], layout))?;
         Ok(records)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU32;
 use ecotone_substrate::{limits::PAGE, metrics::Counter};
 use parking_lot::Mutex;
 
-use super::Tree;
+use super::{Tree, delay};
 use crate::engine::Stats;
 
 /// Counts, and where the background stands.
@@ -36,6 +36,7 @@ impl Tree {
             ("dirty_bytes", self.cache.dirty_bytes() as u64),
             ("writer_stalls", self.writeback.stalls.get()),
         ];
+        stats.extend(delay::named(&self.writeback.delays));
         stats.extend(self.cache.stats());
         stats
     }

@@ -81,7 +81,7 @@ impl Family for TreeFamily {
     fn create(&self, context: Context) -> Result<(Arc<dyn Engine>, Root)> {
         let _turn = self.making.lock();
         let options = TreeOptions::parse(&context.settings)?;
-        let Shared { storage, memory, health, database, .. } = &context.shared;
+        let Shared { storage, memory, health, database, double_write, .. } = &context.shared;
         let file = PageFile::create(storage, memory, health, *database, context.keyspace)?;
         let made = || {
             let space = Space::new(&file)?;
@@ -93,7 +93,7 @@ impl Family for TreeFamily {
             })?;
             let index = Index::create(memory, Segment::new(FIRST_PAGE))?;
             storage.sync_dir()?;
-            let tree = self.tree(context.clone(), options, Store::new(file.clone(), space, index))?;
+            let tree = self.tree(context.clone(), options, Store::new(file.clone(), space, index, double_write))?;
             let root = tree.take_checkpoint()?;
             Ok((tree as Arc<dyn Engine>, root))
         };
@@ -104,7 +104,7 @@ impl Family for TreeFamily {
     }
 
     fn open(&self, context: Context, root: &Root) -> Result<Arc<dyn Engine>> {
-        let Shared { storage, memory, health, database, .. } = &context.shared;
+        let Shared { storage, memory, health, database, double_write, .. } = &context.shared;
         let file = PageFile::open(storage, memory, health, *database, context.keyspace)?;
         let place = || format!("the root of keyspace {} in the manifest", context.keyspace);
         let damaged = || Error::corruption(place(), 0, "it makes no sense");
@@ -116,6 +116,7 @@ impl Family for TreeFamily {
         }
         let space = Space::new(&file)?;
         let index = Index::open(memory, &tree_root, &space)?;
-        Ok(self.tree(context, options, Store::new(file, space, index))?)
+        let store = Store::new(file, space, index, double_write);
+        Ok(self.tree(context, options, store)?)
     }
 }

@@ -43,8 +43,9 @@ impl<'k> Lookup<'k> {
     }
 
     /// Goes on with the bytes of the page that was asked for.
-    pub(crate) fn resume(&mut self, store: &Store, bytes: &[u8]) -> Result<Step> {
+    pub(crate) fn resume(&mut self, store: &Store, bytes: &mut [u8]) -> Result<Step> {
         let page = if self.in_overflow { self.segment.overflow } else { self.segment.page };
+        store.amend(page, bytes);
         match store.parse(bytes, page) {
             Err(strange) => self.again(store, page, strange),
             Ok(found) if !self.is_wanted(&found) => self.again(store, page, Strange::Other),

@@ -9,6 +9,7 @@ pub mod cache;
 mod check;
 mod claims;
 mod counters;
+mod delay;
 mod family;
 pub mod index;
 mod install;
@@ -36,6 +37,7 @@ use ecotone_sys::chunk::Size;
 use self::{
     cache::{Cache, Found},
     counters::Counters,
+    delay::Delay,
     lookup::{Lookup, Step},
     store::Store,
     writeback::Writeback,
@@ -75,14 +77,18 @@ impl Tree {
     }
 
     /// A slot in the cache for an operation, once write-out has made room for it.
-    fn take_slot(&self, operation: Operation<'_>) -> Result<Admission> {
+    fn take_slot(&self, operation: Operation<'_>, delay: &mut Delay<'_>) -> Result<Admission> {
         loop {
             let value_len = operation.value.map_or(0, <[u8]>::len);
             if let Some(slot) = self.cache.reserve(self.number, operation.key, value_len) {
                 return Ok(Admission(slot));
             }
-            self.writeback.make_room(&self.context.shared)?;
+            self.writeback.make_room(&self.context.shared, delay)?;
         }
+    }
+
+    fn no_delay(&self) -> Delay<'_> {
+        Delay::new(&self.writeback.delays, &*self.context.shared.clock)
     }
 
     /// Puts a record into the cache as dirty and chains it to its page.
@@ -114,7 +120,7 @@ impl Engine for Tree {
         let (mut lookup, mut page) = Lookup::begin(&self.store, key, ticket);
         loop {
             self.store.file.file().read(&mut block, u64::from(page) * PAGE as u64)?;
-            match lookup.resume(&self.store, &block)? {
+            match lookup.resume(&self.store, &mut block)? {
                 Step::Read(next) => page = next,
                 Step::Done(value) => {
                     value.iter().for_each(|value| self.admit_clean(&lookup, value));
@@ -147,8 +153,10 @@ impl Engine for Tree {
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
         self.check_live()?;
-        self.writeback.slow_down(&self.context.shared)?;
-        self.take_slot(operation)
+        let shared = &self.context.shared;
+        let mut delay = self.no_delay();
+        self.writeback.slow_down(shared, &mut delay)?;
+        self.take_slot(operation, &mut delay)
     }
 
     fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
@@ -184,8 +192,9 @@ impl Engine for Tree {
     }
 
     fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
-        self.writeback.hold_back(&self.context.shared)?;
-        let admission = self.take_slot(operation)?;
+        let mut delay = self.no_delay();
+        self.writeback.hold_back(&self.context.shared, &mut delay)?;
+        let admission = self.take_slot(operation, &mut delay)?;
         self.apply(admission, seq, operation);
         Ok(())
     }
@@ -244,10 +253,10 @@ impl Tree {
             }
             queue.complete(1, &mut done);
             for completion in done.drain(..) {
-                let request = completion.request;
+                let mut request = completion.request;
                 let position = usize::try_from(request.tag).expect("a position");
                 let lookup = lookups[position].as_mut().expect("a lookup waits for this page");
-                match completion.result.and_then(|()| lookup.resume(&self.store, &request.block)) {
+                match completion.result.and_then(|()| lookup.resume(&self.store, &mut request.block)) {
                     Ok(Step::Read(page)) if failure.is_none() => queue.submit(self.page_read(page, request.block, request.tag)),
                     Ok(Step::Read(_)) => {}
                     Ok(Step::Done(value)) => {

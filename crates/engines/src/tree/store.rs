@@ -1,9 +1,13 @@
 //! The segment store: page file, space, index, claims. It knows neither the cache nor the log.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use ecotone_substrate::{
     Error, Result,
+    double_write::DoubleWrite,
     memory::Component,
     page::{Page, PageError, PageKind},
     storage::Block,
@@ -28,6 +32,7 @@ pub(crate) struct Store {
     /// The install lock of decision 2.
     pub(crate) install: RwLock<()>,
     overflow_pages: AtomicU64,
+    double_write: Arc<DoubleWrite>,
 }
 
 /// A segment with its place in the key space.
@@ -58,7 +63,7 @@ pub(crate) enum Strange {
 }
 
 impl Store {
-    pub(crate) fn new(file: PageFile, space: Space, index: Index) -> Self {
+    pub(crate) fn new(file: PageFile, space: Space, index: Index, double_write: &Arc<DoubleWrite>) -> Self {
         let overflowing = index.snapshot().ascend(&[]).filter(|(_, segment)| segment.overflow != Segment::NONE).count();
         Store {
             file,
@@ -68,6 +73,7 @@ impl Store {
             structure: Mutex::new(()),
             install: RwLock::new(()),
             overflow_pages: AtomicU64::new(overflowing as u64),
+            double_write: double_write.clone(),
         }
     }
 
@@ -96,10 +102,17 @@ impl Store {
         located.pop().expect("every key belongs to a segment")
     }
 
+    /// To be done with every page that was read, before a look at it: after a failed write in place the disk is not to be believed.
+    pub(crate) fn amend(&self, page: u32, bytes: &mut [u8]) {
+        self.double_write.amend(self.file.id(), page, bytes);
+    }
+
     /// Reads the pages of segments, many requests in flight, without looking at them.
     pub(crate) fn read(&self, segments: Vec<Located>) -> Result<Vec<Stored>> {
         let pages: Vec<u32> = segments.iter().flat_map(|at| at.segment.pages()).collect();
-        let mut blocks = self.file.read_pages(&pages, Component::Frames)?.into_iter();
+        let mut blocks = self.file.read_pages(&pages, Component::Frames)?;
+        pages.iter().zip(&mut blocks).for_each(|(page, block)| self.amend(*page, block));
+        let mut blocks = blocks.into_iter();
         let mut next = || blocks.next().ok_or_else(|| Error::Invalid("a read gave fewer pages than were asked for".into()));
         let stored = |at: Located| {
             let base = next()?;

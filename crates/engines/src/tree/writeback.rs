@@ -8,10 +8,14 @@ use std::{
     time::Duration,
 };
 
-use ecotone_substrate::{Error, Result, metrics::Counter, scheduler::Priority};
+use ecotone_substrate::{
+    Error, Result,
+    metrics::{Counter, Histogram},
+    scheduler::Priority,
+};
 use parking_lot::Mutex;
 
-use super::{Tree, cache::Cache};
+use super::{Tree, cache::Cache, delay::Delay};
 use crate::engine::Shared;
 
 /// Longest delay of one writer just below the hard limit.
@@ -34,6 +38,8 @@ pub(crate) struct Writeback {
     hard_limit: AtomicUsize,
     /// Writers that waited for write-out.
     pub(crate) stalls: Counter,
+    /// How long writers were held up, of those who were, in nanoseconds.
+    pub(crate) delays: Histogram,
 }
 
 impl Writeback {
@@ -48,6 +54,7 @@ impl Writeback {
             failure: Mutex::default(),
             hard_limit: AtomicUsize::new(hard_limit),
             stalls: Counter::default(),
+            delays: Histogram::default(),
         })
     }
 
@@ -67,7 +74,7 @@ impl Writeback {
     }
 
     /// Delays a writer a little when much is dirty, and stops it when too much is.
-    pub(crate) fn slow_down(self: &Arc<Self>, shared: &Shared) -> Result<()> {
+    pub(crate) fn slow_down(self: &Arc<Self>, shared: &Shared, held: &mut Delay<'_>) -> Result<()> {
         let (dirty, hard) = (self.cache.dirty_bytes(), self.hard_limit());
         let soft = hard / 2;
         if dirty <= soft {
@@ -75,24 +82,26 @@ impl Writeback {
         }
         self.start(shared);
         if dirty >= hard {
-            return self.make_room(shared);
+            return self.make_room(shared, held);
         }
         // Quadratic: hardly felt near the soft limit, so that write-out catches up before anybody has to stop.
         let full = (dirty - soft) as f64 / (hard - soft) as f64;
         let delay = LONGEST_DELAY.mul_f64(full * full);
         if shared.scheduler.is_threaded() && delay > Duration::from_micros(50) {
+            held.begin();
             std::thread::sleep(delay);
         }
         Ok(())
     }
 
     /// Stops whoever makes records dirty while too much is.
-    pub(crate) fn hold_back(self: &Arc<Self>, shared: &Shared) -> Result<()> {
-        if self.cache.dirty_bytes() < self.hard_limit() { Ok(()) } else { self.make_room(shared) }
+    pub(crate) fn hold_back(self: &Arc<Self>, shared: &Shared, delay: &mut Delay<'_>) -> Result<()> {
+        if self.cache.dirty_bytes() < self.hard_limit() { Ok(()) } else { self.make_room(shared, delay) }
     }
 
     /// Waits until write-out has made room for a writer.
-    pub(crate) fn make_room(self: &Arc<Self>, shared: &Shared) -> Result<()> {
+    pub(crate) fn make_room(self: &Arc<Self>, shared: &Shared, held: &mut Delay<'_>) -> Result<()> {
+        held.begin();
         self.stalls.increment();
         let (before, goal) = (self.rounds.load(Ordering::Acquire), self.hard_limit());
         self.failure.lock().take();

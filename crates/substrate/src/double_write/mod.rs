@@ -6,7 +6,11 @@ mod repair;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use ecotone_sys::chunk::Block;
 use parking_lot::Mutex;
@@ -49,6 +53,8 @@ pub struct DoubleWrite {
     memory: Arc<Memory>,
     health: Arc<Health>,
     area: Mutex<Area>,
+    /// The pages of the batch whose write in place failed. No other batch follows it.
+    failed: OnceLock<BTreeMap<(FileId, u32), Block>>,
 }
 
 impl fmt::Debug for DoubleWrite {
@@ -67,7 +73,7 @@ impl DoubleWrite {
             file.write(block, offset).map_err(|e| health.poison(e))?;
         }
         file.sync().and_then(|()| storage.sync_dir()).map_err(|e| health.poison(e))?;
-        Ok(DoubleWrite { file, memory: memory.clone(), health: health.clone(), area: Mutex::new(area) })
+        Ok(Self::with(file, memory, health, area))
     }
 
     /// Opens the area of an existing database. [`repair`](Self::repair) comes next.
@@ -75,11 +81,17 @@ impl DoubleWrite {
         let file = storage.open(FILE, Access::Direct)?;
         let mut area = Area::new(memory)?;
         area.load(&*file)?;
-        Ok(DoubleWrite { file, memory: memory.clone(), health: health.clone(), area: Mutex::new(area) })
+        Ok(Self::with(file, memory, health, area))
+    }
+
+    fn with(file: Arc<dyn File>, memory: &Arc<Memory>, health: &Arc<Health>, area: Area) -> Self {
+        let (memory, health) = (memory.clone(), health.clone());
+        DoubleWrite { file, memory, health, area: Mutex::new(area), failed: OnceLock::new() }
     }
 
     /// Writes a batch of at most [`DOUBLE_WRITE_PAGES`] different pages in place and syncs their files; gives the batch back, in its order.
-    /// The log must be synced through all that the pages carry. Batches wait for one another. A failure poisons the database.
+    /// The log must be synced through all that the pages carry. Batches wait for one another. A failure poisons the database; what is in place is unsure
+    /// from then on, so readers go by [`amend`](Self::amend).
     ///
     /// # Panics
     /// If the batch is too large, a block is no page, or `queue` has requests of someone else.
@@ -95,7 +107,30 @@ impl DoubleWrite {
         if !bug!(SkipDoubleWrite) {
             self.write_area(&mut area, queue, &pages).map_err(|e| self.health.poison(e))?;
         }
-        write_in_place(queue, pages).map_err(|e| self.health.poison(e))
+        let (pages, written) = write_in_place(queue, pages);
+        // A sync of the same files that failed elsewhere may have cost these pages too.
+        match written.and_then(|()| self.health.check()) {
+            Ok(()) => Ok(pages),
+            Err(error) => {
+                self.keep(pages);
+                Err(self.health.poison(error))
+            }
+        }
+    }
+
+    /// Remembers a batch that failed, before anybody else may look at its pages.
+    fn keep(&self, pages: Vec<PageWrite>) {
+        let images = pages.into_iter().map(|write| ((write.file.id(), write.page), write.block));
+        let first = self.failed.set(images.collect()).is_ok();
+        debug_assert!(first, "nothing is written after a failure");
+    }
+
+    /// Puts the page of a batch that failed in place of what was read. What it holds beyond the old page is dirty in memory as well, so to a reader both
+    /// are the same; but the disk may hold neither.
+    pub fn amend(&self, file: FileId, page: u32, bytes: &mut [u8]) {
+        if let Some(image) = self.failed.get().and_then(|images| images.get(&(file, page))) {
+            bytes.copy_from_slice(image);
+        }
     }
 
     fn write_area(&self, area: &mut Area, queue: &mut dyn Queue, pages: &[PageWrite]) -> Result<()> {
@@ -110,8 +145,9 @@ impl DoubleWrite {
     }
 }
 
-/// Steps 3 and 4. What a completion needs to become its `PageWrite` again is in the request; the tag has place in the batch and sectors.
-fn write_in_place(queue: &mut dyn Queue, pages: Vec<PageWrite>) -> Result<Vec<PageWrite>> {
+/// Steps 3 and 4. Gives the batch back in its order, whether or not they succeed. What a completion needs to become its `PageWrite` again is in the request; the
+/// tag has place in the batch and sectors.
+fn write_in_place(queue: &mut dyn Queue, pages: Vec<PageWrite>) -> (Vec<PageWrite>, Result<()>) {
     let mut files = BTreeMap::new();
     for (i, write) in pages.into_iter().enumerate() {
         let PageWrite { file, page, sectors, block } = write;
@@ -119,10 +155,9 @@ fn write_in_place(queue: &mut dyn Queue, pages: Vec<PageWrite>) -> Result<Vec<Pa
         let (offset, tag) = (u64::from(page) * PAGE as u64, ((i as u64) << 8) | u64::from(sectors));
         queue.submit(Request { file, op: Op::Write, offset, block, len: PAGE, tag });
     }
-    let (done, result) = drain(queue);
-    result?;
-    files.values().try_for_each(|file| file.sync())?;
-    Ok(done.into_iter().map(|completion| page_write(completion.request)).collect())
+    let (done, written) = drain(queue);
+    let synced = written.and_then(|()| files.values().try_for_each(|file| file.sync()));
+    (done.into_iter().map(|completion| page_write(completion.request)).collect(), synced)
 }
 
 fn page_write(request: Request) -> PageWrite {

@@ -10,7 +10,7 @@ use std::{
 
 use super::{Arena, places::Place};
 
-/// A block leased from an [`Arena`], given back on drop. Aligned to 4096 bytes and always initialised: zero if the chunk is new, else whatever the
+/// A block leased from an [`Arena`], given back on drop. Aligned to 4096 bytes and always initialised: zero if the memory is new, else whatever the
 /// last holder left.
 pub struct Block {
     start: NonNull<u8>,

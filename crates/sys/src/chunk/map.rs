@@ -1,43 +1,68 @@
-//! One chunk of anonymous memory from the system.
+//! A piece of anonymous memory from the system.
 
 use std::ptr::{NonNull, null_mut};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use super::CHUNK_BYTES;
+/// What a mapping is aligned to: a huge page of x86-64, and of AArch64 with pages of 4 KiB.
+pub(super) const HUGE_PAGE: usize = 2 << 20;
 
-/// A mapping of [`CHUNK_BYTES`] bytes: zeroed at first, aligned to a page of the system, unmapped on drop.
+/// A mapping: zeroed at first, aligned to [`HUGE_PAGE`], of huge pages where the system gives them, unmapped on drop.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<u8>,
+    bytes: usize,
 }
 
 // SAFETY: the mapping is owned by this value alone and is memory like any other; no thread is special to it.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// `None` if the system gives no memory.
-    pub(super) fn new() -> Option<Mapping> {
+    /// `bytes` is a multiple of the system's page. `None` if the system gives no memory.
+    pub(super) fn new(bytes: usize) -> Option<Mapping> {
+        let wide = bytes + HUGE_PAGE;
         // SAFETY: with a null hint and without MAP_FIXED the kernel picks a range that is not in use, so no memory of ours changes.
-        let start = unsafe { mmap_anonymous(null_mut(), CHUNK_BYTES, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
-        Some(Mapping { start: NonNull::new(start.ok()?.cast())? })
+        let start = unsafe { mmap_anonymous(null_mut(), wide, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
+        let start: NonNull<u8> = NonNull::new(start.ok()?.cast())?;
+        let before = start.addr().get().next_multiple_of(HUGE_PAGE) - start.addr().get();
+        // SAFETY: `before` is below HUGE_PAGE, so the aligned start and, `bytes` behind it, the end lie inside the mapping of `wide` bytes.
+        let (aligned, end) = unsafe { (start.add(before), start.add(before + bytes)) };
+        unmap(start, before);
+        unmap(end, HUGE_PAGE - before);
+        // SAFETY: the range is the one just mapped, and the advice changes nothing that is in it.
+        if let Err(error) = unsafe { madvise(aligned.as_ptr().cast(), bytes, Advice::LinuxHugepage) } {
+            tracing::debug!(%error, "the system has no huge pages to give");
+        }
+        Some(Mapping { start: aligned, bytes })
+    }
+
+    /// Its length.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The first byte of the part that begins `offset` bytes into the mapping.
     pub(super) fn at(&self, offset: usize) -> NonNull<u8> {
-        assert!(offset < CHUNK_BYTES);
-        // SAFETY: `offset` lies inside the mapping, which is one allocation of CHUNK_BYTES bytes.
+        assert!(offset < self.bytes);
+        // SAFETY: `offset` lies inside the mapping, which is one allocation of `bytes` bytes.
         unsafe { self.start.add(offset) }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: `start` and the length are those of the mapping made in `new`; `Places` drops a mapping only when no block of it is
-        // leased, so nothing points into it any more.
-        let result = unsafe { munmap(self.start.as_ptr().cast(), CHUNK_BYTES) };
-        if let Err(error) = result {
-            tracing::error!(%error, "the system does not take a chunk of memory back");
-        }
+        unmap(self.start, self.bytes);
+    }
+}
+
+/// Gives a part of a mapping back. The caller owns it, and nothing points into it any more: it is the edge of a mapping that is being made, or a
+/// mapping that `Places` drops because no block of it is leased.
+fn unmap(start: NonNull<u8>, bytes: usize) {
+    if bytes == 0 {
+        return;
+    }
+    // SAFETY: by the above the range is mapped, ours alone, and not in use.
+    if let Err(error) = unsafe { munmap(start.as_ptr().cast(), bytes) } {
+        tracing::error!(%error, "the system does not take memory back");
     }
 }

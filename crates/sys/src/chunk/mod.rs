@@ -1,8 +1,8 @@
 //! The one allocator of budgeted memory.
 //!
-//! An [`Arena`] maps 1 MiB chunks up to a capacity and leases them as [`Block`]s: whole, as sixteenths (slabs), or as sixteenths of those
-//! (frames). The lowest chunk with room is used first, so that the upper ones come free; a wholly free chunk is unmapped at once. What is held
-//! is the number of chunks mapped, so rounding and fragmentation cannot hide.
+//! An [`Arena`] has chunks of 1 MiB up to a capacity and leases them as [`Block`]s: whole, as sixteenths (slabs), or as sixteenths of those
+//! (frames). The lowest chunk with room is used first, so that the upper ones come free. Two neighbouring chunks are mapped together, as one huge page
+//! where the system has them, and unmapped as soon as both are wholly free. What is held is what is mapped, so rounding and fragmentation cannot hide.
 
 mod bits;
 mod block;
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 pub use block::Block;
 use places::Places;
 
-/// Bytes of a chunk, the unit in which memory comes from the system.
+/// Bytes of a chunk, the largest block.
 pub const CHUNK_BYTES: usize = 1 << 20;
 /// Tags are below this.
 pub const TAGS: usize = 32;
@@ -76,7 +76,7 @@ impl Arena {
     }
 
     /// As [`lease`](Self::lease), but `None` also if less than `keep` bytes would stay free, or if a new chunk were needed and fewer than
-    /// `keep` bytes in whole chunks would stay unmapped: what is kept is usable for any size, however fragmented the rest is.
+    /// `keep` bytes in whole chunks would stay unused: what is kept is usable for any size, however fragmented the rest is.
     pub fn lease_keeping(self: &Arc<Self>, size: Size, tag: u8, keep: usize) -> Option<Block> {
         assert!(usize::from(tag) < TAGS, "tag {tag} is not below {TAGS}");
         let mut state = self.state.lock();
@@ -90,9 +90,9 @@ impl Arena {
         Some(Block::new(self.clone(), start, place, tag))
     }
 
-    /// Bytes mapped from the system, in whole chunks.
+    /// Bytes mapped from the system, in pairs of chunks.
     pub fn held_bytes(&self) -> usize {
-        self.state.lock().places.mapped() * CHUNK_BYTES
+        self.state.lock().places.mapped_bytes()
     }
 
     /// The most that can be held, in bytes.

@@ -2,9 +2,15 @@
 
 use std::ptr::NonNull;
 
-use super::{Size, bits::Bits, map::Mapping};
+use super::{
+    CHUNK_BYTES, Size,
+    bits::Bits,
+    map::{HUGE_PAGE, Mapping},
+};
 
 const PARTS: usize = 16;
+/// Chunks that are mapped together, so that a huge page can hold them.
+const TOGETHER: usize = HUGE_PAGE / CHUNK_BYTES;
 const ALL: u16 = u16::MAX;
 
 /// The bytes of one block: a chunk, and for the smaller sizes the slab in it and the frame in that.
@@ -22,40 +28,44 @@ impl Place {
     }
 }
 
-/// A mapped chunk. A slab whose bit is not in `free_slabs` is leased whole, or split: then `free_frames` says which of its frames are free.
+/// A chunk in use. A slab whose bit is not in `free_slabs` is leased whole, or split: then `free_frames` says which of its frames are free.
 #[derive(Debug)]
 struct Chunk {
-    mapping: Mapping,
     free_slabs: u16,
     /// Slabs that are split and have a free frame.
     open_slabs: u16,
     free_frames: [u16; PARTS],
 }
 
-/// All chunks, mapped or not, and where the lowest room for each size is.
+/// All chunks, in use or not, and where the lowest room for each size is.
 #[derive(Debug)]
 pub(super) struct Places {
     chunks: Vec<Option<Chunk>>,
-    mapped: usize,
-    unmapped: Bits,
+    /// The memory of each [`TOGETHER`] chunks, while one of them is in use.
+    mappings: Vec<Option<Mapping>>,
+    used: usize,
+    mapped_bytes: usize,
+    unused: Bits,
     with_slab: Bits,
     with_frame: Bits,
 }
 
 impl Places {
     pub(super) fn new(chunks: usize) -> Self {
-        let mut unmapped = Bits::new(chunks);
-        (0..chunks).for_each(|chunk| unmapped.insert(chunk));
+        let mut unused = Bits::new(chunks);
+        (0..chunks).for_each(|chunk| unused.insert(chunk));
         let (with_slab, with_frame) = (Bits::new(chunks), Bits::new(chunks));
-        Places { chunks: (0..chunks).map(|_| None).collect(), mapped: 0, unmapped, with_slab, with_frame }
+        let mappings = (0..chunks.div_ceil(TOGETHER)).map(|_| None).collect();
+        let chunks = (0..chunks).map(|_| None).collect();
+        Places { chunks, mappings, used: 0, mapped_bytes: 0, unused, with_slab, with_frame }
     }
 
-    /// Chunks that are mapped.
-    pub(super) fn mapped(&self) -> usize {
-        self.mapped
+    /// Bytes that are mapped.
+    pub(super) fn mapped_bytes(&self) -> usize {
+        self.mapped_bytes
     }
 
-    /// Takes the lowest free place of a size, and maps a chunk for it if `keep` others stay unmapped.
+    /// Takes the lowest free place of a size, and begins a chunk for it if `keep` others stay unused.
     pub(super) fn take(&mut self, size: Size, keep: usize) -> Option<(Place, NonNull<u8>)> {
         let room = match size {
             Size::Frame => self.with_frame.first().into_iter().chain(self.with_slab.first()).min(),
@@ -64,12 +74,13 @@ impl Places {
         };
         let index = match room {
             Some(index) => index,
-            None => self.map(keep)?,
+            None => self.begin(keep)?,
         };
         let chunk = self.chunks[index].as_mut()?;
         let (slab, frame) = chunk.take(size);
         let place = Place { chunk: u32::try_from(index).ok()?, slab, frame, size };
-        let start = chunk.mapping.at(place.offset());
+        let mapping = self.mappings[index / TOGETHER].as_ref()?;
+        let start = mapping.at(index % TOGETHER * CHUNK_BYTES + place.offset());
         self.note(index);
         Some((place, start))
     }
@@ -83,27 +94,44 @@ impl Places {
         self.note(index);
     }
 
-    fn map(&mut self, keep: usize) -> Option<usize> {
-        let index = self.unmapped.first()?;
-        if self.chunks.len() - self.mapped <= keep {
+    fn begin(&mut self, keep: usize) -> Option<usize> {
+        let index = self.unused.first()?;
+        if self.chunks.len() - self.used <= keep {
             return None;
         }
-        self.chunks[index] = Some(Chunk { mapping: Mapping::new()?, free_slabs: ALL, open_slabs: 0, free_frames: [0; PARTS] });
-        self.unmapped.remove(index);
-        self.mapped += 1;
+        let mapping = &mut self.mappings[index / TOGETHER];
+        if mapping.is_none() {
+            let behind = self.chunks.len() - index / TOGETHER * TOGETHER;
+            let fresh = Mapping::new(behind.min(TOGETHER) * CHUNK_BYTES)?;
+            self.mapped_bytes += fresh.bytes();
+            *mapping = Some(fresh);
+        }
+        self.chunks[index] = Some(Chunk { free_slabs: ALL, open_slabs: 0, free_frames: [0; PARTS] });
+        self.unused.remove(index);
+        self.used += 1;
         Some(index)
     }
 
-    /// Brings the sets in line with one chunk, and unmaps it if nothing of it is leased.
+    /// Ends a chunk of which nothing is leased, and unmaps it if that holds for its neighbours too.
+    fn end(&mut self, index: usize) {
+        self.chunks[index] = None;
+        self.used -= 1;
+        self.unused.insert(index);
+        let first = index / TOGETHER * TOGETHER;
+        if self.chunks[first..].iter().take(TOGETHER).all(Option::is_none) {
+            let gone = self.mappings[index / TOGETHER].take();
+            self.mapped_bytes -= gone.map_or(0, |mapping| mapping.bytes());
+        }
+    }
+
+    /// Brings the sets in line with one chunk, and ends it if nothing of it is leased.
     fn note(&mut self, index: usize) {
         let (mut slab, mut frame) = (false, false);
         if let Some(chunk) = &self.chunks[index] {
             (slab, frame) = (chunk.free_slabs != 0, chunk.open_slabs != 0);
             if chunk.free_slabs == ALL {
                 slab = false;
-                self.chunks[index] = None;
-                self.mapped -= 1;
-                self.unmapped.insert(index);
+                self.end(index);
             }
         }
         if slab {

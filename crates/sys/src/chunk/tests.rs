@@ -20,7 +20,7 @@ fn check_counters(arena: &Arena, leased: &Leased) {
     }
     assert_eq!(arena.free_bytes(), arena.capacity_bytes() - total);
     assert!(arena.held_bytes() >= total && arena.held_bytes() <= arena.capacity_bytes());
-    assert_eq!(arena.held_bytes() == 0, total == 0, "a wholly free chunk is unmapped");
+    assert_eq!(arena.held_bytes() == 0, total == 0, "what is wholly free is unmapped");
 }
 
 fn check_places(leased: &Leased) {
@@ -103,7 +103,23 @@ fn small_blocks_share_chunks_and_the_upper_chunks_come_free() {
     assert_eq!(arena.held_bytes(), 4 * CHUNK_BYTES);
     frames.extend(std::iter::from_fn(|| arena.lease(Size::Frame, 0)).take(255));
     frames.drain(1..4);
-    assert_eq!(arena.held_bytes(), CHUNK_BYTES);
+    assert_eq!(arena.held_bytes(), 2 * CHUNK_BYTES, "the lower two, which are mapped together");
+}
+
+#[test]
+fn chunks_are_mapped_in_aligned_pairs_and_an_odd_one_alone() {
+    let arena = Arena::new(5 * CHUNK_BYTES);
+    let mut chunks: Vec<_> = std::iter::from_fn(|| arena.lease(Size::Chunk, 0)).collect();
+    let address = |chunks: &[Block], i: usize| chunks[i].as_ptr().addr();
+    for pair in [0, 2] {
+        assert_eq!(address(&chunks, pair) % (2 * CHUNK_BYTES), 0);
+        assert_eq!(address(&chunks, pair + 1), address(&chunks, pair) + CHUNK_BYTES);
+    }
+    assert_eq!((chunks.len(), arena.held_bytes()), (5, 5 * CHUNK_BYTES));
+    for (left, held) in [(4, 4), (3, 4), (2, 2), (1, 2), (0, 0)] {
+        chunks.pop();
+        assert_eq!((chunks.len(), arena.held_bytes()), (left, held * CHUNK_BYTES));
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ pub(super) struct Plan {
     pub(super) crash_at: Option<u64>,
     pub(super) failures: BTreeMap<u64, io::ErrorKind>,
     pub(super) misplaced: BTreeSet<u64>,
+    pub(super) panics: BTreeSet<u64>,
 }
 
 /// What is to happen to one I/O.
@@ -41,6 +42,7 @@ impl Fate {
 
 impl Plan {
     pub(super) fn fate(&mut self, index: u64) -> Fate {
+        assert!(!self.panics.remove(&index), "a panic was ordered for I/O {index}");
         if self.crash_at.is_some_and(|at| at <= index) {
             Fate::Crash
         } else if let Some(kind) = self.failures.remove(&index) {

@@ -89,6 +89,11 @@ impl SimStorage {
         self.shared.world().plan.misplaced.insert(index);
     }
 
+    /// Lets the code that does I/O `index` panic there.
+    pub fn panic_at(&self, index: u64) {
+        self.shared.world().plan.panics.insert(index);
+    }
+
     /// Limits what all files may reserve, in bytes; may be raised and lowered at any time.
     pub fn space_limit(&self, bytes: u64) {
         self.shared.world().space_limit = bytes;

@@ -10,11 +10,11 @@ use super::{
     guarded,
     life::{Halt, Life},
     recovery::{ending, ending_after_failure, interrupt_everywhere, recover, ways},
-    step::{EVERYTHING, Step, brief, delete, put},
+    step::{Step, brief, delete, put},
 };
 use crate::{
     model::{Change, Ending, Level},
-    sim::{Crash, Io, Label, Phase, SimStorage},
+    sim::{Crash, SimStorage},
 };
 
 /// How much of everything is tried.
@@ -161,7 +161,7 @@ impl Base<'_> {
         if let Err(Halt::Wrong(wrong)) = ended {
             return Err(wrong);
         }
-        read_on(&life, index)?;
+        read_on(&life)?;
         let stopped = life.store().failure().is_some();
         let written = life.step(&put(1, b"after", b"the failure", Level::Sync));
         match (stopped, written) {
@@ -177,16 +177,8 @@ impl Base<'_> {
     }
 }
 
-/// Reads go on after a failure, except from a page that was torn by it.
-fn read_on(life: &Life<'_>, failed: u64) -> Verdict {
-    let torn = Label { phase: Phase::Pages, io: Io::Write };
-    let may_be_torn = life.disk.labels().get(failed as usize) == Some(&torn);
-    for keyspace in life.expect.keyspaces() {
-        match life.store().scan(keyspace, EVERYTHING, false) {
-            Err(error) if error.is_corruption() && may_be_torn => {}
-            Err(error) => return Err(format!("after the failure the scan of keyspace {keyspace} failed: {error}")),
-            Ok(_) => _ = read_all(life.store(), keyspace)?,
-        }
-    }
-    Ok(())
+/// Reads go on after a failure, of everything.
+fn read_on(life: &Life<'_>) -> Verdict {
+    let read = |keyspace| read_all(life.store(), keyspace).map(drop);
+    life.expect.keyspaces().into_iter().try_for_each(read).map_err(|wrong| format!("after the failure: {wrong}"))
 }

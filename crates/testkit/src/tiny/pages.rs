@@ -57,6 +57,7 @@ impl Pages {
     pub(super) fn read(&self, number: u32) -> Result<Block> {
         let mut block = self.frame()?;
         self.file.read(&mut block, u64::from(number) * PAGE as u64)?;
+        self.context.shared.double_write.amend(self.file.id(), number, &mut block);
         self.parse(number, &block)?;
         Ok(block)
     }

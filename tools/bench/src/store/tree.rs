@@ -17,13 +17,16 @@ const OVERFLOW: &str = "overflow_pages";
 /// Name of the engine's level for the memory of its index.
 const INDEX: &str = "index_bytes";
 /// The engine's numbers that are levels; all others are counters that only rise.
-const LEVELS: [&str; 9] = [
+const LEVELS: [&str; 12] = [
     "segments",
     OVERFLOW,
     INDEX,
     "file_bytes",
     "used_bytes",
     "dirty_bytes",
+    "writer_delay_p50_us",
+    "writer_delay_p99_us",
+    "writer_delay_max_us",
     "cache_records",
     "cache_bytes",
     "cache_dirty_records",

@@ -76,6 +76,7 @@ fn stats_and_verify() {
     assert_eq!(stats["memory_budget"], 64 << 20);
     assert_eq!(stats["keyspaces"][0]["name"], "default");
     assert!(stats["io"]["read_bytes"].is_u64() && stats["log"]["tail"].is_u64(), "{stats}");
+    assert_eq!(stats["keyspaces"][0]["counters"]["writer_delay_max_us"], 0);
     let text = place.run("stats", &[]).good();
     assert!(text.text().contains("memory budget") && text.text().contains("keyspace default"), "{}", text.text());
     let report = place.run("verify", &["--json"]).good().json().remove(0);
