@@ -80,8 +80,10 @@ impl Inner {
         if !space.logged {
             return Ok(());
         }
-        space.engine.flush(Seq::MAX)?;
-        self.checkpoint()
+        self.health.unless_panics("the flush before a bulk load", || {
+            space.engine.flush(Seq::MAX)?;
+            self.checkpoint()
+        })
     }
 
     /// Makes all structure durable, stores a manifest that says so, and recycles the log that it makes unneeded.
