@@ -9,7 +9,9 @@ use ecotone_engines::{engine::Family, tree::TreeFamily};
 use ecotone_substrate::{
     clock::{Clock, SystemClock},
     disk::Disk,
+    environment::Environment,
     health::Health,
+    memory::Memory,
     scheduler::Scheduler,
     storage::{FileId, Storage},
 };
@@ -99,11 +101,14 @@ impl Builder {
         &self.path
     }
 
-    pub(crate) fn scheduler(&self, workers: usize, health: &Arc<Health>) -> Arc<Scheduler> {
-        match workers {
+    /// What the files of `database` are made or opened with.
+    pub(crate) fn environment(&self, parts: &Parts, database: u64) -> Environment {
+        let health: Arc<Health> = Arc::default();
+        let scheduler = match parts.workers {
             0 => Scheduler::manual(health.clone()),
             workers => Scheduler::threaded(workers, health.clone()),
-        }
+        };
+        Environment { database, storage: parts.storage.clone(), memory: Memory::new(self.memory_budget), scheduler, health }
     }
 
     fn check(&self) -> Result<()> {

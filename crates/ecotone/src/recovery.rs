@@ -6,9 +6,8 @@ use ecotone_engines::engine::{Family, Operation, Root, Shared};
 use ecotone_substrate::{
     bug,
     double_write::DoubleWrite,
-    health::Health,
+    environment::Environment,
     manifest::Manifest,
-    memory::Memory,
     storage::{Access, File, FileId, Storage},
     wal::{Record, Replay, Stretch, Wal, WalOptions},
 };
@@ -54,41 +53,27 @@ fn make(builder: &Builder, parts: Parts) -> Result<Inner> {
     }
     // Left by a creation that was interrupted before its manifest was durable.
     files.iter().try_for_each(|file| parts.storage.remove(*file))?;
-    let health = Arc::new(Health::default());
-    let memory = Memory::new(builder.memory_budget);
-    let scheduler = builder.scheduler(parts.workers, &health);
-    let database = parts.clock.random();
-    let double_write = Arc::new(DoubleWrite::create(&parts.storage, &memory, &health)?);
-    let options = wal_options(builder.memory_budget);
-    let wal = Wal::create(&parts.storage, &memory, &scheduler, &health, database, options)?;
-    let mut manifest = Manifest::new(database);
+    let environment = builder.environment(&parts, parts.clock.random());
+    let Environment { database, storage, memory, health, .. } = &environment;
+    let double_write = Arc::new(DoubleWrite::create(storage, memory, health)?);
+    let wal = Wal::create(environment.clone(), wal_options(builder.memory_budget))?;
+    let mut manifest = Manifest::new(*database);
     manifest.replay = wal.tail();
     manifest.synced = wal.synced();
     manifest.incarnation = wal.incarnation();
     manifest.store(&*parts.storage)?;
-    let shared = Shared { database, storage: parts.storage, memory, wal, double_write, scheduler, health, clock: parts.clock };
+    let shared = Shared::new(environment, wal, double_write, parts.clock);
     Ok(Inner::new(shared, parts.families, manifest, Vec::new(), builder.durability))
 }
 
 fn recover(builder: &Builder, parts: Parts, manifest: Manifest) -> Result<Inner> {
     remove_strays(&*parts.storage, &manifest)?;
-    let health = Arc::new(Health::default());
-    let memory = Memory::new(builder.memory_budget);
-    let scheduler = builder.scheduler(parts.workers, &health);
-    let double_write = Arc::new(DoubleWrite::open(&parts.storage, &memory, &health)?);
-    repair_torn_pages(&*parts.storage, &double_write, &manifest)?;
-    let options = wal_options(builder.memory_budget);
-    let wal = Wal::open(&parts.storage, &memory, &scheduler, &health, manifest.database, options)?;
-    let shared = Shared {
-        database: manifest.database,
-        storage: parts.storage,
-        memory,
-        wal,
-        double_write,
-        scheduler,
-        health,
-        clock: parts.clock,
-    };
+    let environment = builder.environment(&parts, manifest.database);
+    let Environment { storage, memory, health, .. } = &environment;
+    let double_write = Arc::new(DoubleWrite::open(storage, memory, health)?);
+    repair_torn_pages(&**storage, &double_write, &manifest)?;
+    let wal = Wal::open(environment.clone(), wal_options(builder.memory_budget))?;
+    let shared = Shared::new(environment, wal, double_write, parts.clock);
     let spaces = open_spaces(&shared, &parts.families, &manifest)?;
     let stretch = recover_structure(&shared.wal, &spaces, &manifest)?;
     spaces.values().try_for_each(|opened| opened.space.engine.structure_recovered())?;

@@ -4,8 +4,8 @@
 use std::{fmt, ops::Bound, sync::Arc};
 
 use ecotone_substrate::{
-    Result, Seq, clock::Clock, double_write::DoubleWrite, health::Health, memory::Memory, scheduler::Scheduler, storage::Storage,
-    wal::Wal,
+    Result, Seq, clock::Clock, double_write::DoubleWrite, environment::Environment, health::Health, memory::Memory,
+    scheduler::Scheduler, storage::Storage, wal::Wal,
 };
 
 /// What all keyspaces of a database share.
@@ -27,6 +27,20 @@ pub struct Shared {
     pub health: Arc<Health>,
     /// Time and randomness.
     pub clock: Arc<dyn Clock>,
+}
+
+impl Shared {
+    /// All parts together.
+    pub fn new(environment: Environment, wal: Arc<Wal>, double_write: Arc<DoubleWrite>, clock: Arc<dyn Clock>) -> Self {
+        let Environment { database, storage, memory, scheduler, health } = environment;
+        Shared { database, storage, memory, wal, double_write, scheduler, health, clock }
+    }
+
+    /// What files are made and opened with.
+    pub fn environment(&self) -> Environment {
+        let Shared { database, storage, memory, scheduler, health, .. } = self.clone();
+        Environment { database, storage, memory, scheduler, health }
+    }
 }
 
 /// What one keyspace is told at its birth.

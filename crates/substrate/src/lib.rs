@@ -8,6 +8,7 @@ pub mod clock;
 pub mod codec;
 pub mod disk;
 pub mod double_write;
+pub mod environment;
 pub mod error;
 pub mod health;
 pub mod limits;

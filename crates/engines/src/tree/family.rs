@@ -81,8 +81,8 @@ impl Family for TreeFamily {
     fn create(&self, context: Context) -> Result<(Arc<dyn Engine>, Root)> {
         let _turn = self.making.lock();
         let options = TreeOptions::parse(&context.settings)?;
-        let Shared { storage, memory, health, database, double_write, .. } = &context.shared;
-        let file = PageFile::create(storage, memory, health, *database, context.keyspace)?;
+        let Shared { storage, memory, double_write, .. } = &context.shared;
+        let file = PageFile::create(&context.shared.environment(), context.keyspace)?;
         let made = || {
             let space = Space::new(&file)?;
             let pages = space.allocate(1)?;
@@ -104,8 +104,8 @@ impl Family for TreeFamily {
     }
 
     fn open(&self, context: Context, root: &Root) -> Result<Arc<dyn Engine>> {
-        let Shared { storage, memory, health, database, double_write, .. } = &context.shared;
-        let file = PageFile::open(storage, memory, health, *database, context.keyspace)?;
+        let Shared { memory, double_write, .. } = &context.shared;
+        let file = PageFile::open(&context.shared.environment(), context.keyspace)?;
         let place = || format!("the root of keyspace {} in the manifest", context.keyspace);
         let damaged = || Error::corruption(place(), 0, "it makes no sense");
         let [fill, neighbours, tree_root @ ..] = root.blob.as_slice() else { return Err(damaged()) };

@@ -42,7 +42,10 @@ pub use relief::Call;
 use relief::Relief;
 pub use segment::SegmentHeader;
 
-use crate::{Result, Seq, health::Health, memory::Memory, metrics::Counter, scheduler::Scheduler, storage::Storage};
+use crate::{
+    Result, Seq, environment::Environment, health::Health, memory::Memory, metrics::Counter, scheduler::Scheduler,
+    storage::Storage,
+};
 
 /// The first sequence, so that 0 comes before everything.
 const FIRST: Seq = 1;
@@ -92,23 +95,17 @@ pub struct Wal {
 }
 
 impl Wal {
-    fn new(
-        storage: &Arc<dyn Storage>,
-        memory: &Arc<Memory>,
-        scheduler: &Arc<Scheduler>,
-        health: &Arc<Health>,
-        database: u64,
-        options: WalOptions,
-    ) -> Result<Self> {
+    fn new(environment: Environment, options: WalOptions) -> Result<Self> {
         assert!(options.segment_bytes.is_power_of_two() && options.segment_bytes >= 64 << 10, "{options:?}");
         assert!(options.limit_bytes >= options.segment_bytes, "{options:?}");
-        let append = Appending::new(Buffer::new(memory)?);
-        let output = Output::new(Buffer::new(memory)?);
+        let Environment { database, storage, memory, scheduler, health } = environment;
+        let append = Appending::new(Buffer::new(&memory)?);
+        let output = Output::new(Buffer::new(&memory)?);
         Ok(Wal {
-            storage: storage.clone(),
-            memory: memory.clone(),
-            scheduler: scheduler.clone(),
-            health: health.clone(),
+            storage,
+            memory,
+            scheduler,
+            health,
             database,
             options,
             incarnation: AtomicU64::new(0),

@@ -13,9 +13,7 @@ use super::{
 };
 use crate::{
     Error, Result, Seq,
-    health::Health,
-    memory::Memory,
-    scheduler::Scheduler,
+    environment::Environment,
     storage::{File, FileId, Storage},
 };
 
@@ -84,15 +82,8 @@ impl Wal {
     ///
     /// # Errors
     /// `NoSpace` among them; files that were made stay for the caller to remove.
-    pub fn create(
-        storage: &Arc<dyn Storage>,
-        memory: &Arc<Memory>,
-        scheduler: &Arc<Scheduler>,
-        health: &Arc<Health>,
-        database: u64,
-        options: WalOptions,
-    ) -> Result<Arc<Self>> {
-        let wal = Self::new(storage, memory, scheduler, health, database, options)?;
+    pub fn create(environment: Environment, options: WalOptions) -> Result<Arc<Self>> {
+        let wal = Self::new(environment, options)?;
         wal.pool.lock().next = 1;
         wal.begin(FIRST, 1)?;
         wal.kept_from.store(FIRST, Ordering::SeqCst);
@@ -103,16 +94,9 @@ impl Wal {
     ///
     /// # Errors
     /// `Corruption` for segments of another database or of a wrong length, `NewerFormat`.
-    pub fn open(
-        storage: &Arc<dyn Storage>,
-        memory: &Arc<Memory>,
-        scheduler: &Arc<Scheduler>,
-        health: &Arc<Health>,
-        database: u64,
-        options: WalOptions,
-    ) -> Result<Arc<Self>> {
-        let wal = Self::new(storage, memory, scheduler, health, database, options)?;
-        let (found, next) = Found::scan(&**storage, database)?;
+    pub fn open(environment: Environment, options: WalOptions) -> Result<Arc<Self>> {
+        let wal = Self::new(environment, options)?;
+        let (found, next) = Found::scan(&*wal.storage, wal.database)?;
         wal.pool.lock().next = next;
         *wal.found.lock() = found;
         Ok(Arc::new(wal))

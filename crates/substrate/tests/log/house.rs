@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ecotone_substrate::{
     Result, Seq,
+    environment::Environment,
     health::Health,
     memory::Memory,
     scheduler::Scheduler,
@@ -50,11 +51,17 @@ impl House {
     }
 
     pub(crate) fn create(&self, options: WalOptions) -> Result<Arc<Wal>> {
-        Wal::create(&self.storage, &self.memory, &self.scheduler, &self.health, DATABASE, options)
+        Wal::create(self.environment(DATABASE), options)
     }
 
     pub(crate) fn open(&self, database: u64, options: WalOptions) -> Result<Arc<Wal>> {
-        Wal::open(&self.storage, &self.memory, &self.scheduler, &self.health, database, options)
+        Wal::open(self.environment(database), options)
+    }
+
+    pub(crate) fn environment(&self, database: u64) -> Environment {
+        let House { storage, memory, scheduler, health, .. } = self;
+        let (storage, memory, scheduler, health) = (storage.clone(), memory.clone(), scheduler.clone(), health.clone());
+        Environment { database, storage, memory, scheduler, health }
     }
 
     /// Recovers, and reads the log once more.

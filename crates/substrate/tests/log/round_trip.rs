@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ecotone_substrate::{
     disk::Disk,
+    environment::Environment,
     limits::MAX_LOG_RECORD,
     storage::{FileId, Storage},
     wal::{
@@ -90,11 +91,12 @@ fn a_real_disk_serves_as_well() {
     let house = House::on(&SimStorage::new(1));
     let open = || -> Arc<dyn Storage> { Arc::new(Disk::open(directory.path(), true).unwrap()) };
     let storage = open();
-    let wal = Wal::create(&storage, &house.memory, &house.scheduler, &house.health, DATABASE, OPTIONS).unwrap();
+    let environment = |storage: &Arc<dyn Storage>| Environment { storage: storage.clone(), ..house.environment(DATABASE) };
+    let wal = Wal::create(environment(&storage), OPTIONS).unwrap();
     let expected: Vec<Seen> = (0..30_u8).map(|i| put(&wal, &vec![i; 9_000], Durability::Sync).unwrap()).collect();
     drop((wal, storage));
     let storage = open();
-    let wal = Wal::open(&storage, &house.memory, &house.scheduler, &house.health, DATABASE, OPTIONS).unwrap();
+    let wal = Wal::open(environment(&storage), OPTIONS).unwrap();
     let mut seen = Vec::new();
     wal.recover(FRESH, &mut |seq, record| {
         match record {

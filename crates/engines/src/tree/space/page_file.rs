@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ecotone_substrate::{
     Error, Result,
+    environment::Environment,
     health::Health,
     limits::PAGE,
     memory::{Component, Memory},
@@ -28,40 +29,30 @@ pub struct PageFile {
 }
 
 impl PageFile {
-    /// Makes the file with its header, synced. Its name is durable after [`Storage::sync_dir`]. `database` is the identity of the
-    /// database. If this fails the file is removed.
-    pub fn create(
-        storage: &Arc<dyn Storage>,
-        memory: &Arc<Memory>,
-        health: &Arc<Health>,
-        database: u64,
-        keyspace: u32,
-    ) -> Result<PageFile> {
+    /// Makes the file with its header, synced. Its name is durable after [`Storage::sync_dir`]. If this fails the file is removed.
+    pub fn create(environment: &Environment, keyspace: u32) -> Result<PageFile> {
         let id = FileId::Pages(keyspace);
-        let file = storage.create(id, Access::Direct)?;
-        let made = PageFile { storage: storage.clone(), memory: memory.clone(), health: health.clone(), file, id };
-        let written = made.write_header(Header { database, keyspace });
+        let made = Self::of(environment, environment.storage.create(id, Access::Direct)?);
+        let written = made.write_header(Header { database: environment.database, keyspace });
         if written.is_err() {
             // What went wrong first is what the caller needs to know.
-            let _ = storage.remove(id);
+            let _ = environment.storage.remove(id);
         }
         written.map(|()| made)
     }
 
     /// Opens the file and checks that it is the one of this keyspace of this database.
-    pub fn open(
-        storage: &Arc<dyn Storage>,
-        memory: &Arc<Memory>,
-        health: &Arc<Health>,
-        database: u64,
-        keyspace: u32,
-    ) -> Result<PageFile> {
-        let id = FileId::Pages(keyspace);
-        let file = storage.open(id, Access::Direct)?;
-        let mut block = memory.lease_essential(Component::Frames, Size::Frame)?;
+    pub fn open(environment: &Environment, keyspace: u32) -> Result<PageFile> {
+        let file = environment.storage.open(FileId::Pages(keyspace), Access::Direct)?;
+        let mut block = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
         file.read(&mut block, 0)?;
-        Header { database, keyspace }.check(&block)?;
-        Ok(PageFile { storage: storage.clone(), memory: memory.clone(), health: health.clone(), file, id })
+        Header { database: environment.database, keyspace }.check(&block)?;
+        Ok(Self::of(environment, file))
+    }
+
+    fn of(environment: &Environment, file: Arc<dyn File>) -> PageFile {
+        let Environment { storage, memory, health, .. } = environment.clone();
+        PageFile { storage, memory, health, id: file.id(), file }
     }
 
     fn write_header(&self, header: Header) -> Result<()> {

@@ -2,8 +2,10 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use ecotone_substrate::{
     codec::hex::{golden, render},
+    environment::Environment,
     health::Health,
     memory::Memory,
+    scheduler::Scheduler,
     storage::{FileId, Storage},
 };
 use ecotone_testkit::sim::{Crash, SimStorage};
@@ -13,14 +15,18 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
+fn environment(disk: &SimStorage, database: u64) -> Environment {
+    let health: Arc<Health> = Arc::default();
+    let (storage, scheduler) = (Arc::new(disk.clone()), Scheduler::manual(health.clone()));
+    Environment { database, storage, memory: Memory::new(16 << 20), scheduler, health }
+}
+
 fn create(disk: &SimStorage) -> Result<PageFile> {
-    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-    PageFile::create(&storage, &Memory::new(16 << 20), &Arc::new(Health::default()), 7, 3)
+    PageFile::create(&environment(disk, 7), 3)
 }
 
 fn open(disk: &SimStorage, database: u64, keyspace: u32) -> Result<PageFile> {
-    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
-    PageFile::open(&storage, &Memory::new(16 << 20), &Arc::new(Health::default()), database, keyspace)
+    PageFile::open(&environment(disk, database), keyspace)
 }
 
 fn space(seed: u64) -> (SimStorage, Space) {

@@ -4,7 +4,7 @@ mod model;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use ecotone_substrate::{health::Health, memory::Memory, storage::Storage};
+use ecotone_substrate::{environment::Environment, health::Health, memory::Memory, scheduler::Scheduler, storage::Storage};
 use ecotone_testkit::sim::SimStorage;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
@@ -60,9 +60,10 @@ impl World {
     fn new(seed: u64) -> World {
         println!("seed {seed}");
         let disk = SimStorage::new(seed);
-        let (storage, memory): (Arc<dyn Storage>, _) = (Arc::new(disk.clone()), Memory::new(256 << 20));
-        let file = PageFile::create(&storage, &memory, &Arc::default(), DATABASE, KEYSPACE).unwrap();
-        storage.sync_dir().unwrap();
+        let environment = environment(&disk);
+        let memory = environment.memory.clone();
+        let file = PageFile::create(&environment, KEYSPACE).unwrap();
+        environment.storage.sync_dir().unwrap();
         let space = Arc::new(Space::new(&file).unwrap());
         let first = Segment::new(space.allocate(1).unwrap()[0]);
         let index = Arc::new(Index::create(&memory, first).unwrap());
@@ -127,11 +128,16 @@ impl World {
 
 /// Opens an index as the next process does.
 fn reopen(disk: &SimStorage, root: &TreeRoot) -> ecotone_substrate::Result<(Index, Space)> {
-    let (storage, memory): (Arc<dyn Storage>, _) = (Arc::new(disk.clone()), Memory::new(256 << 20));
-    let health: Arc<Health> = Arc::default();
-    let file = PageFile::open(&storage, &memory, &health, DATABASE, KEYSPACE)?;
+    let environment = environment(disk);
+    let file = PageFile::open(&environment, KEYSPACE)?;
     let space = Space::new(&file)?;
-    Ok((Index::open(&memory, root, &space)?, space))
+    Ok((Index::open(&environment.memory, root, &space)?, space))
+}
+
+fn environment(disk: &SimStorage) -> Environment {
+    let health: Arc<Health> = Arc::default();
+    let (storage, scheduler) = (Arc::new(disk.clone()), Scheduler::manual(health.clone()));
+    Environment { database: DATABASE, storage, memory: Memory::new(256 << 20), scheduler, health }
 }
 
 /// Compares everything, in both directions.
