@@ -5,9 +5,11 @@ mod build;
 mod check;
 mod layout;
 mod read;
+mod resident;
 #[cfg(test)]
 mod tests;
 
 pub use build::{PageBuilder, capacity, prefix_len, record_bytes, seal};
 pub use layout::{PageError, PageKind, Place, RecordKind};
 pub use read::{Entry, Page};
+pub use resident::Resident;

@@ -5,6 +5,9 @@ use std::fmt;
 use super::layout::{HEADER, Header, NO_UPPER, PageError, PageKind, Place, RecordKind, SLOT, VERSION, checksum, head};
 use crate::limits::{MAX_KEY, PAGE};
 
+/// Equal heads up to this number are looked at one by one.
+const FEW: usize = 4;
+
 /// One record of a page. The key is the page's [`prefix`](Page::prefix) followed by `suffix`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
@@ -22,12 +25,12 @@ pub struct Page<'a> {
     pub(super) bytes: &'a [u8; PAGE],
     pub(super) slots: &'a [[u8; SLOT]],
     pub(super) heap: usize,
-    kind: PageKind,
-    sequence: u64,
-    related: u32,
-    lower: &'a [u8],
-    upper: Option<&'a [u8]>,
-    prefix: &'a [u8],
+    pub(super) kind: PageKind,
+    pub(super) sequence: u64,
+    pub(super) related: u32,
+    pub(super) lower: &'a [u8],
+    pub(super) upper: Option<&'a [u8]>,
+    pub(super) prefix: &'a [u8],
 }
 
 impl fmt::Debug for Page<'_> {
@@ -141,8 +144,16 @@ impl<'a> Page<'a> {
         // Heads first, without a look at the heap: usually they decide alone.
         let wanted = head(suffix);
         let first = self.slots.partition_point(|slot| slot_head(slot) < wanted);
+        self.search_behind(first, wanted, suffix)
+    }
+
+    /// The rest of a search: `first` is the position of the first slot whose head is not below `wanted`.
+    pub(super) fn search_behind(&self, first: usize, wanted: u32, suffix: &[u8]) -> Result<usize, usize> {
         let behind = self.slots.get(first..).unwrap_or_default();
-        let equal = behind.get(..behind.partition_point(|slot| slot_head(slot) == wanted)).unwrap_or_default();
+        // Mostly there is one such head or none, and a long search would touch many lines to find that out.
+        let few = behind.iter().take(FEW).take_while(|slot| slot_head(slot) == wanted).count();
+        let all = if few < FEW { few } else { behind.partition_point(|slot| slot_head(slot) == wanted) };
+        let equal = behind.get(..all).unwrap_or_default();
         let found = equal.binary_search_by(|slot| self.suffix(slot).cmp(suffix));
         found.map(|i| first + i).map_err(|i| first + i)
     }

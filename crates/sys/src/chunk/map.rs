@@ -27,8 +27,11 @@ impl Mapping {
         let before = start.addr().get().next_multiple_of(HUGE_PAGE) - start.addr().get();
         // SAFETY: `before` is below HUGE_PAGE, so the aligned start and, `bytes` behind it, the end lie inside the mapping of `wide` bytes.
         let (aligned, end) = unsafe { (start.add(before), start.add(before + bytes)) };
-        unmap(start, before);
-        unmap(end, HUGE_PAGE - before);
+        // SAFETY: these are the edges of the mapping just made, into which nobody points.
+        unsafe {
+            unmap(start, before);
+            unmap(end, HUGE_PAGE - before);
+        }
         // SAFETY: the range is the one just mapped, and the advice changes nothing that is in it.
         if let Err(error) = unsafe { madvise(aligned.as_ptr().cast(), bytes, Advice::LinuxHugepage) } {
             tracing::debug!(%error, "the system has no huge pages to give");
@@ -51,17 +54,20 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        unmap(self.start, self.bytes);
+        // SAFETY: the mapping is this value's alone; `Places` drops it only when no block of it is leased, so nothing points into it.
+        unsafe { unmap(self.start, self.bytes) }
     }
 }
 
-/// Gives a part of a mapping back. The caller owns it, and nothing points into it any more: it is the edge of a mapping that is being made, or a
-/// mapping that `Places` drops because no block of it is leased.
-fn unmap(start: NonNull<u8>, bytes: usize) {
+/// Gives a part of a mapping back.
+///
+/// # Safety
+/// The range is part of a mapping of the caller's own, and nothing points into it any more.
+unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
     if bytes == 0 {
         return;
     }
-    // SAFETY: by the above the range is mapped, ours alone, and not in use.
+    // SAFETY: the caller's promise.
     if let Err(error) = unsafe { munmap(start.as_ptr().cast(), bytes) } {
         tracing::error!(%error, "the system does not take memory back");
     }

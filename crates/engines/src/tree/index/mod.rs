@@ -113,7 +113,7 @@ impl Index {
     }
 
     /// Bytes of memory of all nodes, also of those that only snapshots hold. Their pages are in the budget; what comes on top of the pages
-    /// (about 3%) is not.
+    /// (about 5%) is not.
     pub fn bytes(&self) -> usize {
         self.meter.bytes()
     }

@@ -8,7 +8,7 @@ use std::sync::{
 use ecotone_substrate::{
     codec::{Reader, Writer},
     limits::PAGE,
-    page::{self, Page, PageKind},
+    page::{self, Page, PageKind, Resident},
     storage::Block,
 };
 
@@ -56,6 +56,7 @@ const NOT_WRITTEN: u32 = u32::MAX;
 #[derive(Debug)]
 pub(super) struct Node {
     page: Block,
+    resident: Resident,
     /// The nodes below in the order of the entries; empty for a leaf.
     children: Box<[Arc<Node>]>,
     /// The page that holds it on disk, or `NOT_WRITTEN`.
@@ -70,14 +71,15 @@ impl Node {
     pub(super) fn new(page: Block, children: Vec<Arc<Node>>, written: Option<u32>, meter: &Arc<Meter>) -> Arc<Node> {
         let children = children.into_boxed_slice();
         let written = AtomicU32::new(written.unwrap_or(NOT_WRITTEN));
-        let node = Node { page, children, written, retired: AtomicBool::new(false), meter: meter.clone() };
+        let resident = Resident::new(&Page::reparse(&page).expect("a node was built or verified"));
+        let node = Node { page, resident, children, written, retired: AtomicBool::new(false), meter: meter.clone() };
         meter.bytes.fetch_add(node.bytes(), Ordering::Relaxed);
         Arc::new(node)
     }
 
     /// Its page.
     pub(super) fn page(&self) -> Page<'_> {
-        Page::reparse(&self.page).expect("a node was built or verified")
+        self.resident.page(&self.page)
     }
 
     /// The bytes of its page.
@@ -95,15 +97,12 @@ impl Node {
         if self.children.is_empty() { PageKind::Index } else { PageKind::IndexInner }
     }
 
-    /// The position of the greatest key that is not above `key`.
+    /// The position of the greatest key that is not above `key`, which lies in the node's range.
     pub(super) fn floor(&self, key: &[u8]) -> Option<usize> {
-        floor(&self.page(), key)
-    }
-
-    /// The segment with the greatest key that is not above `key`; of a leaf.
-    pub(super) fn floor_segment(&self, key: &[u8]) -> Option<Segment> {
-        let page = self.page();
-        segment(&page, floor(&page, key)?)
+        match self.resident.search(&self.page, key) {
+            Ok(position) => Some(position),
+            Err(position) => position.checked_sub(1),
+        }
     }
 
     /// The position of the greatest key below `key`.
@@ -165,13 +164,6 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         self.meter.bytes.fetch_sub(self.bytes(), Ordering::Relaxed);
-    }
-}
-
-fn floor(page: &Page<'_>, key: &[u8]) -> Option<usize> {
-    match page.search(key) {
-        Ok(position) => Some(position),
-        Err(position) => position.checked_sub(1),
     }
 }
 

@@ -42,7 +42,8 @@ impl Tree {
     /// The segment that `key` belongs to: the one with the greatest lower fence that is not above it.
     pub(super) fn segment_of(&self, key: &[u8]) -> Segment {
         let leaf = self.leaf(key);
-        leaf.floor_segment(key).unwrap_or_else(|| last_of(self.leaf_below(leaf.page().lower())).1)
+        let found = leaf.floor(key).and_then(|position| leaf.segment(position));
+        found.unwrap_or_else(|| last_of(self.leaf_below(leaf.page().lower())).1)
     }
 
     /// The leaf that covers `key`.

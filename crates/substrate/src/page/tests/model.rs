@@ -97,6 +97,21 @@ proptest! {
             prop_assert_eq!(page.get(probe).is_some(), model.contains_key(probe));
             let covered = *probe >= case.lower && case.upper.as_ref().is_none_or(|upper| probe < upper);
             prop_assert_eq!(page.covers(probe), covered);
+            if covered {
+                prop_assert_eq!(Resident::new(&page).search(&buf, probe), keys.binary_search(&probe));
+            }
         }
+    }
+
+    #[test]
+    fn a_page_that_stays_in_memory_is_the_same_page(case in case()) {
+        let mut buf = vec![0xee; PAGE];
+        fill(&case, &mut buf);
+        let page = parse(&buf);
+        let again = Resident::new(&page).page(&buf);
+        prop_assert_eq!((again.kind(), again.related(), again.sequence()), (page.kind(), page.related(), page.sequence()));
+        prop_assert_eq!((again.lower(), again.upper(), again.prefix()), (page.lower(), page.upper(), page.prefix()));
+        prop_assert_eq!((again.len(), again.room()), (page.len(), page.room()));
+        prop_assert!(again.iter().eq(page.iter()));
     }
 }
