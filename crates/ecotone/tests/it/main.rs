@@ -2,6 +2,7 @@
 
 #[cfg(feature = "bugs")]
 mod bugs;
+#[cfg(not(feature = "bugs"))]
 mod concurrent;
 #[cfg(not(feature = "bugs"))]
 mod damage;
