@@ -46,7 +46,7 @@ const INTERLEAVED: interleave::Shape = interleave::Shape { steps: 400, registers
 /// Runs the suites until one notices something.
 fn noticed(run: u64) -> Result<(), String> {
     let first = 1 + run * APART;
-    interleave::run(&tree(), first..first + 12, INTERLEAVED)?;
+    interleave::run(&tree(), first..first + 150, INTERLEAVED)?;
     [tree(), append_only(), in_place()].iter().try_for_each(|simulated| noticed_on(simulated, first, run))
 }
 

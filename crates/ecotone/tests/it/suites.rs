@@ -121,7 +121,7 @@ fn a_full_disk_under_the_tree() {
 /// The tiny engines hold locks during their I/O, so their calls cannot stand still there.
 #[test]
 fn interleaved_calls_on_the_tree() {
-    let histories = from_environment("ECOTONE_HISTORIES").unwrap_or(40);
+    let histories = from_environment("ECOTONE_HISTORIES").unwrap_or(100);
     let (first, shape) = (first_seed(), interleave::Shape { steps: 400, registers: 8 });
     println!("{} stops in {histories} histories", pass(interleave::run(&tree(), first..first + histories, shape)));
 }
@@ -131,7 +131,7 @@ const COLD: u32 = 12_000;
 
 #[test]
 fn threads_and_crashes_on_the_tree() {
-    let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(6);
+    let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(10);
     let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
     let first = first_seed();
     println!("{:?}", pass(concurrent::run(&tree().threaded(), first..first + databases, extent)));

@@ -111,8 +111,9 @@ impl Lives<'_> {
     /// Runs the threads up to a crash at some I/O, or until they have made their calls.
     fn live(&mut self) -> Verdict<Vec<Event>> {
         let store = self.open_again()?;
-        let calls = u64::from(self.extent.threads * self.extent.calls);
-        self.disk.crash_at(self.disk.io_index() + self.random.random_range(1..=calls));
+        // A call has a few I/Os, so that some lives see all of their calls.
+        let most = u64::from(self.extent.threads * self.extent.calls) * 4;
+        self.disk.crash_at(self.disk.io_index() + self.random.random_range(1..=most));
         let seeds: Vec<u64> = (0..self.extent.threads).map(|_| self.random.next_u64()).collect();
         let (life, store) = (&*self, &*store);
         let histories: Vec<Verdict<(Vec<Event>, Vec<u64>)>> = std::thread::scope(|scope| {

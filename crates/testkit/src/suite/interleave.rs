@@ -9,7 +9,7 @@ use std::thread::Scope;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{
-    Opener, Store, Verdict, guarded,
+    Opener, Verdict, guarded,
     history::{Call, Caller, Event, Mix, Registers, Ticks, linearizable},
 };
 use crate::sim::{Crash, Phase, SimStorage, Walk};
@@ -106,17 +106,15 @@ impl<'scope, 'env> Story<'scope, 'env> {
     fn run(&mut self, steps: usize) -> Verdict {
         for _ in 0..steps {
             match self.random.random_range(0..100) {
-                0..35 => self.call()?,
-                35..50 if self.readers.len() < READERS => self.begin_read(),
-                50..60 if self.worker.is_none() => self.begin_work(),
-                60..75 => self.step_worker()?,
+                0..40 => self.call()?,
+                40..60 if self.readers.len() < READERS => self.begin_read(),
+                60..75 if self.worker.is_none() => self.begin_work(),
+                60..85 => self.step_worker()?,
                 _ => self.step_reader()?,
             }
         }
-        while !self.readers.is_empty() {
+        while !self.readers.is_empty() || self.worker.is_some() {
             self.step_reader()?;
-        }
-        while self.worker.is_some() {
             self.step_worker()?;
         }
         Ok(())
@@ -162,12 +160,16 @@ impl<'scope, 'env> Story<'scope, 'env> {
         Ok(())
     }
 
+    /// Some steps of the worker, often all that are left: a read is to stand still while pages are written.
     fn step_worker(&mut self) -> Verdict {
-        let Some(worker) = &mut self.worker else { return Ok(()) };
-        self.stops += 1;
-        if let Some(left) = worker.step() {
-            self.caller.events.extend(left?);
-            self.worker = None;
+        let most = if self.random.random_ratio(1, 3) { usize::MAX } else { self.random.random_range(1..8) };
+        for _ in 0..most {
+            let Some(worker) = &mut self.worker else { break };
+            self.stops += 1;
+            if let Some(left) = worker.step() {
+                self.caller.events.extend(left?);
+                self.worker = None;
+            }
         }
         Ok(())
     }
