@@ -182,7 +182,8 @@ impl Store for Open {
 
     fn squeeze(&self, spare: usize) {
         let Some(Shared { memory, .. }) = self.shared.get() else { return };
-        let cached = || memory.usage().iter().find(|(name, _)| *name == Component::RecordCache.name()).map_or(0, |(_, bytes)| *bytes);
+        let cached =
+            || memory.usage().iter().find(|(name, _)| *name == Component::RecordCache.name()).map_or(0, |(_, bytes)| *bytes);
         let mut taken = Vec::new();
         while cached() > spare {
             match memory.lease_essential(Component::Other, Size::Slab) {

@@ -45,7 +45,8 @@ const WHOLE: Mix = Mix {
     spare: 0,
 };
 /// Calls that stand still.
-const READS: Mix = Mix { get: 40, multi_get: 20, scan: 20, update: 10, swap: 10, write: 0, batch: 0, sync: 0, squeeze: 0, ..WHOLE };
+const READS: Mix =
+    Mix { get: 40, multi_get: 20, scan: 20, update: 10, swap: 10, write: 0, batch: 0, sync: 0, squeeze: 0, ..WHOLE };
 /// What works in the background, one at a time.
 const WORK: Mix = Mix { flush: 3, background: 1, get: 0, multi_get: 0, scan: 0, update: 0, swap: 0, ..READS };
 

@@ -26,7 +26,7 @@ pub(crate) use self::{progress::style, zstd::Zstd};
 use crate::{
     failure::{Failure, warn},
     output::Output,
-    place::{Place, Space},
+    place::{Place, Space, close},
     text::Encoding,
 };
 
@@ -93,7 +93,7 @@ impl Load {
             warn(&format!("{} records were loaded before the load failed, and stay{advice}", tally.loaded));
         }
         loaded?;
-        database.close()?;
+        close(database)?;
         self.tell(&tally)
     }
 

@@ -3,7 +3,10 @@
 use ecotone_substrate::Result;
 use rand::{RngExt, rngs::SmallRng};
 
-use super::{Act, Event, Tick, Ticks, Value, registers::{Registers, read_value, value_of}};
+use super::{
+    Act, Event, Tick, Ticks, Value,
+    registers::{Registers, read_value, value_of},
+};
 use crate::{
     model::{Change, Level},
     suite::{Store, Verdict},
@@ -15,12 +18,20 @@ pub(in crate::suite) enum Call {
     Get(usize),
     MultiGet(u32, Vec<usize>),
     /// Registers `from..to` of a keyspace.
-    Scan { keyspace: u32, slots: (usize, usize), reverse: bool },
+    Scan {
+        keyspace: u32,
+        slots: (usize, usize),
+        reverse: bool,
+    },
     /// One write, or a batch.
     Write(Vec<(usize, Value)>, Level),
     /// An atomic update to this.
     Update(usize, Value),
-    Swap { register: usize, expected: Value, new: Value },
+    Swap {
+        register: usize,
+        expected: Value,
+        new: Value,
+    },
     /// A look at records that never change.
     Cold(Vec<u32>),
     Sync,
@@ -68,8 +79,18 @@ impl<'a> Caller<'a> {
     /// Draws a call.
     pub(in crate::suite) fn draw(&self, random: &mut SmallRng, mix: &Mix) -> Call {
         let kinds = [
-            mix.get, mix.multi_get, mix.scan, mix.write, mix.batch, mix.update, mix.swap, mix.cold, mix.sync, mix.flush,
-            mix.background, mix.squeeze,
+            mix.get,
+            mix.multi_get,
+            mix.scan,
+            mix.write,
+            mix.batch,
+            mix.update,
+            mix.swap,
+            mix.cold,
+            mix.sync,
+            mix.flush,
+            mix.background,
+            mix.squeeze,
         ];
         let mut left = random.random_range(0..kinds.iter().sum());
         let kind = kinds.iter().position(|parts| left.checked_sub(*parts).inspect(|rest| left = *rest).is_none());
@@ -195,7 +216,13 @@ impl<'a> Caller<'a> {
     }
 
     /// An answer gives the promise; without one the write is in doubt.
-    fn wrote(&mut self, invoked: Tick, acts: impl IntoIterator<Item = (usize, Act)>, level: Level, answer: Result<()>) -> Result<()> {
+    fn wrote(
+        &mut self,
+        invoked: Tick,
+        acts: impl IntoIterator<Item = (usize, Act)>,
+        level: Level,
+        answer: Result<()>,
+    ) -> Result<()> {
         self.note(invoked, acts, if answer.is_ok() { level } else { Level::InDoubt });
         answer
     }

@@ -74,7 +74,8 @@ impl Search<'_> {
             return false;
         }
         let next = self.next(&state).into_iter().filter(|index| state.cut || self.fates[*index] != Fate::Lost);
-        let next: Vec<(usize, Value)> = next.filter_map(|index| Some((index, self.ops[index].act.happens(state.value)?))).collect();
+        let next: Vec<(usize, Value)> =
+            next.filter_map(|index| Some((index, self.ops[index].act.happens(state.value)?))).collect();
         next.into_iter().any(|(index, value)| {
             let mut after = state.clone();
             after.add(index, value);

@@ -108,7 +108,11 @@ impl Registers {
         let expected = if keyspace == 1 { place(first) + 1..(place(last) + 1).min(self.cold) } else { 0..0 };
         let all = found.len() == expected.len()
             && found.iter().zip(expected).all(|((key, value), number)| *key == cold_key(number) && *value == cold_value(number));
-        if all { Ok(()) } else { Err(format!("a scan of keyspace {keyspace} gave {} cold records, not what is there", found.len())) }
+        if all {
+            Ok(())
+        } else {
+            Err(format!("a scan of keyspace {keyspace} gave {} cold records, not what is there", found.len()))
+        }
     }
 
     /// Looks at these cold records.

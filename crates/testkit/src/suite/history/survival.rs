@@ -64,7 +64,11 @@ pub(in crate::suite) fn survives(initial: &[Value], events: &[Event], ending: En
     }
     let wrong = nearest.expect("a moment was tried");
     let shown: Vec<String> = wrong.iter().take(3).map(|number| judge.registers[*number].show(Some(recovered[*number]))).collect();
-    Err(format!("after {ending:?}, no cut of the log explains what was recovered; the nearest leaves {} registers wrong:\n{}", wrong.len(), shown.join("\n")))
+    Err(format!(
+        "after {ending:?}, no cut of the log explains what was recovered; the nearest leaves {} registers wrong:\n{}",
+        wrong.len(),
+        shown.join("\n")
+    ))
 }
 
 struct Judge<'a> {
