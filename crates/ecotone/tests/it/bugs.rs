@@ -6,7 +6,7 @@
 
 use ecotone::internal::substrate::bug::{Bug, switch};
 use ecotone_testkit::suite::{
-    campaign, contract,
+    campaign, concurrent, contract,
     contract::Shape,
     exhaustive::{self, Extent},
     interleave,
@@ -34,6 +34,9 @@ const BUGS: [Bug; 17] = [
     Bug::CleanAfterRewrite,
 ];
 
+/// Those that the threads of `concurrent` must notice too, whatever their schedule.
+const SEEN_BY_THREADS: [Bug; 4] = [Bug::AcknowledgeBeforeSync, Bug::SkipBatchTail, Bug::DropTombstone, Bug::CleanAfterRewrite];
+
 /// Runs over different histories, each of which must notice every bug.
 const RUNS: u64 = 3;
 /// Seeds that lie between those of two runs.
@@ -41,6 +44,7 @@ const APART: u64 = 1_000_000;
 
 const SHORT: Shape = Shape { steps: 60, keys: 24, batch: 6, fill_log: false, keyspaces: true };
 const WIDE: Shape = Shape { steps: 40, keys: 400, batch: 120, fill_log: true, keyspaces: true };
+const CONCURRENT: concurrent::Extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: 2_000 };
 const INTERLEAVED: interleave::Shape = interleave::Shape { steps: 400, registers: 8 };
 
 /// Runs the suites until one notices something.
@@ -58,10 +62,17 @@ fn noticed_on(simulated: &Simulated, first: u64, run: u64) -> Result<(), String>
     Ok(())
 }
 
+fn noticed_by_threads() -> Result<(), String> {
+    concurrent::run(&tree().threaded(), 1..41, CONCURRENT).map(drop)
+}
+
 /// What notices a bug in each run.
 fn answers(bug: Bug) -> Vec<Option<String>> {
     switch(bug);
-    let answers = (0..RUNS).map(|run| noticed(run).err()).collect();
+    let mut answers: Vec<Option<String>> = (0..RUNS).map(|run| noticed(run).err()).collect();
+    if SEEN_BY_THREADS.contains(&bug) {
+        answers.push(noticed_by_threads().err());
+    }
     switch(Bug::None);
     answers
 }
@@ -75,7 +86,7 @@ fn every_known_bug_is_noticed_in_every_run() {
     let mut missed = Vec::new();
     for bug in BUGS.into_iter().filter(wanted) {
         let answers = answers(bug);
-        println!("{bug:?}: noticed in {} of {RUNS} runs", answers.iter().flatten().count());
+        println!("{bug:?}: noticed in {} of {} runs", answers.iter().flatten().count(), answers.len());
         for answer in &answers {
             let shown = answer.as_ref().map_or("not noticed".into(), |answer| answer.chars().take(240).collect::<String>());
             println!("    {}", shown.replace('\n', " "));

@@ -41,7 +41,6 @@ impl Simulated {
     }
 
     /// With threads for what runs in the background.
-    #[cfg(not(feature = "bugs"))]
     pub(crate) fn threaded(self) -> Self {
         Simulated { workers: 2, ..self }
     }

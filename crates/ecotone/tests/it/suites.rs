@@ -126,6 +126,13 @@ fn interleaved_calls_on_the_tree() {
     println!("{} stops in {histories} histories", pass(interleave::run(&tree(), first..first + histories, shape)));
 }
 
+#[test]
+fn interleaved_calls_are_a_function_of_the_seed() {
+    let stops = |seed| pass(interleave::run(&tree(), seed..seed + 3, interleave::Shape { steps: 300, registers: 6 }));
+    assert_eq!(stops(1), stops(1));
+    assert_ne!(stops(1), stops(4));
+}
+
 /// More data than the smallest budget.
 const COLD: u32 = 12_000;
 
