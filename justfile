@@ -34,6 +34,10 @@ docs:
 crashes POINTS="10000":
     ECOTONE_CRASHES={{POINTS}} cargo test --release -p ecotone --test it crash_campaign_on_the_tree -- --nocapture
 
+# Calls that overlap, interleaved by a seed and by threads with crashes, every history judged
+histories COUNT="5000":
+    ECOTONE_HISTORIES={{COUNT}} cargo test --release -p ecotone --test it -- --nocapture interleaved_calls threads_and_crashes
+
 # Real child processes, killed with SIGKILL at random moments
 kills TIMES="100":
     ECOTONE_KILLS={{TIMES}} cargo test --release -p ecotone-cli --test it kills_at_any_moment -- --nocapture
@@ -42,12 +46,12 @@ kills TIMES="100":
 damage:
     ECOTONE_FULL=1 cargo test --release -p ecotone --test it damage -- --nocapture
 
-# Switches the known bugs on, one after the other: the general suites must catch each
+# Switches the known bugs on, one after the other: the general suites must catch each in three runs of three
 bugs:
     cargo test -p ecotone --features bugs bugs:: -- --nocapture
 
 # Everything that searches for lost data, one after the other
-soak POINTS="25000" TIMES="200": bugs damage (crashes POINTS) (kills TIMES)
+soak POINTS="25000" TIMES="200": bugs damage histories (crashes POINTS) (kills TIMES)
 
 # One fuzz target for some seconds (nightly toolchain and cargo-fuzz; fuzz/README.md lists the targets)
 fuzz TARGET SECONDS="600":

@@ -31,6 +31,7 @@ pub enum Bug {
     SkipBatchTail,
     SkipRecoverySync,
     SkipRepairSync,
+    StaleAdmission,
     CleanAfterRewrite,
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use ecotone::{Builder, Database, Keyspace, KeyspaceOptions};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, warn};
 
 /// The database of a command.
 #[derive(Debug, Args)]
@@ -53,6 +53,17 @@ impl Space {
     /// Opens a keyspace, or makes it.
     pub(crate) fn open_or_create(&self, database: &Database) -> Result<Keyspace, Failure> {
         Ok(database.keyspace(&self.keyspace, KeyspaceOptions::default())?)
+    }
+}
+
+/// Closes the database at the end of a command. A full disk is then no failure: what was read is right, and what was written is in the log.
+pub(crate) fn close(database: Database) -> Result<(), Failure> {
+    match database.close() {
+        Err(error) if error.is_no_space() => {
+            warn(&format!("{error}; until then what was written stays in the log"));
+            Ok(())
+        }
+        closed => Ok(closed?),
     }
 }
 

@@ -150,8 +150,8 @@ impl Drop for Stop<'_> {
     }
 }
 
-#[cfg_attr(not(feature = "bugs"), test)]
-pub(crate) fn readers_and_scans_miss_nothing_and_see_nothing_old() {
+#[test]
+fn readers_and_scans_miss_nothing_and_see_nothing_old() {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::builder(directory.path().join("db")).memory_budget(16 << 20).open().unwrap();
     let keyspace = database.keyspace("k", KeyspaceOptions::default()).unwrap();

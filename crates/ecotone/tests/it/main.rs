@@ -4,6 +4,7 @@
 mod budgets;
 #[cfg(feature = "bugs")]
 mod bugs;
+#[cfg(not(feature = "bugs"))]
 mod concurrent;
 #[cfg(not(feature = "bugs"))]
 mod damage;

@@ -10,33 +10,43 @@ use ecotone::{
     internal::{
         Parts,
         engines::engine::{Context, Engine, Family, Range, Record, Root, Shared},
-        substrate::storage::{FileId, Storage},
+        substrate::{
+            memory::Component,
+            storage::{FileId, Storage},
+        },
     },
     limits,
 };
+use ecotone_sys::chunk::Size;
 use ecotone_testkit::{
     model::{Change, Level},
     sim::{SimClock, SimStorage},
     suite::{Opener, Store, UNLOGGED, Update},
 };
 
-/// Opens databases whose keyspaces have one kind of engine, with everything in the background on the thread that drives them.
+/// Opens databases whose keyspaces have one kind of engine, with everything in the background on the thread that drives them, or on workers.
 pub(crate) struct Simulated {
     family: fn() -> Arc<dyn Family>,
     name: &'static str,
     settings: &'static [(&'static str, &'static str)],
     budgets: &'static [usize],
+    workers: usize,
 }
 
 impl Simulated {
     pub(crate) fn new(family: fn() -> Arc<dyn Family>) -> Self {
-        Simulated { family, name: family().name(), settings: &[], budgets: &[limits::MIN_BUDGET] }
+        Simulated { family, name: family().name(), settings: &[], budgets: &[limits::MIN_BUDGET], workers: 0 }
     }
 
     /// With options of the engine.
     #[cfg(not(feature = "bugs"))]
     pub(crate) fn set(self, settings: &'static [(&'static str, &'static str)]) -> Self {
         Simulated { settings, ..self }
+    }
+
+    /// With threads for what runs in the background.
+    pub(crate) fn threaded(self) -> Self {
+        Simulated { workers: 2, ..self }
     }
 
     /// With one of these memory budgets at each opening.
@@ -61,8 +71,8 @@ impl Opener for Simulated {
     fn open(&self, disk: &SimStorage, seed: u64) -> Result<Box<dyn Store>> {
         let shared = Arc::new(OnceLock::new());
         let family = Arc::new(Watched { family: (self.family)(), shared: shared.clone() });
-        let parts =
-            Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(seed)), workers: 0, families: vec![family] };
+        let (storage, clock) = (Arc::new(disk.clone()), Arc::new(SimClock::new(seed)));
+        let parts = Parts { storage, clock, workers: self.workers, families: vec![family] };
         let database = Database::builder("simulated").memory_budget(self.budget(disk)?).open_parts(parts)?;
         Ok(Box::new(Open { database, engine: self.name, settings: self.settings, shared }))
     }
@@ -184,6 +194,19 @@ impl Store for Open {
 
     fn background(&self) -> bool {
         self.shared.get().is_some_and(|shared| shared.scheduler.run_one())
+    }
+
+    fn squeeze(&self, spare: usize) {
+        let Some(Shared { memory, .. }) = self.shared.get() else { return };
+        let cached =
+            || memory.usage().iter().find(|(name, _)| *name == Component::RecordCache.name()).map_or(0, |(_, bytes)| *bytes);
+        let mut taken = Vec::new();
+        while cached() > spare {
+            match memory.lease_essential(Component::Other, Size::Slab) {
+                Ok(block) => taken.push(block),
+                Err(_) => break,
+            }
+        }
     }
 
     fn verify(&self) -> Result<Vec<String>> {

@@ -4,10 +4,10 @@ use ecotone_testkit::{
     model::Level,
     sim::{Crash, SimStorage},
     suite::{
-        Opener, campaign, contract,
+        Opener, campaign, concurrent, contract,
         contract::Shape,
         exhaustive::{self, Extent},
-        space,
+        interleave, space,
     },
 };
 
@@ -59,7 +59,7 @@ fn contract_of_the_tree() {
 
 fn exhaustive(simulated: &Simulated, one_in: usize, interrupt_one_in: usize) {
     let full = std::env::var_os("ECOTONE_FULL").is_some();
-    let extent = Extent { length: 3, one_in: if full { 1 } else { one_in }, interrupt_one_in };
+    let extent = Extent { length: 3, one_in: if full { 1 } else { one_in }, first: 0, interrupt_one_in };
     println!("{:?}", pass(exhaustive::run(simulated, extent)));
 }
 
@@ -146,4 +146,30 @@ fn a_full_disk_under_the_tiny_append_only_engine() {
 #[test]
 fn a_full_disk_under_the_tree() {
     full_disk(&tree());
+}
+
+/// The tiny engines hold locks during their I/O, so their calls cannot stand still there.
+#[test]
+fn interleaved_calls_on_the_tree() {
+    let histories = from_environment("ECOTONE_HISTORIES").unwrap_or(100);
+    let (first, shape) = (first_seed(), interleave::Shape { steps: 400, registers: 8 });
+    println!("{} stops in {histories} histories", pass(interleave::run(&tree(), first..first + histories, shape)));
+}
+
+#[test]
+fn interleaved_calls_are_a_function_of_the_seed() {
+    let stops = |seed| pass(interleave::run(&tree(), seed..seed + 3, interleave::Shape { steps: 300, registers: 6 }));
+    assert_eq!(stops(1), stops(1));
+    assert_ne!(stops(1), stops(4));
+}
+
+/// More data than the smallest budget.
+const COLD: u32 = 12_000;
+
+#[test]
+fn threads_and_crashes_on_the_tree() {
+    let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(10);
+    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
+    let first = first_seed();
+    println!("{:?}", pass(concurrent::run(&tree().threaded(), first..first + databases, extent)));
 }

@@ -77,7 +77,7 @@ impl File for DiskFile {
 
     fn preallocate(&self, length: u64) -> Result<()> {
         self.system.preallocate(length).map_err(|error| match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
                 let wanted = length.saturating_sub(self.system.len().unwrap_or(0));
                 Error::NoSpace { file: self.id.to_string(), wanted }
             }

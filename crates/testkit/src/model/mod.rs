@@ -46,7 +46,7 @@ pub enum Ending {
 
 impl Ending {
     /// The weakest promise that outlives this end.
-    fn outlived_by(self) -> Level {
+    pub(crate) fn outlived_by(self) -> Level {
         match self {
             Ending::Closed => Level::None,
             Ending::ProcessDeath => Level::Buffered,

@@ -18,6 +18,7 @@ mod pages;
 mod phase;
 mod queue;
 mod storage;
+mod walk;
 mod world;
 
 #[cfg(test)]
@@ -27,3 +28,4 @@ pub use clock::SimClock;
 pub use history::Crash;
 pub use phase::{Io, Label, Phase};
 pub use storage::SimStorage;
+pub use walk::Walk;

@@ -15,6 +15,7 @@ use super::{
     history::{Crash, History},
     inode::Inode,
     phase::{Io, Label},
+    walk,
 };
 
 /// A file, shared by its names and its open handles.
@@ -145,7 +146,7 @@ impl Shared {
         self.world.lock()
     }
 
-    /// One I/O on a file or its name: waits at gates, takes an index, meets its fate. `work` has whatever effect the fate leaves
+    /// One I/O on a file or its name: lets a [walk](walk::Walk) stand still before and after, waits at gates, takes an index, meets its fate. `work` has whatever effect the fate leaves
     /// to it; an I/O that fails or crashes gives that error, whatever `work` answers.
     pub(super) fn perform<T>(
         &self,
@@ -153,8 +154,12 @@ impl Shared {
         (offset, len): (u64, usize),
         work: impl FnOnce(&mut World, Fate) -> Result<T>,
     ) -> Result<T> {
+        let label = Label::of(id, io);
+        walk::stop(label.phase);
         let world = self.enter(id, offset, len);
-        self.run(world, Label::of(id, io), len, &id, work)
+        let done = self.run(world, label, len, &id, work);
+        walk::stop(label.phase);
+        done
     }
 
     /// One sync of the directory.

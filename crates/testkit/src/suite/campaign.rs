@@ -133,17 +133,17 @@ impl<'a> Case<'a> {
             let Some(moment) = present.choose(&mut self.random).copied() else { return Ok(()) };
             let index = *self.moments[&moment].choose(&mut self.random).expect("a moment that is present has an I/O");
             if self.random.random_ratio(1, 6) {
-                self.fail(index).map_err(|wrong| format!("failure of I/O {index} ({moment:?}): {wrong}"))?;
+                self.fail((moment, index)).map_err(|wrong| format!("failure of I/O {index} ({moment:?}): {wrong}"))?;
                 report.failures += 1;
             } else {
-                self.crash(index, report).map_err(|wrong| format!("crash at I/O {index} ({moment:?}): {wrong}"))?;
+                self.crash((moment, index), report).map_err(|wrong| format!("crash at I/O {index} ({moment:?}): {wrong}"))?;
                 *report.crashes.entry(moment).or_default() += 1;
             }
         }
         Ok(())
     }
 
-    fn crash(&mut self, index: u64, report: &mut Report) -> Verdict {
+    fn crash(&mut self, (moment, index): (Moment, u64), report: &mut Report) -> Verdict {
         let mut life = self.begin()?;
         life.disk.crash_at(index);
         match life.run(&self.history) {
@@ -156,7 +156,7 @@ impl<'a> Case<'a> {
         let interrupted = self.random.random_ratio(1, 4);
         let (disk, ending, how) =
             if interrupted { self.crash_again(&disk, how, report)? } else { (disk.crash(how), ending(how), format!("{how:?}")) };
-        self.live_on(disk, &expect, ending, &how)
+        self.live_on(&disk, (&expect, ending), moment, &how)
     }
 
     /// A second crash, during recovery or the flush that follows it.
@@ -176,26 +176,49 @@ impl<'a> Case<'a> {
         Ok((halfway.crash(second), both(first, second), how))
     }
 
-    /// Recovers, judges, writes on, and ends once more, between two I/Os or in one.
-    fn live_on(&mut self, disk: SimStorage, expect: &Expect, ending: Ending, how: &str) -> Verdict {
-        let mut life = recover(self.opener, disk, expect, self.seed, ending, how)?;
-        if self.random.random() {
-            life.disk.crash_at(life.disk.io_index() + self.random.random_range(0..80));
-        }
+    /// Recovers, judges, writes on, and ends once more, between two I/Os or in one. `moment` is what the machine was doing at the first end.
+    fn live_on(&mut self, disk: &SimStorage, before: (&Expect, Ending), moment: Moment, how: &str) -> Verdict {
         // The same again puts the same bytes into the same places; something else does not.
-        let later = if self.random.random() { &self.later } else { &self.history };
-        let steps = self.random.random_range(0..=later.len() / 2);
-        match life.run(&later[..steps]) {
+        let later = if self.random.random() { self.later.clone() } else { self.history.clone() };
+        let later = &later[..self.random.random_range(0..=later.len() / 2)];
+        let index = if self.random.random_ratio(2, 3) { self.rehearse(disk, before, later, (moment, how))? } else { None };
+        let mut life = self.recover(disk, before, how)?;
+        index.into_iter().for_each(|index| life.disk.crash_at(index));
+        match life.run(later) {
             Err(Halt::Failed(_)) if life.disk.is_off() => {}
             ended => ended.map_err(|halt| format!("after {how} and recovery: {}", halt.unexpected()))?,
         }
         let (disk, expect) = life.kill();
-        let last = self.way();
-        let how = format!("{how}, recovery, {steps} steps and {last:?}");
-        recover(self.opener, disk.crash(last), &expect, self.seed, self::ending(last), &how).map(drop)
+        let last = self.last_way(before.1);
+        let how = format!("{how}, recovery, {} steps to I/O {index:?} and {last:?}", later.len());
+        recover(self.opener, disk.crash(last), &expect, self.seed, ending(last), &how).map(drop)
     }
 
-    fn fail(&mut self, index: u64) -> Verdict {
+    /// A second life on a copy of the disk, which stays as it is.
+    fn recover(&self, disk: &SimStorage, (expect, ending): (&Expect, Ending), how: &str) -> Verdict<Life<'a>> {
+        recover(self.opener, disk.crash(Crash::KeepAll), expect, self.seed, ending, how)
+    }
+
+    /// Runs the second life undisturbed and draws one of its I/Os: half of the time one of the kind that the first life ended in, since what
+    /// a crash leaves half done is put to the test by the next work of that kind; else evenly over the kinds.
+    fn rehearse(
+        &mut self,
+        disk: &SimStorage,
+        before: (&Expect, Ending),
+        later: &[Step],
+        (moment, how): (Moment, &str),
+    ) -> Verdict<Option<u64>> {
+        let mut life = self.recover(disk, before, how)?;
+        let first = life.disk.io_index();
+        life.run(later).map_err(|halt| format!("after {how} and recovery: {}", halt.unexpected()))?;
+        let moments = moments(&life.disk.labels(), first);
+        let same = moments.get(&moment).filter(|_| self.random.random());
+        let kinds: Vec<&Vec<u64>> = moments.values().collect();
+        let indices = same.or_else(|| kinds.choose(&mut self.random).copied());
+        Ok(indices.and_then(|indices| indices.choose(&mut self.random).copied()))
+    }
+
+    fn fail(&mut self, (moment, index): (Moment, u64)) -> Verdict {
         let mut life = self.begin()?;
         life.disk.fail_at(index, ErrorKind::Other);
         if let Err(Halt::Wrong(wrong)) = life.run(&self.history) {
@@ -204,7 +227,15 @@ impl<'a> Case<'a> {
         let (disk, expect) = life.kill();
         let how = self.way();
         let ending = ending_after_failure(&disk, index, how);
-        self.live_on(disk.crash(how), &expect, ending, &format!("{how:?}"))
+        self.live_on(&disk.crash(how), (&expect, ending), moment, &format!("{how:?}"))
+    }
+
+    /// How the last life ends. What the death of a process left in the kernel is taken by the power failure that comes next.
+    fn last_way(&mut self, first: Ending) -> Crash {
+        match self.way() {
+            Crash::KeepAll if first == Ending::ProcessDeath => Crash::Random(self.random.next_u64()),
+            way => way,
+        }
     }
 
     fn way(&mut self) -> Crash {

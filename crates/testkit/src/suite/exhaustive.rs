@@ -24,6 +24,8 @@ pub struct Extent {
     pub length: usize,
     /// Of these, one in so many; shorter ones are all tried.
     pub one_in: usize,
+    /// The first of these.
+    pub first: usize,
     /// Of the recoveries, one in so many is interrupted at each of its I/Os.
     pub interrupt_one_in: usize,
 }
@@ -47,8 +49,8 @@ pub fn run(opener: &dyn Opener, extent: Extent) -> Verdict<Tried> {
     let base = Base { opener, disk, expect };
     let mut tried = Tried::default();
     for length in 1..=extent.length {
-        let one_in = if length == extent.length { extent.one_in } else { 1 };
-        for number in (0..LETTERS.pow(length as u32)).step_by(one_in) {
+        let (first, one_in) = if length == extent.length { (extent.first, extent.one_in) } else { (0, 1) };
+        for number in (first..LETTERS.pow(length as u32)).step_by(one_in) {
             let history = history(number, length);
             let what = || format!("{}, exhaustive, [{}]", opener.name(), brief(&history));
             guarded(what, || base.try_history(&history, extent, &mut tried))?;

@@ -3,16 +3,21 @@
 //! - [`contract`]: random histories, reopened now and then, every answer compared;
 //! - [`exhaustive`]: every history of up to three operations, with a crash and a failure at every I/O;
 //! - [`campaign`]: long random histories with crashes drawn evenly over the phases, also during recovery;
-//! - [`space`]: a disk that is full at every growth.
+//! - [`space`]: a disk that is full at every growth;
+//! - [`interleave`]: calls that stand still at their I/O while others are made, in orders drawn from the seed;
+//! - [`concurrent`]: threads that call at once, with crashes.
 //!
-//! Everything is a function of a seed. A suite answers with a description of what went wrong, seed included, so that known bugs can be
+//! Everything is a function of a seed, but for the schedules of the last. A suite answers with a description of what went wrong, seed included, so that known bugs can be
 //! switched on and the suites be asked whether they notice.
 
 pub mod campaign;
+pub mod concurrent;
 pub mod contract;
 pub mod exhaustive;
 mod expect;
 mod generate;
+mod history;
+pub mod interleave;
 mod life;
 mod recovery;
 pub mod space;

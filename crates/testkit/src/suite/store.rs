@@ -11,8 +11,8 @@ use crate::{
 /// Makes a new value, or none, of the one before.
 pub type Update<'a> = dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>> + 'a;
 
-/// A database that is open, with one thread to drive it. Keyspaces are known by number; [`UNLOGGED`] is an unlogged one.
-pub trait Store {
+/// A database that is open. Most suites drive it with one thread; some with several. Keyspaces are known by number; [`UNLOGGED`] is an unlogged one.
+pub trait Store: Send + Sync {
     /// The keyspaces that exist.
     fn keyspaces(&self) -> Vec<u32>;
     /// Makes a keyspace.
@@ -41,6 +41,8 @@ pub trait Store {
     fn sync(&self) -> Result<()>;
     /// Runs one background job; false if none waits.
     fn background(&self) -> bool;
+    /// Takes so much memory for a moment that caches of clean records keep at most `spare` bytes.
+    fn squeeze(&self, spare: usize);
     /// Checks everything; gives each problem as a sentence.
     fn verify(&self) -> Result<Vec<String>>;
     /// Why writing has stopped, if it has.

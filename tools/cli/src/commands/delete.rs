@@ -6,7 +6,7 @@ use serde_json::Map;
 use crate::{
     failure::Failure,
     output::Output,
-    place::{Place, Space},
+    place::{Place, Space, close},
     text::Encoding,
 };
 
@@ -31,7 +31,7 @@ impl Delete {
         let key = self.encoding.key(&self.key)?;
         let database = self.place.open()?;
         let before = self.space.open(&database)?.fetch_update(&key, |_| None)?;
-        database.close()?;
+        close(database)?;
         if !self.place.json {
             return Ok(());
         }

@@ -3,7 +3,11 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::{failure::Failure, output::Output, place::Place};
+use crate::{
+    failure::Failure,
+    output::Output,
+    place::{Place, close},
+};
 
 /// Drops a keyspace with everything in it
 ///
@@ -21,7 +25,7 @@ impl Drop {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let database = self.place.open()?;
         database.drop_keyspace(&self.name)?;
-        database.close()?;
+        close(database)?;
         if !self.place.json {
             return Ok(());
         }

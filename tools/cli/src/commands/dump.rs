@@ -6,7 +6,7 @@ use crate::{
     commands::scan::print_records,
     failure::Failure,
     output::Output,
-    place::{Place, Space},
+    place::{Place, Space, close},
     text::Encoding,
 };
 
@@ -32,6 +32,6 @@ impl Dump {
         let mut output = Output::new();
         print_records(&mut output, records, self.encoding, self.place.json)?;
         output.finish()?;
-        Ok(database.close()?)
+        close(database)
     }
 }

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::{
     failure::Failure,
     output::Output,
-    place::{Place, Space},
+    place::{Place, Space, close},
     text::{Encoding, hex},
 };
 
@@ -40,6 +40,6 @@ impl Get {
             output.line(&[&value])?;
         }
         output.finish()?;
-        Ok(database.close()?)
+        close(database)
     }
 }

@@ -3,7 +3,11 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::{failure::Failure, output::Output, place::Place};
+use crate::{
+    failure::Failure,
+    output::Output,
+    place::{Place, close},
+};
 
 /// Lists the keyspaces
 ///
@@ -28,6 +32,6 @@ impl List {
             }
         }
         output.finish()?;
-        Ok(database.close()?)
+        close(database)
     }
 }

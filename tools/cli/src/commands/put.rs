@@ -5,7 +5,7 @@ use clap::Args;
 use crate::{
     failure::Failure,
     output::Output,
-    place::{Place, Space},
+    place::{Place, Space, close},
     text::Encoding,
 };
 
@@ -33,7 +33,7 @@ impl Put {
         let value = self.encoding.value(&self.value)?;
         let database = self.place.open_or_create()?;
         self.space.open_or_create(&database)?.insert(&key, &value)?;
-        database.close()?;
+        close(database)?;
         if !self.place.json {
             return Ok(());
         }

@@ -8,7 +8,7 @@ use ecotone::{Iter, Keyspace, Result as DatabaseResult};
 use crate::{
     failure::Failure,
     output::Output,
-    place::{Place, Space},
+    place::{Place, Space, close},
     text::Encoding,
 };
 
@@ -53,7 +53,7 @@ impl Scan {
             print_records(&mut output, records.take(limit), self.encoding, self.place.json)?;
         }
         output.finish()?;
-        Ok(database.close()?)
+        close(database)
     }
 
     fn records(&self, keyspace: &Keyspace) -> Result<Iter, Failure> {

@@ -4,7 +4,11 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets::NOTHING};
 use serde_json::{Map, Value, json};
 
-use crate::{failure::Failure, output::Output, place::Place};
+use crate::{
+    failure::Failure,
+    output::Output,
+    place::{Place, close},
+};
 
 /// Prints memory against budget, device requests, the log, and each keyspace's numbers
 ///
@@ -27,7 +31,7 @@ impl Stats {
             output.line(&[table(&stats).trim_fmt().as_bytes()])?;
         }
         output.finish()?;
-        Ok(database.close()?)
+        close(database)
     }
 }
 

@@ -4,7 +4,11 @@ use clap::Args;
 use ecotone::Check;
 use serde_json::json;
 
-use crate::{failure::Failure, output::Output, place::Place};
+use crate::{
+    failure::Failure,
+    output::Output,
+    place::{Place, close},
+};
 
 /// Reads everything and checks it
 ///
@@ -25,7 +29,7 @@ impl Verify {
             self.print(&mut output, name, check)?;
         }
         output.finish()?;
-        database.close()?;
+        close(database)?;
         match reports.iter().map(|(_, check)| check.problems.len()).sum() {
             0 => Ok(()),
             damage => Err(Failure::Told(format!(

@@ -26,7 +26,7 @@ pub(crate) use self::{progress::style, zstd::Zstd};
 use crate::{
     failure::{Failure, warn},
     output::Output,
-    place::{Place, Space},
+    place::{Place, Space, close},
     text::Encoding,
 };
 
@@ -86,13 +86,14 @@ impl Load {
         let mut tally = Tally::new(self.on_error == OnError::Stop, format.content, input.bar());
         let loaded = self.load(&database, &keyspace, format, input, &mut tally);
         tally.finish();
-        if let Err(Failure::Database(_)) = loaded
+        if let Err(Failure::Database(error)) = &loaded
             && tally.loaded > 0
         {
-            warn(&format!("{} records were loaded before the load failed", tally.loaded));
+            let advice = if error.is_no_space() { "; free some space, then load the input again" } else { "" };
+            warn(&format!("{} records were loaded before the load failed, and stay{advice}", tally.loaded));
         }
         loaded?;
-        database.close()?;
+        close(database)?;
         self.tell(&tally)
     }
 

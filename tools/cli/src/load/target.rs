@@ -1,5 +1,7 @@
 //! The two ways into a keyspace: batches of inserts, and bulk load for sorted input.
 
+use std::ops::Bound;
+
 use ecotone::{Batch, Database, Keyspace};
 
 use crate::{
@@ -52,7 +54,8 @@ pub(crate) fn bulk(
     records: impl Iterator<Item = Result<Record, Problem>>,
     tally: &mut Tally,
 ) -> Result<(), Failure> {
-    let mut last = keyspace.last_key_value()?.map_or(Vec::new(), |(key, _)| key);
+    let before = keyspace.last_key_value()?.map_or(Vec::new(), |(key, _)| key);
+    let mut last = before.clone();
     let mut failure = None;
     let mut good = records.map_while(|record| {
         let record = record.and_then(|record| ascending(record, &mut last));
@@ -66,7 +69,10 @@ pub(crate) fn bulk(
     });
     let loaded = keyspace.bulk_load(good.by_ref().flatten());
     drop(good);
-    tally.loaded = loaded?;
+    // After an error a prefix is there, and only the keyspace knows how long it is.
+    let there = |_: &_| keyspace.range((Bound::Excluded(before), Bound::Unbounded)).filter(Result::is_ok).count() as u64;
+    tally.loaded = loaded.as_ref().map_or_else(there, |loaded| *loaded);
+    loaded?;
     failure.map_or(Ok(()), Err)
 }
 

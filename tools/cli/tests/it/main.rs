@@ -4,6 +4,7 @@ mod bad_input;
 mod commands;
 mod damage;
 mod demo;
+mod full_disk;
 mod harness;
 mod loading;
 mod permissions;

@@ -26,7 +26,7 @@ use std::sync::{
 };
 
 use ecotone_substrate::{
-    Seq,
+    Seq, bug,
     limits::MAX_RECORD,
     memory::{Component, Memory, Share},
 };
@@ -124,7 +124,7 @@ impl Cache {
     pub(crate) fn admit_clean(&self, keyspace: u16, key: &[u8], value: &[u8], ticket: &Ticket, priority: u8) -> bool {
         let hash = ticket.hash;
         let mut shard = self.shard(hash);
-        let stale = shard.version(hash) != ticket.version;
+        let stale = shard.version(hash) != ticket.version && !bug!(StaleAdmission);
         let slot = if stale || shard.find(hash, keyspace, key).is_some() {
             None
         } else {

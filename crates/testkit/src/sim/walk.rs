@@ -1,0 +1,131 @@
+//! Work on a thread of its own that stands still before and after each I/O of some phases, until it is told to go on. With one
+//! piece of work going at a time, a test chooses how several interleave, and a seed replays it.
+//!
+//! What stands still must hold nothing that others wait for: the phases are chosen so that it does not.
+
+use std::{
+    cell::RefCell,
+    sync::Arc,
+    thread::{Scope, ScopedJoinHandle},
+    time::Duration,
+};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::phase::Phase;
+
+/// Longest way from one stop to the next, before the test is declared stuck.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Standing,
+    Going,
+    /// It stands still no more: nobody is left to tell it to go on.
+    Free,
+    Over,
+}
+
+#[derive(Debug)]
+struct Turn {
+    phases: &'static [Phase],
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+thread_local! {
+    static MINE: RefCell<Option<Arc<Turn>>> = const { RefCell::new(None) };
+}
+
+/// Lets the work of this thread stand still, if it is one that does so at I/Os of this phase.
+pub(super) fn stop(phase: Phase) {
+    let mine = MINE.with_borrow(|mine| mine.as_ref().filter(|turn| turn.phases.contains(&phase)).cloned());
+    mine.iter().for_each(|turn| turn.stand_still());
+}
+
+impl Turn {
+    fn stand_still(&self) {
+        let mut state = self.state.lock();
+        if *state == State::Going {
+            *state = State::Standing;
+            self.changed.notify_all();
+        }
+        while *state == State::Standing {
+            self.changed.wait(&mut state);
+        }
+    }
+
+    fn set(&self, new: State) {
+        *self.state.lock() = new;
+        self.changed.notify_all();
+    }
+
+    /// Lets it go on, and waits until it stands again or is over.
+    ///
+    /// # Panics
+    /// If it does neither in time: it waits for something that another one holds.
+    fn go_on(&self) {
+        let mut state = self.state.lock();
+        if *state == State::Standing {
+            *state = State::Going;
+            self.changed.notify_all();
+        }
+        while *state == State::Going {
+            let late = self.changed.wait_for(&mut state, PATIENCE).timed_out();
+            assert!(!late, "it waits for something that does not come while others stand still");
+        }
+    }
+}
+
+/// Says that the work is over, also when it panics.
+struct End(Arc<Turn>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.set(State::Over);
+    }
+}
+
+/// Work that goes on when it is told. It stands still before it begins.
+#[derive(Debug)]
+pub struct Walk<'scope, T> {
+    turn: Arc<Turn>,
+    thread: Option<ScopedJoinHandle<'scope, T>>,
+}
+
+impl<'scope, T: Send + 'scope> Walk<'scope, T> {
+    /// Makes a walk of `work`, which stands still at I/Os of these phases.
+    pub fn new(scope: &'scope Scope<'scope, '_>, phases: &'static [Phase], work: impl FnOnce() -> T + Send + 'scope) -> Self {
+        let turn = Arc::new(Turn { phases, state: Mutex::new(State::Standing), changed: Condvar::new() });
+        let mine = turn.clone();
+        let thread = scope.spawn(move || {
+            let _end = End(mine.clone());
+            mine.stand_still();
+            MINE.set(Some(mine));
+            work()
+        });
+        Walk { turn, thread: Some(thread) }
+    }
+
+    /// Goes on to its next stop; at its end it gives what the work gave.
+    ///
+    /// # Panics
+    /// If the work panicked, if it is over, or if it does not come to its next stop.
+    pub fn step(&mut self) -> Option<T> {
+        self.turn.go_on();
+        let over = *self.turn.state.lock() == State::Over;
+        let ended = over.then(|| self.thread.take().expect("a walk ends once").join());
+        ended.map(|answer| answer.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
+}
+
+impl<T> Drop for Walk<'_, T> {
+    /// A walk that nobody leads runs to its end, which its scope waits for.
+    fn drop(&mut self) {
+        let mut state = self.turn.state.lock();
+        if *state != State::Over {
+            *state = State::Free;
+            self.turn.changed.notify_all();
+        }
+    }
+}

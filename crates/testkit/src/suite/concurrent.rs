@@ -1,0 +1,183 @@
+//! Threads that call at once, on more data than memory, life after life; each ends at a random I/O.
+//!
+//! The schedule is the machine's, so a seed gives the calls but not what becomes of them. What is judged are the recorded histories.
+
+use std::ops::AddAssign;
+
+use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
+
+use super::{
+    Opener, Store, Verdict, guarded,
+    history::{Caller, Event, Mix, Registers, Ticks, Value, survives, synced},
+    recovery::ending,
+};
+use crate::sim::{Crash, SimStorage};
+
+/// How much is done.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    /// Lives of each database; all but the last end in a crash.
+    pub lives: u32,
+    /// Threads.
+    pub threads: u32,
+    /// Calls of each thread in a life that is not cut short.
+    pub calls: u32,
+    /// Keys that are written.
+    pub registers: usize,
+    /// Records of about 1800 bytes that never change.
+    pub cold: u32,
+}
+
+/// What was done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Lives that ended in a crash.
+    pub crashes: u64,
+    /// Answers and unanswered writes that were judged, one for each key of a call.
+    pub events: u64,
+    /// Writes without an answer.
+    pub unanswered: u64,
+}
+
+impl AddAssign for Done {
+    fn add_assign(&mut self, other: Done) {
+        self.crashes += other.crashes;
+        self.events += other.events;
+        self.unanswered += other.unanswered;
+    }
+}
+
+const MIX: Mix = Mix {
+    get: 22,
+    multi_get: 8,
+    scan: 8,
+    write: 28,
+    batch: 10,
+    update: 6,
+    swap: 6,
+    cold: 8,
+    sync: 1,
+    flush: 2,
+    background: 0,
+    squeeze: 1,
+    spare: 1 << 20,
+};
+
+/// Runs databases of these seeds. The opener must give databases that may be used by many threads.
+pub fn run(opener: &dyn Opener, seeds: std::ops::Range<u64>, extent: Extent) -> Verdict<Done> {
+    let registers = Registers { count: extent.registers, cold: extent.cold };
+    let disk = guarded(|| format!("{}, concurrent", opener.name()), || registers.prepare(opener))?;
+    let mut done = Done::default();
+    for seed in seeds {
+        let what = || format!("{}, concurrent, seed {seed} (the schedule is the machine's), {extent:?}", opener.name());
+        let random = SmallRng::seed_from_u64(seed);
+        let disk = disk.crash(Crash::KeepAll);
+        let ticks = Ticks::new();
+        let mut database = Lives { opener, random, disk, registers, extent, ticks, values: vec![None; extent.registers] };
+        done += guarded(what, || database.run())?;
+    }
+    Ok(done)
+}
+
+/// One database and its lives.
+struct Lives<'a> {
+    opener: &'a dyn Opener,
+    random: SmallRng,
+    disk: SimStorage,
+    registers: Registers,
+    extent: Extent,
+    ticks: Ticks,
+    /// What the registers held when the present life began.
+    values: Vec<Value>,
+}
+
+impl Lives<'_> {
+    fn run(&mut self) -> Verdict<Done> {
+        let mut done = Done::default();
+        for life in 1..self.extent.lives {
+            let events = self.live().map_err(|wrong| format!("life {life}: {wrong}"))?;
+            done.crashes += 1;
+            done.events += events.len() as u64;
+            done.unanswered += events.iter().filter(|event| event.answered.is_none()).count() as u64;
+            self.crash(&events).map_err(|wrong| format!("life {life}: {wrong}"))?;
+        }
+        self.check_all().map(|()| done)
+    }
+
+    fn open(&self) -> Verdict<Box<dyn Store>> {
+        self.opener.open(&self.disk, 1).map_err(|error| format!("opening failed: {error}"))
+    }
+
+    /// Runs the threads up to a crash at some I/O, or until they have made their calls.
+    fn live(&mut self) -> Verdict<Vec<Event>> {
+        let store = self.open_again()?;
+        // A call has a few I/Os, so that some lives see all of their calls.
+        let most = u64::from(self.extent.threads * self.extent.calls) * 4;
+        self.disk.crash_at(self.disk.io_index() + self.random.random_range(1..=most));
+        let seeds: Vec<u64> = (0..self.extent.threads).map(|_| self.random.next_u64()).collect();
+        let (life, store) = (&*self, &*store);
+        let histories: Vec<Verdict<(Vec<Event>, Vec<u64>)>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = seeds.into_iter().map(|seed| scope.spawn(move || life.call(store, seed))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        });
+        life.disk.power_off();
+        let (mut events, mut syncs) = (Vec::new(), Vec::new());
+        for history in histories {
+            let (of_thread, of_log) = history?;
+            events.extend(of_thread);
+            syncs.extend(of_log);
+        }
+        syncs.into_iter().for_each(|sync| synced(&mut events, sync));
+        Ok(events)
+    }
+
+    /// What one thread does.
+    fn call(&self, store: &dyn Store, seed: u64) -> Verdict<(Vec<Event>, Vec<u64>)> {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let mut caller = Caller::new(store, self.registers, &self.ticks);
+        for _ in 0..self.extent.calls {
+            let call = caller.draw(&mut random, &MIX);
+            match caller.make(&call)? {
+                Ok(()) => {}
+                Err(_) if self.disk.is_off() => break,
+                Err(error) => return Err(format!("{call:?} failed on a sound disk: {error}")),
+            }
+        }
+        Ok((caller.events, caller.syncs))
+    }
+
+    /// Ends the life in some way, and judges what the next one finds.
+    fn crash(&mut self, events: &[Event]) -> Verdict {
+        let how = match self.random.random_range(0..4) {
+            0 => Crash::KeepAll,
+            1 => Crash::DropAll,
+            _ => Crash::Random(self.random.next_u64()),
+        };
+        self.disk = self.disk.crash(how);
+        let store = self.open()?;
+        let recovered = self.registers.read(&*store)?;
+        survives(&self.values, events, ending(how), &recovered)?;
+        self.values = recovered;
+        // What was only opened and read is killed too.
+        self.disk.power_off();
+        drop(store);
+        self.disk = self.disk.crash(Crash::DropAll);
+        Ok(())
+    }
+
+    /// Opens what was recovered before: it must be there.
+    fn open_again(&self) -> Verdict<Box<dyn Store>> {
+        let store = self.open()?;
+        let found = self.registers.read(&*store)?;
+        if found == self.values { Ok(store) } else { Err(format!("what was recovered as {:?} became {found:?}", self.values)) }
+    }
+
+    /// The last life: everything is checked, and closed.
+    fn check_all(&self) -> Verdict {
+        let store = self.open_again()?;
+        match store.verify().map_err(|error| format!("verify failed: {error}"))?.first() {
+            None => store.close().map_err(|error| format!("closing failed: {error}")),
+            Some(problem) => Err(format!("verify found: {problem}")),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Calls that overlap in orders drawn from a seed: each stands still before and after its page I/O while others are made, so that the answer of
+//! a read comes late, and a write-out is interrupted by writes.
+//!
+//! One thread goes at a time, so a seed replays a run exactly. Reads stand still at pages, where they hold no lock; at most one flush
+//! or background job at a time stands still at pages and at the double-write area, and no second one is begun meanwhile.
+
+use std::thread::Scope;
+
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+use super::{
+    Opener, Verdict, guarded,
+    history::{Call, Caller, Event, Mix, Registers, Ticks, linearizable},
+};
+use crate::sim::{Crash, Phase, SimStorage, Walk};
+
+/// What kind of histories there are.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Steps: a call, or a part of one.
+    pub steps: usize,
+    /// Keys that are written.
+    pub registers: usize,
+}
+
+/// Reads that are under way at the same time.
+const READERS: usize = 4;
+/// Records around the keys.
+const COLD: u32 = 48;
+
+/// Calls made at once.
+const WHOLE: Mix = Mix {
+    get: 12,
+    multi_get: 4,
+    scan: 4,
+    write: 40,
+    batch: 10,
+    update: 4,
+    swap: 4,
+    cold: 0,
+    sync: 2,
+    flush: 0,
+    background: 0,
+    squeeze: 20,
+    spare: 0,
+};
+/// Calls that stand still.
+const READS: Mix =
+    Mix { get: 40, multi_get: 20, scan: 20, update: 10, swap: 10, write: 0, batch: 0, sync: 0, squeeze: 0, ..WHOLE };
+/// What works in the background, one at a time.
+const WORK: Mix = Mix { flush: 3, background: 1, get: 0, multi_get: 0, scan: 0, update: 0, swap: 0, ..READS };
+
+/// Runs the histories of these seeds, and gives the number of stops.
+pub fn run(opener: &dyn Opener, seeds: std::ops::Range<u64>, shape: Shape) -> Verdict<u64> {
+    let registers = Registers { count: shape.registers, cold: COLD };
+    let disk = guarded(|| format!("{}, interleaved", opener.name()), || registers.prepare(opener))?;
+    let mut stops = 0;
+    for seed in seeds {
+        let what = || format!("{}, interleaved, seed {seed}, {shape:?}", opener.name());
+        stops += guarded(what, || history(opener, &disk, registers, seed, shape))?;
+    }
+    Ok(stops)
+}
+
+fn history(opener: &dyn Opener, disk: &SimStorage, registers: Registers, seed: u64, shape: Shape) -> Verdict<u64> {
+    let store = opener.open(&disk.crash(Crash::KeepAll), seed).map_err(|error| format!("opening failed: {error}"))?;
+    let (store, ticks) = (&*store, Ticks::new());
+    let (mut events, stops) = std::thread::scope(|scope| {
+        let random = SmallRng::seed_from_u64(seed);
+        let caller = Caller::new(store, registers, &ticks);
+        let mut story = Story { scope, random, caller, readers: Vec::new(), worker: None, stops: 0 };
+        story.run(shape.steps)?;
+        Ok::<_, String>((story.caller.events, story.stops))
+    })?;
+    // What everything has come to, read as one more client does.
+    let mut last = Caller::new(store, registers, &ticks);
+    store.squeeze(0);
+    for register in 0..registers.count {
+        succeed(last.make(&Call::Get(register))?, "the last look")?;
+    }
+    events.append(&mut last.events);
+    linearizable(&vec![None; registers.count], &events)?;
+    match store.verify().map_err(|error| format!("verify failed: {error}"))?.first() {
+        None => Ok(stops),
+        Some(problem) => Err(format!("verify found: {problem}")),
+    }
+}
+
+fn succeed(answer: ecotone_substrate::Result<()>, what: &str) -> Verdict {
+    answer.map_err(|error| format!("{what} failed on a sound disk: {error}"))
+}
+
+/// What a call on a thread of its own leaves.
+type Left = Verdict<Vec<Event>>;
+
+struct Story<'scope, 'env: 'scope> {
+    scope: &'scope Scope<'scope, 'env>,
+    random: SmallRng,
+    /// Makes the calls that nothing interrupts, and keeps all events.
+    caller: Caller<'env>,
+    readers: Vec<Walk<'scope, Left>>,
+    worker: Option<Walk<'scope, Left>>,
+    stops: u64,
+}
+
+impl<'scope, 'env> Story<'scope, 'env> {
+    fn run(&mut self, steps: usize) -> Verdict {
+        for _ in 0..steps {
+            match self.random.random_range(0..100) {
+                0..40 => self.call()?,
+                40..60 if self.readers.len() < READERS => self.begin_read(),
+                60..75 if self.worker.is_none() => self.begin_work(),
+                60..85 => self.step_worker()?,
+                _ => self.step_reader()?,
+            }
+        }
+        while !self.readers.is_empty() || self.worker.is_some() {
+            self.step_reader()?;
+            self.step_worker()?;
+        }
+        Ok(())
+    }
+
+    /// A call that nothing interrupts.
+    fn call(&mut self) -> Verdict {
+        let call = self.caller.draw(&mut self.random, &WHOLE);
+        succeed(self.caller.make(&call)?, &format!("{call:?}"))
+    }
+
+    /// A call on a thread of its own. It has its own notes, and begins when it is told to go on.
+    fn begin(&mut self, mix: &Mix, phases: &'static [Phase]) -> Walk<'scope, Left> {
+        let call = self.caller.draw(&mut self.random, mix);
+        let (store, registers, ticks) = (self.caller.store, self.caller.registers, self.caller.ticks);
+        Walk::new(self.scope, phases, move || {
+            let mut caller = Caller::new(store, registers, ticks);
+            succeed(caller.make(&call)?, &format!("{call:?}"))?;
+            Ok(caller.events)
+        })
+    }
+
+    fn begin_read(&mut self) {
+        let reader = self.begin(&READS, &[Phase::Pages]);
+        self.readers.push(reader);
+    }
+
+    fn begin_work(&mut self) {
+        self.worker = Some(self.begin(&WORK, &[Phase::Pages, Phase::DoubleWrite]));
+    }
+
+    fn step_reader(&mut self) -> Verdict {
+        if self.readers.is_empty() {
+            return Ok(());
+        }
+        let index = self.random.random_range(0..self.readers.len());
+        self.stops += 1;
+        match self.readers[index].step() {
+            Some(left) => self.caller.events.extend(left?),
+            None => return Ok(()),
+        }
+        self.readers.swap_remove(index);
+        Ok(())
+    }
+
+    /// Some steps of the worker, often all that are left: a read is to stand still while pages are written.
+    fn step_worker(&mut self) -> Verdict {
+        let most = if self.random.random_ratio(1, 3) { usize::MAX } else { self.random.random_range(1..8) };
+        for _ in 0..most {
+            let Some(worker) = &mut self.worker else { break };
+            self.stops += 1;
+            if let Some(left) = worker.step() {
+                self.caller.events.extend(left?);
+                self.worker = None;
+            }
+        }
+        Ok(())
+    }
+}
