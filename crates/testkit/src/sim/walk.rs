@@ -50,6 +50,13 @@ impl Turn {
             *state = State::Standing;
             self.changed.notify_all();
         }
+        drop(state);
+        self.wait();
+    }
+
+    /// Waits until it is told to go on, which may have come already.
+    fn wait(&self) {
+        let mut state = self.state.lock();
         while *state == State::Standing {
             self.changed.wait(&mut state);
         }
@@ -100,7 +107,7 @@ impl<'scope, T: Send + 'scope> Walk<'scope, T> {
         let mine = turn.clone();
         let thread = scope.spawn(move || {
             let _end = End(mine.clone());
-            mine.stand_still();
+            mine.wait();
             MINE.set(Some(mine));
             work()
         });

@@ -171,7 +171,10 @@ impl<'a> Caller<'a> {
             Call::Sync => Ok(self.store.sync().map(|()| self.syncs.push(invoked))),
             Call::Flush => Ok(self.store.flush().map(|()| self.syncs.push(invoked))),
             Call::Background => Ok(Ok(_ = self.store.background())),
-            Call::Squeeze(spare) => Ok(Ok(self.store.squeeze(*spare))),
+            Call::Squeeze(spare) => {
+                self.store.squeeze(*spare);
+                Ok(Ok(()))
+            }
         }
     }
 
