@@ -94,9 +94,10 @@ fn nothing_below_the_applied_position_is_unapplied() {
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..4_u8)
             .map(|thread| {
-                let (wal, unapplied) = (&wal, &unapplied);
+                let (wal, unapplied, looks) = (&wal, &unapplied, &looks);
                 scope.spawn(move || {
-                    for _ in 0..1000 {
+                    // On until somebody has looked, which may take a while on a busy machine.
+                    for _ in (0..20_000).take_while(|round| *round < 1000 || looks.load(Ordering::SeqCst) <= 10) {
                         let reservation = wal.reserve(Room::Write, 20).unwrap();
                         let in_flight = wal.announce();
                         let placed = wal.append(reservation, RecordKind::Structure, &[thread; 20], |seq| {
