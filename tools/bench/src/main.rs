@@ -3,6 +3,7 @@
 mod batch;
 mod bench;
 mod cli;
+mod completions;
 mod disk;
 mod distribution;
 mod error;
@@ -21,7 +22,6 @@ mod row;
 mod rows;
 mod run;
 mod size;
-mod stall;
 mod state;
 mod store;
 mod timeline;

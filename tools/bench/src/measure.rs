@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use crate::stall::Stalls;
+use crate::completions::Completions;
 
 /// Operations per sample while they are fast: two looks at the clock cost as much as a fast operation.
 const SAMPLE: u64 = 16;
@@ -24,7 +24,7 @@ pub(crate) fn histogram() -> Histogram<u64> {
 #[derive(Debug)]
 pub(crate) struct Stopwatch<'a> {
     pub(crate) histogram: Histogram<u64>,
-    stalls: &'a Stalls,
+    completions: &'a Completions,
     thread: usize,
     /// Calls per sample, 1 or [`SAMPLE`].
     stride: u64,
@@ -38,9 +38,9 @@ pub(crate) struct Stopwatch<'a> {
 
 impl<'a> Stopwatch<'a> {
     /// For the thread of this number.
-    pub(crate) fn new(stalls: &'a Stalls, thread: usize) -> Self {
+    pub(crate) fn new(completions: &'a Completions, thread: usize) -> Self {
         let (since, first) = (Instant::now(), Duration::ZERO);
-        Stopwatch { histogram: histogram(), stalls, thread, stride: 1, calls: 0, rest: 0, since, first }
+        Stopwatch { histogram: histogram(), completions, thread, stride: 1, calls: 0, rest: 0, since, first }
     }
 
     /// A block of calls begins; `pace` is the mean time of an operation in the last one.
@@ -53,7 +53,7 @@ impl<'a> Stopwatch<'a> {
     pub(crate) fn lap(&mut self, operations: u64) {
         self.calls += 1;
         if self.calls == 1 {
-            self.first = self.tick();
+            self.first = self.tick(operations);
             record(&mut self.histogram, self.first, operations);
         } else {
             self.rest += operations;
@@ -66,7 +66,7 @@ impl<'a> Stopwatch<'a> {
     /// The sample ends here: its unmeasured operations count as fast as the first, except that a stall among them shows in the clock.
     pub(crate) fn pause(&mut self) {
         if self.rest > 0 {
-            let together = self.tick();
+            let together = self.tick(self.rest);
             let stalled = u64::from(together > STALL);
             // A stall counts once, not for the operations beside it.
             let usual = if self.first > STALL { together / u32::try_from(self.rest).unwrap_or(u32::MAX) } else { self.first };
@@ -79,7 +79,7 @@ impl<'a> Stopwatch<'a> {
     /// Counts `operations` operations that ended now and should have begun at `intended`, whenever they did.
     pub(crate) fn since_intended(&mut self, intended: Instant, operations: u64) {
         let now = Instant::now();
-        self.stalls.ended(self.thread, intended.max(self.since), now);
+        self.completions.add(self.thread, operations, intended.max(self.since), now);
         self.since = now;
         record(&mut self.histogram, now.saturating_duration_since(intended), operations);
     }
@@ -89,10 +89,10 @@ impl<'a> Stopwatch<'a> {
         record(&mut self.histogram, end.saturating_duration_since(intended), operations);
     }
 
-    /// Something ended now: the time since it began.
-    fn tick(&mut self) -> Duration {
+    /// So many operations ended now: the time since they began.
+    fn tick(&mut self, operations: u64) -> Duration {
         let (now, since) = (Instant::now(), self.since);
-        self.stalls.ended(self.thread, since, now);
+        self.completions.add(self.thread, operations, since, now);
         self.since = now;
         now - since
     }
@@ -115,22 +115,22 @@ mod tests {
     #[test]
     fn every_operation_counts_once() {
         for pace in [Duration::ZERO, Duration::from_secs(1)] {
-            let stalls = Stalls::new(1);
-            let mut stopwatch = Stopwatch::new(&stalls, 0);
+            let completions = Completions::new(1);
+            let mut stopwatch = Stopwatch::new(&completions, 0);
             for _ in 0..3 {
                 stopwatch.resume(pace, Instant::now());
                 (0..37).for_each(|_| stopwatch.lap(2));
                 stopwatch.pause();
             }
-            assert_eq!(stopwatch.histogram.len(), 3 * 37 * 2);
+            assert_eq!((stopwatch.histogram.len(), completions.operations()), (3 * 37 * 2, 3 * 37 * 2));
         }
     }
 
     #[test]
     fn a_stall_shows_wherever_it_falls() {
         for at in 0..40 {
-            let stalls = Stalls::new(1);
-            let mut stopwatch = Stopwatch::new(&stalls, 0);
+            let completions = Completions::new(1);
+            let mut stopwatch = Stopwatch::new(&completions, 0);
             stopwatch.resume(Duration::ZERO, Instant::now());
             for call in 0..40 {
                 if call == at {
@@ -141,14 +141,14 @@ mod tests {
             stopwatch.pause();
             assert!(stopwatch.histogram.max() >= 1_990_000, "call {at}");
             assert!(stopwatch.histogram.value_at_quantile(0.9) < 1_000_000, "call {at}");
-            assert!(stalls.longest() >= Duration::from_micros(1990), "call {at}");
+            assert!(completions.longest_stall() >= Duration::from_micros(1990), "call {at}");
         }
     }
 
     #[test]
     fn lateness_counts_from_the_intended_time() {
-        let stalls = Stalls::new(1);
-        let mut stopwatch = Stopwatch::new(&stalls, 0);
+        let completions = Completions::new(1);
+        let mut stopwatch = Stopwatch::new(&completions, 0);
         let intended = Instant::now() - Duration::from_millis(30);
         stopwatch.since_intended(intended, 1);
         assert!(stopwatch.histogram.max() >= 29_900_000);

@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     bench::Bench,
+    completions::Completions,
     error::{Error, Result},
     execute::Traffic,
     generator::{BLOCK, Generator, Plan, Position},
     measure,
     progress::Progress,
-    stall::Stalls,
     timeline::{Point, Timeline},
     transfers::Accounts,
     worker::{Done, Worker},
@@ -58,12 +58,11 @@ pub(crate) struct Phase<'a> {
     pub(crate) bench: &'a Bench,
     pub(crate) plan: &'a Plan,
     pub(crate) manner: Manner,
-    pub(crate) stalls: Stalls,
+    pub(crate) completions: Completions,
     accounts: &'a Accounts,
     limit: Limit,
     block: u64,
     claimed: AtomicU64,
-    done: AtomicU64,
     stop: AtomicBool,
 }
 
@@ -72,9 +71,9 @@ const LOOK: Duration = Duration::from_millis(20);
 
 impl<'a> Phase<'a> {
     pub(crate) fn new(bench: &'a Bench, plan: &'a Plan, manner: Manner, limit: Limit, accounts: &'a Accounts) -> Self {
-        let (block, stalls) = (block_size(manner, limit), Stalls::new(manner.threads));
-        let (claimed, done, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
-        Phase { bench, plan, manner, stalls, accounts, limit, block, claimed, done, stop }
+        let (block, completions) = (block_size(manner, limit), Completions::new(manner.threads));
+        let (claimed, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        Phase { bench, plan, manner, completions, accounts, limit, block, claimed, stop }
     }
 
     /// Runs to the end, or to the first failure.
@@ -112,11 +111,11 @@ impl<'a> Phase<'a> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            let done = self.done.load(Relaxed);
+            let done = self.completions.operations();
             progress.show(done);
             timeline.look(begin.elapsed(), done);
         }
-        (outcome.longest_stall, outcome.timeline) = (self.stalls.longest(), timeline.finish());
+        (outcome.longest_stall, outcome.timeline) = (self.completions.longest_stall(), timeline.finish());
         failure.map_or(Ok(outcome), Err)
     }
 
@@ -141,11 +140,6 @@ impl<'a> Phase<'a> {
             Limit::Time(limit) => (self.block, begin.elapsed().as_secs_f64() / limit.as_secs_f64()),
         };
         (count > 0).then(|| Position { first, count, progress, existing: self.bench.inserts.existing() })
-    }
-
-    /// Tells how far a thread has come.
-    pub(crate) fn advance(&self, operations: u64) {
-        self.done.fetch_add(operations, Relaxed);
     }
 
     /// Whether all threads should end.

@@ -39,7 +39,7 @@ impl<'a> Worker<'a> {
             phase,
             executor: Executor::new(phase.bench, thread),
             buffers: Buffers::default(),
-            stopwatch: Stopwatch::new(&phase.stalls, thread),
+            stopwatch: Stopwatch::new(&phase.completions, thread),
             schedule: Schedule::new(phase.manner, thread),
         }
     }
@@ -58,7 +58,6 @@ impl<'a> Worker<'a> {
             pace = start.elapsed() / u32::try_from(count).unwrap_or(u32::MAX).max(1);
             outlook = after;
             operations += count;
-            self.phase.advance(count);
         }
         if self.phase.is_stopped() {
             self.count_overdue(begin);

@@ -12,7 +12,7 @@ const DEPTH: usize = 32;
 const THREADS: usize = 2;
 const SECONDS: f64 = 0.15;
 /// Bytes of the scratch file. It is small and so flatters the disk, but always by as much.
-const SIZE: u64 = 256 << 20;
+const SIZE: u64 = 64 << 20;
 
 /// An open scratch file.
 pub(crate) struct Gauge {

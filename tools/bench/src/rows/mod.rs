@@ -60,7 +60,7 @@ fn measure(options: &RowsOptions, store: store::Kind, round: u32, state: &mut St
         title: &title,
         memory: memory_limit(options, store),
         must_limit: options.cgroup_memory.is_some(),
-        hang: Duration::from_secs_f64(options.hang_seconds),
+        hang: Duration::from_secs_f64(options.hang_seconds + between_calls(&row)),
     };
     let ready = if round > 1 && row.workload == Workload::Load { empty(&row) } else { Ok(()) };
     let ending = ready.and_then(|()| parent::row(&row, &terms));
@@ -77,6 +77,11 @@ fn row_options(options: &RowsOptions, store: store::Kind) -> RunOptions {
         row.dir.push(store.to_string());
     }
     row
+}
+
+/// Seconds from one call to the next, where they have a rate.
+fn between_calls(row: &RunOptions) -> f64 {
+    row.rate.map_or(0.0, |rate| f64::from(row.batch) / rate)
 }
 
 fn memory_limit(options: &RowsOptions, store: store::Kind) -> Option<u64> {
@@ -110,15 +115,18 @@ fn report(options: &RowsOptions, line: &Line) -> Result<()> {
     Ok(())
 }
 
-/// Prints what follows from all rows together.
+/// Prints what follows from all rows together; a single one says it all.
 fn conclude(options: &RowsOptions, lines: &[Line]) -> Result<()> {
+    if is_single(options) {
+        return Ok(());
+    }
     let request = |store: &store::Kind| Request::new(&row_options(options, *store));
     let summaries: Vec<Summary> = options.store.iter().map(|store| Summary::new(request(store), lines)).collect();
     if options.json {
         for summary in &summaries {
             println!("{}", serde_json::to_string(summary)?);
         }
-    } else if !is_single(options) {
+    } else {
         println!("{}", table::comparison(&summaries, lines));
         summaries.iter().filter_map(Summary::warning).for_each(|warning| println!("{warning}"));
     }
