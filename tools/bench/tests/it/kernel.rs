@@ -16,10 +16,12 @@ fn counted(result: &Value, name: &str) -> bool {
     counted
 }
 
-fn near(result: &Value, ours: &str, kernels: &str, tolerance: f64) {
+/// The kernel counted what we did, and at most `more` for each of ours besides.
+fn near(result: &Value, ours: &str, kernels: &str, more: f64) {
     if counted(result, kernels) {
-        let (ours, kernels) = (number(result, ours), number(result, kernels));
-        assert!((ours / kernels - 1.0).abs() < tolerance, "{ours} by our count, {kernels} by the kernel's");
+        let (name, ours, kernels) = (ours, number(result, ours), number(result, kernels));
+        let factor = kernels / ours;
+        assert!((0.98..1.02 + more).contains(&factor), "{name}: {ours} by our count, {kernels} by the kernel's");
     }
 }
 
@@ -30,17 +32,17 @@ fn reads_are_those_that_the_kernel_saw() {
     for batch in [1, 16] {
         let result = line(&format!("{RUN} --workload c --operations 20000 --warmup 0 --batch {batch} --json"), directory.path());
         assert!(number(&result, "device_reads") > 5000.0, "{}", result["device_reads"]);
-        near(&result, "read_bytes", "kernel_read_bytes", 0.02);
-        near(&result, "device_reads", "kernel_device_reads", 0.02);
+        near(&result, "read_bytes", "kernel_read_bytes", 0.0);
+        near(&result, "device_reads", "kernel_device_reads", 0.0);
     }
 }
 
-/// Without a log all writes go past the page cache. The kernel sees more requests, by the journal's share and because it splits large ones.
+/// Without a log all writes go past the page cache. The kernel also counts what a sync costs: a flush without bytes, and blocks of the file system.
 #[test]
 fn writes_are_those_that_the_kernel_saw() {
     let directory = directory();
     let result = line(&format!("{RUN} --workload a --durability none --operations 40000 --json"), directory.path());
     assert!(number(&result, "device_writes") > 1000.0, "{}", result["device_writes"]);
     near(&result, "write_bytes", "kernel_write_bytes", 0.05);
-    near(&result, "device_writes", "kernel_device_writes", 0.05);
+    near(&result, "device_writes", "kernel_device_writes", 0.2);
 }
