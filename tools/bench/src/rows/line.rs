@@ -15,6 +15,7 @@ pub(super) struct Line {
     #[serde(flatten)]
     content: Content,
     ideal_ops_per_second: Option<f64>,
+    cgroup_limit: Option<u64>,
     cgroup_peak: Option<u64>,
     pub(super) machine: Machine,
 }
@@ -50,14 +51,14 @@ impl Request {
 
 impl Line {
     pub(super) fn new(request: Request, round: u32, ending: Ending, machine: Machine) -> Self {
-        let Ending { result, cgroup_peak } = ending;
+        let Ending { result, cgroup_limit, cgroup_peak } = ending;
         let (status, error, content) = match result {
             Ok(row) => (Status::Ok, None, Content::Row(row)),
             Err((status, error)) => (status, Some(error), Content::Request(request)),
         };
         let reads = content.row().and_then(|row| row.ideal_device_reads_per_op);
         let ideal_ops_per_second = reads.and_then(|reads| machine.most_per_second(reads));
-        Line { kind: "row", round, status, error, content, ideal_ops_per_second, cgroup_peak, machine }
+        Line { kind: "row", round, status, error, content, ideal_ops_per_second, cgroup_limit, cgroup_peak, machine }
     }
 
     /// What was measured, if the row ended well.
@@ -99,7 +100,7 @@ pub(super) mod tests {
     pub(in crate::rows) fn line(store: store::Kind, round: u32, speed: Option<f64>, machine: Machine) -> Line {
         let request = Request { store, workload: Workload::C, distribution: Shape::Uniform, records: Some(10) };
         let result = speed.map(|speed| Box::new(row(store, speed))).ok_or((Status::Failed, "it failed".to_owned()));
-        Line::new(request, round, Ending { result, cgroup_peak: None }, machine)
+        Line::new(request, round, Ending { result, cgroup_limit: None, cgroup_peak: None }, machine)
     }
 
     fn row(store: store::Kind, ops_per_second: f64) -> Row {

@@ -64,7 +64,7 @@ fn measure(options: &RowsOptions, store: store::Kind, round: u32, state: &mut St
     };
     let ready = if round > 1 && row.workload == Workload::Load { empty(&row) } else { Ok(()) };
     let ending = ready.and_then(|()| parent::row(&row, &terms));
-    let ending = ending.unwrap_or_else(|error| Ending { result: Err((Status::Failed, error.to_string())), cgroup_peak: None });
+    let ending = ending.unwrap_or_else(|error| Ending::failure(&error));
     let before = std::mem::replace(state, observer.look());
     Line::new(Request::new(&row), round, ending, Machine { before, after: *state })
 }

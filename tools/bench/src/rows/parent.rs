@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     cli::RunOptions,
-    error::{Context, Result},
+    error::{Context, Error, Result},
     files,
     progress::Progress,
     row::Row,
@@ -43,8 +43,17 @@ pub(super) struct Terms<'a> {
 /// What became of a child.
 pub(super) struct Ending {
     pub(super) result: std::result::Result<Box<Row>, (Status, String)>,
+    /// What its memory cgroup allowed.
+    pub(super) cgroup_limit: Option<u64>,
     /// The most memory that its cgroup had in use.
     pub(super) cgroup_peak: Option<u64>,
+}
+
+impl Ending {
+    /// Of a row that was not even begun.
+    pub(super) fn failure(error: &Error) -> Self {
+        Ending { result: Err((Status::Failed, error.to_string())), cgroup_limit: None, cgroup_peak: None }
+    }
 }
 
 /// Carries a row out in a child.
@@ -60,7 +69,8 @@ pub(super) fn row(options: &RunOptions, terms: &Terms<'_>) -> Result<Ending> {
     let told = Watch::new(terms).until_the_end(&mut child);
     let status = child.wait().context("wait for", &options.dir)?;
     let result = told.unwrap_or_else(|| Err(unexplained(status, &cgroup, terms)));
-    Ok(Ending { result, cgroup_peak: cgroup.peak() })
+    let cgroup_limit = terms.memory.filter(|_| cgroup.is_limited());
+    Ok(Ending { result, cgroup_limit, cgroup_peak: cgroup.peak() })
 }
 
 /// Starts a child, which waits for its job, and gives it one when it is in its cgroup.

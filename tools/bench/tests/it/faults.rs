@@ -49,6 +49,7 @@ fn what_takes_too_much_memory_is_killed_alone() {
     }
     assert_eq!(row["status"], "out_of_memory", "{row}");
     assert!(row["error"].as_str().unwrap().contains("32.0 MiB"), "{row}");
+    assert_eq!(row["cgroup_limit"], 32 << 20);
     let peak = number(&row, "cgroup_peak");
     assert!((f64::from(24 << 20)..=f64::from(32 << 20)).contains(&peak), "{peak}");
 }
