@@ -83,7 +83,10 @@ impl<'a> Run<'a> {
             store,
             value_size: options.value_size,
             base_version: versions::base_version(state.run),
-            versions: options.workload.updates().then(|| Versions::new(state.run)),
+            versions: match options.workload.updates() {
+                true => Some(Versions::new(state.run, options.threads, options.batch)?),
+                false => None,
+            },
             inserts: Inserts::new(state.existing, keys.count(), usize::from(options.threads)),
             keys,
         };

@@ -24,6 +24,9 @@ pub(crate) struct Done {
     pub(crate) traffic: Traffic,
 }
 
+/// Operations that are announced before they begin: about as many as take the time that a cache line takes from one processor to another.
+const AHEAD: usize = 8;
+
 /// The thread.
 pub(crate) struct Worker<'a> {
     phase: &'a Phase<'a>,
@@ -65,8 +68,9 @@ impl<'a> Worker<'a> {
 
     /// Carries a block out and gives how many of its operations were done. Operations of a call that found no keys left do not count.
     fn block(&mut self, block: &[Operation], begin: Instant) -> Result<(u64, Outlook)> {
-        let mut done = 0;
+        let (mut done, mut coming) = (0, block.iter().skip(AHEAD));
         for call in block.chunks(self.phase.manner.batch) {
+            coming.by_ref().take(call.len()).try_for_each(|operation| self.executor.announce(*operation))?;
             let intended = self.schedule.as_mut().map(|schedule| schedule.wait(begin, self.phase));
             if self.phase.is_stopped() {
                 break;

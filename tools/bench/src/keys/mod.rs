@@ -50,6 +50,11 @@ impl Keys {
         }
     }
 
+    /// Whether a key is made without looking at a file.
+    pub(crate) fn are_computed(&self) -> bool {
+        matches!(self, Keys::Synthetic(_))
+    }
+
     /// Puts the key of a record, which is below [`count`](Self::count), into `buffer`.
     pub(crate) fn write(&self, record: u64, buffer: &mut Vec<u8>) -> Result<()> {
         match self {
