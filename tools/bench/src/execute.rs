@@ -37,11 +37,15 @@ impl<'a> Executor<'a> {
         Executor { bench, thread, key: Vec::new(), value: Vec::new(), traffic: Traffic::default() }
     }
 
+    /// Whether it is of use to announce operations: versions are remembered, and keys cost little to make.
+    pub(crate) fn is_forewarned(&self) -> bool {
+        self.bench.versions.is_some() && self.bench.keys.are_computed()
+    }
+
     /// Says that an operation is coming soon, so that what is known of its record is close by then.
     pub(crate) fn announce(&mut self, operation: Operation) -> Result<()> {
-        let bench = self.bench;
-        if let (Some(versions), true) = (&bench.versions, bench.keys.are_computed()) {
-            bench.keys.write(operation.record, &mut self.key)?;
+        self.bench.keys.write(operation.record, &mut self.key)?;
+        if let Some(versions) = &self.bench.versions {
             versions.expect(value::identity(&self.key));
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, presets};
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     distribution::Shape,
@@ -22,6 +22,7 @@ pub(crate) struct Row {
     pub(crate) workload: Workload,
     pub(crate) distribution: Shape,
     pub(crate) theta: f64,
+    pub(crate) trace: Option<String>,
     pub(crate) records: u64,
     pub(crate) key_size: f64,
     pub(crate) value_size: u64,
@@ -51,12 +52,16 @@ pub(crate) struct Row {
     pub(crate) engine: BTreeMap<String, Number>,
 }
 
-/// The load that preceded the measurement in the same process.
-#[derive(Debug, Clone, Copy, Serialize)]
+/// The load that preceded the measurement in the same process, or that made the prepared state.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Load {
     pub(crate) seconds: f64,
     pub(crate) ops_per_second: f64,
     pub(crate) settle_seconds: f64,
+    /// Time of the updates of a prepared state.
+    pub(crate) updates_seconds: Option<f64>,
+    /// Whether the time for the preparation was over before everything was loaded and updated.
+    pub(crate) capped: bool,
 }
 
 /// Percentiles in microseconds.
@@ -113,7 +118,7 @@ impl Row {
             ("processor time", format!("{:.1} s", self.cpu_seconds)),
         ]);
         if let Some(load) = self.load {
-            let Load { seconds, ops_per_second, settle_seconds } = load;
+            let Load { seconds, ops_per_second, settle_seconds, .. } = load;
             rows.push(("load", format!("{seconds:.1} s, {ops_per_second:.0} a second, {settle_seconds:.1} s to settle")));
         }
         let engine = self.engine.iter().map(|(name, number)| (name.as_str(), number.value().to_string()));

@@ -81,7 +81,10 @@ impl Versions {
     /// An empty table for the run `run`, for threads that each have up to `batch` writes in flight.
     pub(crate) fn new(run: u32, threads: u16, batch: u16) -> Result<Self> {
         if u64::from(threads) * u64::from(batch) > MAX_IN_FLIGHT {
-            return Err(format!("{threads} threads have batches of {batch}, and at most {MAX_IN_FLIGHT} writes can be in flight").into());
+            return Err(format!(
+                "{threads} threads have batches of {batch}, and at most {MAX_IN_FLIGHT} writes can be in flight"
+            )
+            .into());
         }
         let empty = || Slot { name: AtomicU64::new(0), state: AtomicU64::new(FAR_BEHIND * BEHIND) };
         Ok(Versions { base: base_version(run), slots: (0..SLOTS).map(|_| empty()).collect() })

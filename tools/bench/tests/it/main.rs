@@ -2,5 +2,7 @@
 
 mod disk;
 mod harness;
+mod inputs;
 mod kernel;
 mod run;
+mod states;
