@@ -6,5 +6,6 @@ pub mod blocking;
 pub mod checksum;
 pub mod chunk;
 pub mod file;
+pub mod prefetch;
 pub mod transfer;
 pub mod uring;

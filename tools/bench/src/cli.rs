@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
-use crate::{distribution::Shape, size, store, workload::Workload};
+use crate::{distribution::Shape, keys::Order, size, store, workload::Workload};
 
 /// Workloads and measurements for Ecotone and its rivals. Results go to standard output, everything else to standard error.
 #[derive(Debug, Parser)]
@@ -140,6 +140,24 @@ pub(crate) struct RunOptions {
     /// File of keys: .u64, .u64.zst, .du64.zst, or lines of text.
     #[arg(long)]
     pub(crate) keys: Option<PathBuf>,
+    /// Make this many keys of the same kind from --keys, which is sorted or has times beside it.
+    #[arg(long, value_name = "N", requires = "keys", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) scale_keys: Option<u64>,
+    /// In which order the entries of --keys become records.
+    #[arg(long, value_enum, requires = "keys")]
+    pub(crate) order: Option<Order>,
+    /// Access trace (.u64, .u64.zst) that says which records a, b, c and f access; --records is then the number of its objects by default.
+    #[arg(long, value_name = "FILE", conflicts_with = "distribution")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Part of reads, 0 to 1, beside the inserts of the workload insert.
+    #[arg(long, default_value_t = 0.0, value_parser = share)]
+    pub(crate) read_share: f64,
+    /// Before the measurement, load, update every record twice on average, settle, close and open again.
+    #[arg(long)]
+    pub(crate) prepared: bool,
+    /// Longest time for that, in seconds.
+    #[arg(long, default_value_t = 1200.0, value_parser = positive)]
+    pub(crate) prepare_seconds: f64,
     /// An option of the engine; may be given several times.
     #[arg(long = "set", value_name = "OPTION=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<(String, String)>,
@@ -156,6 +174,11 @@ fn positive(text: &str) -> Result<f64, String> {
 fn theta(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.0..=10.0).contains(number));
     number.ok_or_else(|| format!("{text:?} is not a number from 0 to 10"))
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
+    number.ok_or_else(|| format!("{text:?} is not a number from 0 to 1"))
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {

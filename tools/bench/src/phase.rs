@@ -41,6 +41,8 @@ pub(crate) struct Manner {
     pub(crate) batch: usize,
     /// Operations a second of all threads, begun at their times whether or not earlier ones have ended; `None` for as fast as it goes.
     pub(crate) rate: Option<f64>,
+    /// No operations are begun after this time, except those of blocks that were begun.
+    pub(crate) cap: Option<Duration>,
 }
 
 /// What a phase did.
@@ -131,7 +133,7 @@ impl<'a> Phase<'a> {
 
     /// The next block of operations for a thread; `None` when the limit is reached.
     pub(crate) fn claim(&self, begin: Instant) -> Option<Position> {
-        if self.is_stopped() {
+        if self.is_stopped() || self.manner.cap.is_some_and(|cap| begin.elapsed() >= cap) {
             return None;
         }
         let first = self.claimed.fetch_add(self.block, Relaxed);

@@ -22,6 +22,7 @@ pub(crate) struct Row {
     pub(crate) workload: Workload,
     pub(crate) distribution: Shape,
     pub(crate) theta: f64,
+    pub(crate) trace: Option<String>,
     pub(crate) records: u64,
     pub(crate) key_size: f64,
     pub(crate) value_size: u64,
@@ -62,12 +63,16 @@ pub(crate) struct Row {
     pub(crate) timeline: Vec<Point>,
 }
 
-/// The load that preceded the measurement in the same process.
+/// The load that preceded the measurement in the same process, or that made the prepared state.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Load {
     pub(crate) seconds: f64,
     pub(crate) ops_per_second: f64,
     pub(crate) settle_seconds: f64,
+    /// Time of the updates of a prepared state.
+    pub(crate) updates_seconds: Option<f64>,
+    /// Whether the time for the preparation was over before everything was loaded and updated.
+    pub(crate) capped: bool,
 }
 
 /// What is seen of the store at the end.
@@ -145,7 +150,8 @@ impl Row {
             workload: options.workload,
             distribution: shape,
             theta: options.theta,
-            records: state.parameters.records,
+            trace: options.trace.as_ref().and_then(|file| file.file_name()).map(|name| name.to_string_lossy().into_owned()),
+            records: state.loaded,
             key_size: footprint.key_size,
             value_size: options.value_size as u64,
             threads: u64::from(options.threads),
@@ -167,7 +173,7 @@ impl Row {
             user_read_bytes: outcome.traffic.read,
             user_write_bytes: outcome.traffic.written,
             device_reads_per_op: device.reads.map(|reads| reads as f64 / outcome.operations.max(1) as f64),
-            ideal_device_reads_per_op: ideal(options, shape, state.parameters.records, footprint.key_size),
+            ideal_device_reads_per_op: ideal(options, shape, state.loaded, footprint.key_size),
             read_amplification: ratio(device.read_bytes, outcome.traffic.read),
             write_amplification: ratio(device.write_bytes, outcome.traffic.written),
             space_amplification: footprint.size_on_disk as f64 / live_bytes,

@@ -14,13 +14,15 @@ use crate::{
     files,
     generator::{Operation, Plan},
     inserts::Inserts,
-    keys::{Keys, Synthetic},
+    keys::{Keys, Order, Scale, Use},
     phase::{Limit, Manner, Outcome, Phase},
+    prepare::check_room,
     process,
     progress::Progress,
     row::{Footprint, Load, Row},
     state::{Directory, Parameters, State},
     store::{self, Durability, Stats},
+    trace::Trace,
     transfers::{Accounts, Transfers},
     value::VERSION_BYTES,
     versions::{self, Versions},
@@ -31,13 +33,14 @@ use crate::{
 pub(crate) const RECORDS: u64 = 1_000_000;
 
 /// A run between its phases.
-struct Run<'a> {
-    options: &'a RunOptions,
-    accounts: &'a Accounts,
-    directory: Directory,
-    state: State,
+pub(crate) struct Run<'a> {
+    pub(crate) options: &'a RunOptions,
+    pub(crate) accounts: &'a Accounts,
+    pub(crate) directory: Directory,
+    pub(crate) state: State,
     shape: Shape,
-    bench: Bench,
+    trace: Option<Trace>,
+    pub(crate) bench: Bench,
 }
 
 /// What was measured, apart from the store's state at the end.
@@ -56,8 +59,15 @@ pub(crate) fn run(options: &RunOptions, accounts: &Accounts) -> Result<Row> {
         let directory = options.dir.display();
         return Err(format!("the store in {directory} is loaded already, and --workload load needs an empty --dir").into());
     }
-    let loaded = if fresh { Some(run.load()?) } else { None };
-    let load = loaded.as_ref().map(|(load, _)| *load);
+    let loaded = match (fresh, options.prepared) {
+        (false, _) => None,
+        (true, false) => Some(run.load()?),
+        (true, true) => {
+            run = run.prepare()?;
+            None
+        }
+    };
+    let load = loaded.as_ref().map(|(load, _)| *load).or(run.state.preparation);
     let measured = match loaded {
         Some((_, measured)) if options.workload == Workload::Load => measured,
         _ => run.measure_workload()?,
@@ -66,69 +76,90 @@ pub(crate) fn run(options: &RunOptions, accounts: &Accounts) -> Result<Row> {
 }
 
 impl<'a> Run<'a> {
-    fn open(options: &'a RunOptions, accounts: &'a Accounts) -> Result<Self> {
+    pub(crate) fn open(options: &'a RunOptions, accounts: &'a Accounts) -> Result<Self> {
         let directory = Directory::open(&options.dir)?;
-        let keys = match &options.keys {
-            Some(file) => Keys::open(file, directory.path(), options.key_size)?,
-            None => Keys::Synthetic(Synthetic::new(options.key_size.unwrap_or(8), options.records.unwrap_or(RECORDS))?),
-        };
-        let parameters = parameters(options, &keys)?;
+        let trace = open_trace(options, &directory)?;
+        let (keys, usual) = open_keys(options, &directory, trace.as_ref())?;
+        let parameters = parameters(options, &keys, usual)?;
+        check_trace(trace.as_ref(), options, parameters.records)?;
         let found = directory.state(&parameters)?;
         let fresh = found.is_none();
         let records = parameters.records;
-        let mut state = found.unwrap_or(State { parameters, finished: false, run: 0, existing: records });
+        if fresh && options.prepared {
+            let size = keys.mean_bytes() + options.value_size as f64;
+            check_room(directory.path(), (records as f64 * size) as u64)?;
+        }
+        let mut state =
+            found.unwrap_or(State { parameters, finished: false, run: 0, loaded: records, preparation: None, existing: records });
         state.run += 1;
         let store = open_store(options, &directory, fresh)?;
         directory.save(&state)?;
-        let shape = options.distribution.unwrap_or(options.workload.usual_shape());
+        let shape = shape(options);
         let bench = Bench {
             checks: store.remembers(),
             store,
             value_size: options.value_size,
             base_version: versions::base_version(state.run),
-            versions: options.workload.updates().then(|| Versions::new(state.run)),
+            versions: match options.workload.updates() || options.prepared && fresh {
+                true => Some(Versions::new(state.run, options.threads, options.batch)?),
+                false => None,
+            },
             inserts: Inserts::new(state.existing, keys.count(), usize::from(options.threads)),
             keys,
         };
-        Ok(Run { options, accounts, directory, state, shape, bench })
+        Ok(Run { options, accounts, directory, state, shape, trace, bench })
     }
 
     /// Loads all records and lets the store settle.
     fn load(&mut self) -> Result<(Load, Measured)> {
         let records = self.state.parameters.records;
-        let measured = self.measure("load", &Plan::load(records), Limit::Operations(records), None, 0)?;
-        let begin = Instant::now();
-        let waiting = Progress::waiting("settle");
-        self.bench.store.settle()?;
-        drop(waiting);
+        let measured = self.measure("load", &Plan::Load, Limit::Operations(records), self.manner(), 0)?;
+        let settle_seconds = self.settle()?;
         self.save(true)?;
-        let seconds = measured.outcome.seconds;
-        Ok((
-            Load { seconds, ops_per_second: measured.outcome.per_second(), settle_seconds: begin.elapsed().as_secs_f64() },
-            measured,
-        ))
+        let (seconds, ops_per_second) = (measured.outcome.seconds, measured.outcome.per_second());
+        Ok((Load { seconds, ops_per_second, settle_seconds, updates_seconds: None, capped: false }, measured))
+    }
+
+    /// Lets the store settle and gives the seconds that it took.
+    pub(crate) fn settle(&self) -> Result<f64> {
+        let (begin, _waiting) = (Instant::now(), Progress::waiting("settle"));
+        self.bench.store.settle()?;
+        Ok(begin.elapsed().as_secs_f64())
+    }
+
+    /// As fast as it goes.
+    pub(crate) fn manner(&self) -> Manner {
+        Manner { threads: usize::from(self.options.threads), batch: usize::from(self.options.batch), rate: None, cap: None }
     }
 
     /// Warms the store up and measures the workload.
     fn measure_workload(&mut self) -> Result<Measured> {
-        let (options, records) = (self.options, self.state.parameters.records);
-        let distribution = Distribution::new(self.shape, records, options.theta);
-        let plan = Plan::Mix { workload: options.workload, distribution };
+        let (options, records) = (self.options, self.state.loaded);
+        let mix = options.workload.mix(options.read_share);
+        let (mut plan, once) = match self.trace.take() {
+            Some(trace) => {
+                let accesses = trace.accesses();
+                (Plan::Traced(mix, trace, 0), accesses)
+            }
+            None => (Plan::Drawn(mix, Distribution::new(self.shape, records, options.theta)), records),
+        };
         if options.workload.inserts() {
             self.save(false)?;
         }
         let usual = if options.workload == Workload::Insert { 0 } else { records };
         let warmup = options.warmup.unwrap_or(usual);
         if warmup > 0 {
-            self.measure("warm up", &plan, Limit::Operations(warmup), None, 1)?;
+            self.measure("warm up", &plan, Limit::Operations(warmup), self.manner(), 1)?;
         }
-        let operations = Limit::Operations(options.operations.unwrap_or(records));
+        if let Plan::Traced(_, _, start) = &mut plan {
+            *start = warmup;
+        }
+        let operations = Limit::Operations(options.operations.unwrap_or(once));
         let limit = options.seconds.map_or(operations, |seconds| Limit::Time(Duration::from_secs_f64(seconds)));
-        self.measure("measure", &plan, limit, options.rate, 2)
+        self.measure("measure", &plan, limit, Manner { rate: options.rate, ..self.manner() }, 2)
     }
 
-    fn measure(&self, name: &'static str, plan: &Plan, limit: Limit, rate: Option<f64>, phase: u64) -> Result<Measured> {
-        let manner = Manner { threads: usize::from(self.options.threads), batch: usize::from(self.options.batch), rate };
+    pub(crate) fn measure(&self, name: &'static str, plan: &Plan, limit: Limit, manner: Manner, phase: u64) -> Result<Measured> {
         let progress = Progress::new(name, limit);
         let (stats, kernel, cpu) = (self.bench.store.stats(), self.accounts.transfers(), process::cpu_time());
         let seed = self.options.seed.wrapping_mul(3).wrapping_add(phase);
@@ -138,7 +169,7 @@ impl<'a> Run<'a> {
         Ok(Measured { outcome, stats, cpu, kernel })
     }
 
-    fn save(&mut self, finished: bool) -> Result<()> {
+    pub(crate) fn save(&mut self, finished: bool) -> Result<()> {
         self.state.finished = finished;
         self.state.existing = self.bench.inserts.existing();
         self.directory.save(&self.state)
@@ -171,8 +202,48 @@ impl<'a> Run<'a> {
     }
 }
 
-fn parameters(options: &RunOptions, keys: &Keys) -> Result<Parameters> {
-    let usual = if options.keys.is_some() { keys.count() } else { RECORDS };
+/// Which records the operations are for.
+pub(crate) fn shape(options: &RunOptions) -> Shape {
+    let usual = if options.trace.is_some() { Shape::Trace } else { options.workload.usual_shape() };
+    options.distribution.unwrap_or(usual)
+}
+
+fn open_trace(options: &RunOptions, directory: &Directory) -> Result<Option<Trace>> {
+    let Some(file) = &options.trace else { return Ok(None) };
+    if options.workload.inserts() {
+        return Err("a trace is of accesses to records that are there; --trace goes with the workloads a, b, c and f".into());
+    }
+    Trace::open(file, directory.path()).map(Some)
+}
+
+fn check_trace(trace: Option<&Trace>, options: &RunOptions, records: u64) -> Result<()> {
+    match trace {
+        None if options.distribution == Some(Shape::Trace) => Err("--distribution trace needs a --trace".into()),
+        Some(trace) if trace.objects() > records => {
+            Err(format!("the trace has {} different objects, and there are {records} records", trace.objects()).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The keys, and how many records there usually are.
+fn open_keys(options: &RunOptions, directory: &Directory, trace: Option<&Trace>) -> Result<(Keys, u64)> {
+    let objects = trace.map(Trace::objects);
+    let Some(file) = &options.keys else {
+        let usual = objects.unwrap_or(RECORDS);
+        return Ok((Keys::synthetic(options.key_size.unwrap_or(8), options.records.unwrap_or(usual))?, usual));
+    };
+    let order = options.order.unwrap_or(Order::Shuffled);
+    let keys = Keys::open(file, directory.path(), Use { key_size: options.key_size, order, scale: scale(options) })?;
+    let usual = objects.unwrap_or(keys.count());
+    Ok((keys, usual))
+}
+
+fn scale(options: &RunOptions) -> Option<Scale> {
+    options.scale_keys.map(|keys| Scale { keys, seed: options.seed })
+}
+
+fn parameters(options: &RunOptions, keys: &Keys, usual: u64) -> Result<Parameters> {
     let records = options.records.unwrap_or(usual);
     if records > keys.count() {
         return Err(format!("--records is {records}, and there are {} keys", keys.count()).into());
@@ -187,6 +258,9 @@ fn parameters(options: &RunOptions, keys: &Keys) -> Result<Parameters> {
         key_size: options.key_size.or(options.keys.is_none().then_some(8)),
         value_size: size,
         keys: options.keys.as_ref().map(|file| fs::canonicalize(file).context("find", file)).transpose()?,
+        order: options.keys.as_ref().map(|_| options.order.unwrap_or(Order::Shuffled)),
+        scale: scale(options),
+        prepared: options.prepared,
         logged: options.durability != Durability::None,
         set: options.settings.iter().cloned().collect(),
     })

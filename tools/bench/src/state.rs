@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     disk,
     error::{Context, Result},
+    keys::{Order, Scale},
+    row::Load,
     store,
 };
 
@@ -28,6 +30,11 @@ pub(crate) struct Parameters {
     pub(crate) key_size: Option<usize>,
     pub(crate) value_size: usize,
     pub(crate) keys: Option<PathBuf>,
+    /// In which order a file's keys became records, and what they were scaled to.
+    pub(crate) order: Option<Order>,
+    pub(crate) scale: Option<Scale>,
+    /// Whether the records were updated after the load.
+    pub(crate) prepared: bool,
     /// Whether the store has a log; `buffered` and `sync` can share a store, `none` needs its own.
     pub(crate) logged: bool,
     pub(crate) set: BTreeMap<String, String>,
@@ -41,6 +48,10 @@ pub(crate) struct State {
     pub(crate) finished: bool,
     /// The number of runs so far; versions of later runs are higher.
     pub(crate) run: u32,
+    /// Records that were loaded: fewer than asked for if a preparation was capped.
+    pub(crate) loaded: u64,
+    /// How a prepared state was made.
+    pub(crate) preparation: Option<Load>,
     /// Records that exist, with those that workloads inserted.
     pub(crate) existing: u64,
 }
@@ -136,6 +147,9 @@ mod tests {
             key_size: Some(8),
             value_size: 56,
             keys: None,
+            order: None,
+            scale: None,
+            prepared: false,
             logged: true,
             set: BTreeMap::new(),
         }
@@ -146,7 +160,7 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let directory = Directory::open(&temporary.path().join("new")).unwrap();
         assert!(directory.state(&parameters()).unwrap().is_none());
-        let mut state = State { parameters: parameters(), finished: false, run: 3, existing: 12 };
+        let mut state = State { parameters: parameters(), finished: false, run: 3, loaded: 10, preparation: None, existing: 12 };
         directory.save(&state).unwrap();
         assert!(directory.state(&parameters()).unwrap_err().to_string().contains("not finished"));
         state.finished = true;

@@ -24,6 +24,9 @@ pub(crate) struct Done {
     pub(crate) traffic: Traffic,
 }
 
+/// Operations that are announced before they begin: about as many as take the time that a cache line takes from one processor to another.
+const AHEAD: usize = 8;
+
 /// The thread.
 pub(crate) struct Worker<'a> {
     phase: &'a Phase<'a>,
@@ -50,7 +53,7 @@ impl<'a> Worker<'a> {
         let (mut operations, mut pace, mut outlook) = (0, Duration::MAX, Outlook::GoOn);
         while outlook == Outlook::GoOn {
             let Some(position) = self.phase.claim(begin) else { break };
-            let block = generator.draw(position);
+            let block = generator.draw(position)?;
             let start = Instant::now();
             self.stopwatch.resume(pace, start);
             let (count, after) = self.block(block, begin)?;
@@ -67,8 +70,10 @@ impl<'a> Worker<'a> {
 
     /// Carries a block out and gives how many of its operations were done. Operations of a call that found no keys left do not count.
     fn block(&mut self, block: &[Operation], begin: Instant) -> Result<(u64, Outlook)> {
-        let mut done = 0;
+        let (mut done, mut coming) = (0, self.executor.is_forewarned().then(|| block.get(AHEAD..)).flatten().unwrap_or_default());
         for call in block.chunks(self.phase.manner.batch) {
+            let next = coming.split_off(..call.len().min(coming.len())).unwrap_or_default();
+            next.iter().try_for_each(|operation| self.executor.announce(*operation))?;
             let intended = self.schedule.as_mut().map(|schedule| schedule.wait(begin, self.phase));
             if self.phase.is_stopped() {
                 break;

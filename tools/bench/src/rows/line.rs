@@ -3,7 +3,14 @@
 use serde::Serialize;
 
 use super::{machine::Machine, message::Status, parent::Ending};
-use crate::{cli::RunOptions, distribution::Shape, row::Row, run::RECORDS, store, workload::Workload};
+use crate::{
+    cli::RunOptions,
+    distribution::Shape,
+    row::Row,
+    run::{self, RECORDS},
+    store,
+    workload::Workload,
+};
 
 /// One line of JSON; `docs/benchmark.md` explains the names.
 #[derive(Debug, Serialize)]
@@ -34,17 +41,18 @@ pub(super) struct Request {
     pub(super) store: store::Kind,
     pub(super) workload: Workload,
     pub(super) distribution: Shape,
-    /// `None` if they are as many as there are keys in a file.
+    /// `None` if a file of keys or accesses says how many.
     pub(super) records: Option<u64>,
 }
 
 impl Request {
     pub(super) fn new(options: &RunOptions) -> Self {
+        let from_files = options.keys.is_some() || options.trace.is_some();
         Request {
             store: options.store,
             workload: options.workload,
-            distribution: options.distribution.unwrap_or(options.workload.usual_shape()),
-            records: options.records.or(options.keys.is_none().then_some(RECORDS)),
+            distribution: run::shape(options),
+            records: options.records.or((!from_files).then_some(RECORDS)),
         }
     }
 }
@@ -109,6 +117,7 @@ pub(super) mod tests {
             workload: Workload::C,
             distribution: Shape::Uniform,
             theta: 0.99,
+            trace: None,
             records: 10,
             key_size: 8.0,
             value_size: 56,

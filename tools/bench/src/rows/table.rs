@@ -21,13 +21,17 @@ pub(super) fn row(row: &Row, ideal_ops_per_second: Option<f64>) -> Table {
     rows.extend(times(row));
     rows.extend(transfers(row));
     rows.extend(space(row));
-    if let Some(load) = row.load {
-        let Load { seconds, ops_per_second, settle_seconds } = load;
-        rows.push(("load", format!("{seconds:.1} s, {ops_per_second:.0} a second, {settle_seconds:.1} s to settle")));
-    }
+    rows.extend(row.load.map(|load| ("load", loaded(&load))));
     let engine = row.engine.iter().map(|(name, number)| (name.as_str(), number.to_string()));
     let all = rows.into_iter().chain(engine).map(|(name, value)| vec![name.to_owned(), value]);
     table(&[&title(row), ""], all)
+}
+
+fn loaded(load: &Load) -> String {
+    let Load { seconds, ops_per_second, settle_seconds, updates_seconds, capped } = load;
+    let updates = updates_seconds.map_or(String::new(), |seconds| format!("{seconds:.1} s of updates, "));
+    let cut = if *capped { ", cut short" } else { "" };
+    format!("{seconds:.1} s, {ops_per_second:.0} a second, {updates}{settle_seconds:.1} s to settle{cut}")
 }
 
 fn times(row: &Row) -> Vec<(&'static str, String)> {

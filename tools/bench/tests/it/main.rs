@@ -3,6 +3,8 @@
 mod disk;
 mod faults;
 mod harness;
+mod inputs;
 mod kernel;
 mod rows;
 mod run;
+mod states;
