@@ -159,18 +159,20 @@ fn a_store_that_is_not_built_in_says_so() {
 #[test]
 fn what_a_store_cannot_do_is_an_error() {
     let settings = [("speed".to_owned(), "9".to_owned())];
-    let directory = directory();
-    let options = Options { directory: directory.path(), memory: MEMORY, durability: Durability::None, settings: &settings };
+    let nowhere = Path::new("nowhere");
+    let options = Options { directory: nowhere, memory: MEMORY, durability: Durability::None, settings: &settings };
     assert!(open(Kind::Null, &options).err().unwrap().to_string().contains("null takes no --set, and speed is set"));
     for (kind, longest) in [(Kind::Lmdb, 511), (Kind::BfTree, 64)] {
         if opener(kind).is_none() {
             continue;
         }
+        let directory = directory();
         let store = open_with(kind, &directory, Durability::None).unwrap();
         store.insert(&vec![7; longest], b"value").unwrap();
-        for write in [Store::insert, |store, key, value| Store::insert_batch(store, &[(key, value)])] as [Write; 2] {
-            let error = write(&*store, &vec![7; longest + 1], b"value").unwrap_err().to_string();
-            assert!(error.contains(&format!("keys of 1 to {longest} bytes")), "{error}");
+        let long = vec![7; longest + 1];
+        for refusal in [store.insert(&long, b"value"), store.insert_batch(&[(&long, b"value")])] {
+            let refusal = refusal.unwrap_err().to_string();
+            assert!(refusal.contains(&format!("keys of 1 to {longest} bytes")), "{refusal}");
         }
         store.close().unwrap();
     }
