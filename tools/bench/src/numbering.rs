@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::fs::{Advice, fadvise};
+
 use crate::{
     error::{Context, Result},
     permutation::mix,
@@ -39,6 +41,8 @@ impl Numbering {
         let path = directory.join(NAME);
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).context("create", &path)?;
         fs::remove_file(&path).context("remove", &path)?;
+        // Reading ahead would make large folios of the page cache, in which the kernel takes long for each small write.
+        fadvise(&file, 0, None, Advice::Random).context("advise on", &path)?;
         file.set_len(groups * GROUP * ENTRY).context("extend", &path)?;
         Ok(Numbering { directory: directory.to_owned(), file, groups, count: 0 })
     }
