@@ -71,6 +71,10 @@ bench-disk DIR="target/figures/data":
 figures DIR="target/figures/data":
     tools/figures.sh {{DIR}}
 
+# The other stores beside ours, into target/rivals (SCALE=full for 20 million records); DIR must be on the disk to be measured
+rivals DIR="target/rivals/data":
+    tools/rivals.sh {{DIR}}
+
 # Licences, holes and sources of the dependencies (needs cargo-deny)
 deny:
     cargo deny check

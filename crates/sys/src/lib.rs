@@ -6,5 +6,8 @@ pub mod blocking;
 pub mod checksum;
 pub mod chunk;
 pub mod file;
+#[cfg(feature = "lmdb")]
+pub mod lmdb;
+pub mod prefetch;
 pub mod transfer;
 pub mod uring;

@@ -1,25 +1,39 @@
 //! What is measured: one key-value store, behind the few methods that the workloads need.
 
+#[cfg(feature = "bf-tree")]
+mod bf_tree;
+mod fault;
+#[cfg(feature = "fjall")]
+mod fjall;
+#[cfg(any(feature = "lmdb", feature = "redb", feature = "fjall", feature = "sled"))]
+mod group;
+mod kind;
+#[cfg(feature = "lmdb")]
+mod lmdb;
 mod null;
+mod quiet;
+#[cfg(feature = "redb")]
+mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
+#[cfg(feature = "sled")]
+mod sled;
+#[cfg(any(feature = "rocksdb", feature = "fjall", feature = "bf-tree"))]
+mod stripes;
+#[cfg(test)]
+mod tests;
 mod tree;
+#[cfg(any(feature = "lmdb", feature = "redb"))]
+mod write;
 
 use std::{collections::BTreeMap, path::Path};
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::kind::{Kind, Unavailable};
 use self::{null::Null, tree::Tree};
 use crate::error::Result;
-
-/// The stores by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
-    /// Ecotone with the tree engine.
-    Tree,
-    /// Keeps nothing and does nothing: what a run costs then is the harness.
-    Null,
-}
 
 /// What a write promises when it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -137,10 +151,38 @@ pub(crate) trait Store: Send + Sync {
     fn close(self: Box<Self>) -> Result<()>;
 }
 
-/// Opens a store, or makes it.
+/// Opens a store, or makes it. The error is [`Unavailable`] for a store that this benchmark was built without.
 pub(crate) fn open(kind: Kind, options: &Options<'_>) -> Result<Box<dyn Store>> {
+    let open = opener(kind).ok_or(Unavailable(kind))?;
+    match options.settings.first() {
+        Some((name, _)) if !matches!(kind, Kind::Tree | Kind::Null) => {
+            Err(format!("{kind} takes no --set, and {name} is set").into())
+        }
+        _ => open(options),
+    }
+}
+
+/// Opens stores of one kind.
+type Opener = fn(&Options<'_>) -> Result<Box<dyn Store>>;
+
+/// How a store of this kind is opened, if it was built in.
+fn opener(kind: Kind) -> Option<Opener> {
     match kind {
-        Kind::Tree => Ok(Box::new(Tree::open(options)?)),
-        Kind::Null => Ok(Box::new(Null)),
+        Kind::Tree => Some(|options| Ok(Box::new(Tree::open(options)?))),
+        Kind::Null => Some(|options| Ok(Box::new(Null::open(options)?))),
+        #[cfg(feature = "rocksdb")]
+        Kind::Rocksdb => Some(self::rocksdb::open),
+        #[cfg(feature = "lmdb")]
+        Kind::Lmdb => Some(self::lmdb::open),
+        #[cfg(feature = "redb")]
+        Kind::Redb => Some(self::redb::open),
+        #[cfg(feature = "fjall")]
+        Kind::Fjall => Some(self::fjall::open),
+        #[cfg(feature = "sled")]
+        Kind::Sled => Some(self::sled::open),
+        #[cfg(feature = "bf-tree")]
+        Kind::BfTree => Some(self::bf_tree::open),
+        #[allow(unreachable_patterns, reason = "with all features there is no other kind")]
+        _ => None,
     }
 }

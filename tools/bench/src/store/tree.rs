@@ -1,13 +1,8 @@
 //! Ecotone with the tree engine.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
-
 use ecotone::{Database, Engine, Keyspace, KeyspaceOptions};
 
-use super::{Change, Durability, Number, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord};
+use super::{Change, Durability, Number, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord, quiet};
 use crate::error::Result;
 
 /// Name of the one keyspace.
@@ -31,12 +26,6 @@ const LEVELS: [&str; 12] = [
     "cache_bytes",
     "cache_dirty_records",
 ];
-/// How long nothing may move before the store counts as settled.
-const QUIET: Duration = Duration::from_millis(300);
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(20);
-/// Longest wait for a store to settle.
-const PATIENCE: Duration = Duration::from_secs(600);
 
 /// An open database with one keyspace.
 #[derive(Debug)]
@@ -112,17 +101,7 @@ impl Store for Tree {
 
     fn settle(&self) -> Result<()> {
         self.database.flush()?;
-        let (begin, mut since, mut last) = (Instant::now(), Instant::now(), self.activity());
-        while since.elapsed() < QUIET {
-            if begin.elapsed() > PATIENCE {
-                return Err(format!("the store did not come to rest within {} s", PATIENCE.as_secs()).into());
-            }
-            thread::sleep(LOOK);
-            let now = self.activity();
-            if now.0 > 0 || now != last {
-                (since, last) = (Instant::now(), now);
-            }
-        }
+        quiet::wait(|| self.activity())?;
         Ok(self.database.flush()?)
     }
 

@@ -1,0 +1,88 @@
+//! sled. `docs/rivals.md` says why it is configured like this.
+
+use ::sled::{Batch, Config, Db, Mode};
+
+use super::{Change, Durability, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord, group::Group};
+use crate::error::Result;
+
+/// Share of the budget for its cache, in percent; it takes at least as much again for its page table and for pages in use.
+const CACHE_PERCENT: usize = 50;
+
+/// An open database with its one unnamed tree.
+pub(super) struct Sled {
+    database: Db,
+    /// Shares the syncs, where writes wait for one.
+    syncs: Option<Group<()>>,
+}
+
+pub(super) fn open(options: &Options<'_>) -> Result<Box<dyn Store>> {
+    let database = Config::new()
+        .path(options.directory)
+        .mode(Mode::HighThroughput)
+        .cache_capacity((options.memory / 100 * CACHE_PERCENT) as u64)
+        .flush_every_ms(None)
+        .open()?;
+    let syncs = (options.durability != Durability::None).then(Group::new);
+    Ok(Box::new(Sled { database, syncs }))
+}
+
+impl Sled {
+    /// Waits for the disk, where a write does.
+    fn persist(&self) -> Result<()> {
+        let Some(syncs) = &self.syncs else { return Ok(()) };
+        let sync = |all: &[()]| {
+            self.database.flush()?;
+            Ok(vec![true; all.len()])
+        };
+        syncs.submit((), sync).map(drop)
+    }
+}
+
+impl Store for Sled {
+    fn get(&self, key: &[u8], visit: &mut Visit<'_>) -> Result<()> {
+        visit(self.database.get(key)?.as_deref());
+        Ok(())
+    }
+
+    fn multi_get(&self, keys: &[&[u8]], visit: &mut VisitMany<'_>) -> Result<()> {
+        keys.iter().enumerate().try_for_each(|(number, key)| self.get(key, &mut |value| visit(number, value)))
+    }
+
+    fn insert(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.database.insert(key, value)?;
+        self.persist()
+    }
+
+    fn insert_batch(&self, records: &[Record<'_>]) -> Result<()> {
+        let mut batch = Batch::default();
+        records.iter().for_each(|(key, value)| batch.insert(*key, *value));
+        self.database.apply_batch(batch)?;
+        self.persist()
+    }
+
+    fn scan(&self, start: &[u8], length: usize, visit: &mut VisitRecord<'_>) -> Result<()> {
+        for record in self.database.range(start..).take(length) {
+            let (key, value) = record?;
+            visit(&key, &value);
+        }
+        Ok(())
+    }
+
+    fn update(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
+        self.database.fetch_and_update(key, |old| Some(change(old)))?;
+        self.persist()
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.database.flush()?;
+        Ok(())
+    }
+
+    fn stats(&self) -> Stats {
+        Stats::default()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.settle()
+    }
+}

@@ -1,0 +1,179 @@
+//! The contract that every store keeps, over all that are built in.
+
+use std::{collections::BTreeMap, env, thread};
+
+use clap::ValueEnum;
+use tempfile::TempDir;
+
+use super::*;
+
+const MEMORY: usize = 32 << 20;
+
+/// A directory on a real disk, for direct I/O: that of this test.
+fn directory() -> TempDir {
+    let own = env::current_exe().unwrap();
+    tempfile::tempdir_in(own.parent().unwrap()).unwrap()
+}
+
+fn open_with(kind: Kind, directory: &TempDir, durability: Durability) -> Result<Box<dyn Store>> {
+    open(kind, &Options { directory: &directory.path().join("db"), memory: MEMORY, durability, settings: &[] })
+}
+
+/// Every store that is built in and keeps something, at every durability that it has.
+fn each(test: impl Fn(&dyn Fn() -> Box<dyn Store>)) {
+    for kind in Kind::value_variants().iter().copied().filter(|kind| *kind != Kind::Null && opener(*kind).is_some()) {
+        for durability in Durability::value_variants() {
+            let directory = directory();
+            if kind == Kind::BfTree && *durability != Durability::None {
+                let refusal = open_with(kind, &directory, *durability).err().unwrap().to_string();
+                assert!(refusal.contains("no recovery from its log"), "{refusal}");
+                continue;
+            }
+            eprintln!("{kind}, {durability:?}");
+            test(&|| open_with(kind, &directory, *durability).unwrap());
+        }
+    }
+}
+
+fn key(number: u32) -> Vec<u8> {
+    u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes().to_vec()
+}
+
+fn value(number: u32, version: u32) -> Vec<u8> {
+    let length = 20 + number as usize % 100;
+    format!("{version}/{number}/").into_bytes().into_iter().cycle().take(length).collect()
+}
+
+fn get(store: &dyn Store, key: &[u8]) -> Option<Vec<u8>> {
+    let mut answers = Vec::new();
+    store.get(key, &mut |value| answers.push(value.map(<[u8]>::to_vec))).unwrap();
+    assert_eq!(answers.len(), 1);
+    answers.remove(0)
+}
+
+fn multi_get(store: &dyn Store, keys: &[Vec<u8>]) -> Vec<Option<Vec<u8>>> {
+    let mut answers = BTreeMap::new();
+    let wanted: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    store.multi_get(&wanted, &mut |number, value| assert!(answers.insert(number, value.map(<[u8]>::to_vec)).is_none())).unwrap();
+    assert!(answers.keys().copied().eq(0..keys.len()));
+    answers.into_values().collect()
+}
+
+fn scan(store: &dyn Store, start: &[u8], length: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut found = Vec::new();
+    store.scan(start, length, &mut |key, value| found.push((key.to_vec(), value.to_vec()))).unwrap();
+    found
+}
+
+fn insert_batch(store: &dyn Store, records: &BTreeMap<Vec<u8>, Vec<u8>>) {
+    let records: Vec<Record<'_>> = records.iter().map(|(key, value)| (key.as_slice(), value.as_slice())).collect();
+    store.insert_batch(&records).unwrap();
+}
+
+/// All of what was written is there, by every way of reading.
+fn check(store: &dyn Store, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
+    let all: Vec<_> = model.clone().into_iter().collect();
+    assert_eq!(scan(store, &[0], usize::MAX >> 1), all);
+    let (start, _) = &all[all.len() / 3];
+    assert_eq!(scan(store, start, 10), all[all.len() / 3..][..10]);
+    let keys: Vec<_> = model.keys().cloned().chain([b"none".to_vec()]).collect();
+    let values: Vec<_> = model.values().cloned().map(Some).chain([None]).collect();
+    assert_eq!(multi_get(store, &keys), values);
+    assert!(model.iter().step_by(7).all(|(key, value)| get(store, key).as_ref() == Some(value)));
+    assert_eq!(get(store, b"none"), None);
+}
+
+#[test]
+fn what_was_written_is_read() {
+    each(|open| {
+        let (store, mut model) = (open(), BTreeMap::new());
+        for number in 0..200 {
+            store.insert(&key(number), &value(number, 1)).unwrap();
+            model.insert(key(number), value(number, 1));
+        }
+        let batch: BTreeMap<_, _> = (150..1000).map(|number| (key(number), value(number, 2))).collect();
+        insert_batch(&*store, &batch);
+        model.extend(batch);
+        check(&*store, &model);
+        store.settle().unwrap();
+        check(&*store, &model);
+        store.close().unwrap();
+    });
+}
+
+#[test]
+fn a_closed_store_has_everything_when_it_is_opened_again() {
+    each(|open| {
+        let mut model = BTreeMap::new();
+        for round in 1..4 {
+            let store = open();
+            if round > 1 {
+                check(&*store, &model);
+            }
+            let batch: BTreeMap<_, _> = (0..500 * round).map(|number| (key(number), value(number, round))).collect();
+            insert_batch(&*store, &batch);
+            model.extend(batch);
+            store.insert(&key(round), b"by itself").unwrap();
+            model.insert(key(round), b"by itself".to_vec());
+            store.close().unwrap();
+        }
+        let store = open();
+        check(&*store, &model);
+        store.close().unwrap();
+    });
+}
+
+#[test]
+fn updates_are_atomic() {
+    const THREADS: u64 = 4;
+    const TIMES: u64 = 50;
+    let number = |value: Option<&[u8]>| value.map_or(0, |value| u64::from_be_bytes(value.try_into().unwrap()));
+    each(|open| {
+        let store = open();
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let store = &*store;
+                scope.spawn(move || {
+                    for time in 0..TIMES {
+                        store.update(b"counter", &mut |old| (number(old) + 1).to_be_bytes().to_vec()).unwrap();
+                        store.insert(&key((thread * TIMES + time) as u32), &thread.to_be_bytes()).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(number(get(&*store, b"counter").as_deref()), THREADS * TIMES);
+        assert_eq!(scan(&*store, &[0], usize::MAX >> 1).len() as u64, THREADS * TIMES + 1);
+        store.close().unwrap();
+    });
+}
+
+#[test]
+fn a_store_that_is_not_built_in_says_so() {
+    for kind in Kind::value_variants().iter().copied().filter(|kind| opener(*kind).is_none()) {
+        let error = open_with(kind, &directory(), Durability::None).err().unwrap();
+        assert_eq!(error.downcast_ref(), Some(&Unavailable(kind)));
+        assert!(error.to_string().ends_with(&format!("was built without {kind}: build it with --features {kind}")));
+    }
+}
+
+#[test]
+fn what_a_store_cannot_do_is_an_error() {
+    let settings = [("speed".to_owned(), "9".to_owned())];
+    let nowhere = Path::new("nowhere");
+    let options = Options { directory: nowhere, memory: MEMORY, durability: Durability::None, settings: &settings };
+    assert!(open(Kind::Null, &options).err().unwrap().to_string().contains("the null store knows fault"));
+    for (kind, longest) in [(Kind::Lmdb, 511), (Kind::BfTree, 64)] {
+        if opener(kind).is_none() {
+            continue;
+        }
+        let directory = directory();
+        let store = open_with(kind, &directory, Durability::None).unwrap();
+        store.insert(&vec![7; longest], b"value").unwrap();
+        let long = vec![7; longest + 1];
+        for refusal in [store.insert(&long, b"value"), store.insert_batch(&[(&long, b"value")])] {
+            let refusal = refusal.unwrap_err().to_string();
+            assert!(refusal.contains(&format!("keys of 1 to {longest} bytes")), "{refusal}");
+        }
+        store.close().unwrap();
+    }
+}

@@ -1,0 +1,54 @@
+//! What a transaction of a store with one writer carries.
+
+use super::{Change, Record, group::Group};
+use crate::error::Result;
+
+/// The writable side of a transaction.
+pub(super) trait Table {
+    /// Whether the key has exactly this value, or none.
+    fn holds(&self, key: &[u8], value: Option<&[u8]>) -> Result<bool>;
+    /// Writes a record.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+}
+
+/// A thread's part of a transaction.
+#[derive(Debug)]
+pub(super) enum Write {
+    /// Records, all together.
+    Put(Vec<(Vec<u8>, Vec<u8>)>),
+    /// A new value, if the old one is still there.
+    Replace { key: Vec<u8>, old: Option<Vec<u8>>, new: Vec<u8> },
+}
+
+impl Write {
+    /// Records to be written together.
+    pub(super) fn put(records: &[Record<'_>]) -> Self {
+        Write::Put(records.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect())
+    }
+
+    /// Carries it out, and gives whether it was done.
+    pub(super) fn apply(&self, table: &mut impl Table) -> Result<bool> {
+        match self {
+            Write::Put(records) => records.iter().try_for_each(|(key, value)| table.put(key, value)).map(|()| true),
+            Write::Replace { key, old, new } if table.holds(key, old.as_deref())? => table.put(key, new).map(|()| true),
+            Write::Replace { .. } => Ok(false),
+        }
+    }
+}
+
+/// Reads and writes in one: computes the new value outside of the transaction, and again if the old one has changed until then.
+pub(super) fn update(
+    group: &Group<Write>,
+    key: &[u8],
+    change: &mut Change<'_>,
+    read: impl Fn() -> Result<Option<Vec<u8>>>,
+    commit: impl Fn(&[Write]) -> Result<Vec<bool>>,
+) -> Result<()> {
+    loop {
+        let old = read()?;
+        let new = change(old.as_deref());
+        if group.submit(Write::Replace { key: key.to_vec(), old, new }, &commit)? {
+            return Ok(());
+        }
+    }
+}
