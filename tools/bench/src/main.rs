@@ -16,6 +16,7 @@ mod permutation;
 mod phase;
 mod process;
 mod progress;
+mod report;
 mod row;
 mod run;
 mod size;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Disk(options) => disk::run(&options),
         Command::Run(options) => run::run(&options),
+        Command::Report(options) => report::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

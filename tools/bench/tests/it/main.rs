@@ -3,4 +3,5 @@
 mod disk;
 mod harness;
 mod kernel;
+mod report;
 mod run;
