@@ -18,9 +18,9 @@ pub(crate) fn facts(results: &Results, sections: &[Section]) -> Vec<Fact> {
         ("Stores", Some(stores(sections))),
         ("Suites", suites(sections)),
         ("Rows", Some(endings(&rows))),
-        ("Processor", over(&rows, "a fixed loop takes", |pace| pace.loop_ns.map(|ns| ns / 1e3), number::microseconds)),
-        ("Disk", over(&rows, "random reads at depth 32:", |pace| pace.disk_reads_per_second, number::rate)),
-        ("Other guests", over(&rows, "took of the processors", |pace| pace.stolen, number::percent)),
+        ("Fixed loop", over(&rows, |pace| pace.loop_ns.map(|ns| ns / 1e3), number::microseconds)),
+        ("Disk reads, depth 32", over(&rows, |pace| pace.disk_reads_per_second, number::rate)),
+        ("Stolen by other guests", over(&rows, |pace| pace.stolen, number::percent)),
         ("Results written", dates(results)),
         ("Files", Some(results.files.iter().map(|file| file.name.clone()).collect::<Vec<_>>().join(", "))),
         ("Skipped lines", Some(results.skipped.len()).filter(|skipped| *skipped > 0).map(|skipped| skipped.to_string())),
@@ -51,10 +51,10 @@ fn endings(rows: &[&Row]) -> String {
 }
 
 /// The median of what was measured of the machine around the rows, with the range.
-fn over(rows: &[&Row], what: &str, value: fn(&Pace) -> Option<f64>, show: fn(f64) -> String) -> Option<String> {
+fn over(rows: &[&Row], value: fn(&Pace) -> Option<f64>, show: fn(f64) -> String) -> Option<String> {
     let values = || rows.iter().flat_map(|row| machine::paces(row)).filter_map(value);
     let (low, high) = number::range(values())?;
-    Some(format!("{what} {} (median; {} to {})", show(number::median(values())?), show(low), show(high)))
+    Some(format!("median {}, from {} to {}", show(number::median(values())?), show(low), show(high)))
 }
 
 fn dates(results: &Results) -> Option<String> {

@@ -85,7 +85,7 @@ impl Group {
             .memory_budget
             .filter(|budget| *budget > 0)
             .map_or(String::new(), |budget| format!(", {} the budget", number::times(bytes / budget as f64)));
-        let (records, key, bytes) = (number::count(records as f64), number::short(key), number::bytes(bytes));
+        let (records, key, bytes) = (number::count(records as f64), number::tick(key), number::bytes(bytes));
         Some(format!("{records} records of {key} + {value} B ({bytes}{share})"))
     }
 }

@@ -7,7 +7,7 @@ use super::{
 };
 
 /// The factor beyond which loop or disk are of another state. The states lie nearly a factor of 2 apart, repetitions within one a few percent.
-const TOLERANCE: f64 = 1.25;
+const TOLERANCE: f64 = 1.15;
 /// Stolen time above this part of the processors' time is mentioned.
 const STOLEN: f64 = 0.05;
 

@@ -73,12 +73,15 @@ fn group(group: &Group, open: bool) -> Markup {
             p.about { (group.description()) }
             (remarks(group))
             div.charts {
-                figure { figcaption { "Operations a second" small { "median; whiskers from the slowest to the fastest round; × is the multiple of ours" } } (chart::throughput(group)) }
+                figure { figcaption { "Operations a second" small { "median, whiskers over the rounds, multiple of ours" } } (chart::throughput(group)) }
                 @if let Some(latency) = chart::latency(group) {
                     figure { figcaption { "Latency" small { "share of the operations that took at most so long, in the median round" } } (latency) }
                 }
                 @if let Some(memory) = chart::memory(group) {
                     figure { figcaption { "Memory over time" small { "in the median round" } } (memory) }
+                }
+                @if let Some(pace) = chart::pace(group) {
+                    figure { figcaption { "Operations a second over time" small { "in the median round" } } (pace) }
                 }
             }
             (panels(group))

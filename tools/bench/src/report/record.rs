@@ -129,6 +129,8 @@ pub(crate) struct Latency {
 #[serde(default)]
 pub(crate) struct Moment {
     pub(crate) seconds: Option<f64>,
+    /// Since the begin of the phase.
+    pub(crate) operations: Option<f64>,
     pub(crate) memory_bytes: Option<f64>,
 }
 

@@ -77,10 +77,7 @@ impl Series {
     pub(crate) fn doubts(&self) -> Vec<String> {
         let mut doubts = self.bad_ends();
         doubts.extend(self.other_states());
-        if let Some(spread) = self.spread().filter(|spread| *spread > SPREAD) {
-            doubts.push(format!("noisy: rounds differ by {}", number::percent(spread)));
-        }
-        doubts.extend(self.told_noisy());
+        doubts.extend(self.noise());
         if let Some(stolen) = number::range(self.counted().into_iter().filter_map(machine::stolen)) {
             doubts.push(format!("other guests took up to {} of the processors", number::percent(stolen.1)));
         }
@@ -98,8 +95,7 @@ impl Series {
         } else if !self.comparable() {
             Some("not comparable")
         } else if self.bad_ends().is_empty() {
-            let noisy = self.spread().is_some_and(|spread| spread > SPREAD) || self.told_noisy().is_some();
-            noisy.then_some("noisy")
+            self.noise().map(|_| "noisy")
         } else {
             Some("rounds failed")
         }
@@ -131,13 +127,15 @@ impl Series {
         }
     }
 
-    fn told_noisy(&self) -> Option<String> {
-        let summary = self.summary.as_ref().filter(|summary| summary.noisy == Some(true))?;
-        let why = match &summary.why {
-            None | Some(Value::Null) => "no reason given".to_owned(),
+    /// Why it is noisy: in the words of the bench, or by the rounds themselves.
+    fn noise(&self) -> Option<String> {
+        let told = self.summary.as_ref().filter(|summary| summary.noisy == Some(true)).map(|summary| match &summary.why {
+            None | Some(Value::Null) => "by the bench's own word".to_owned(),
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
-        };
-        Some(format!("called noisy by the bench: {why}"))
+        });
+        let spread = self.spread().filter(|spread| *spread > SPREAD);
+        let why = told.or_else(|| spread.map(|spread| format!("the rounds are {} apart", number::percent(spread))))?;
+        Some(format!("noisy: {why}"))
     }
 }

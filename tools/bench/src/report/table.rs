@@ -25,6 +25,8 @@ pub(crate) struct Head {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cell {
     pub(crate) text: String,
+    /// More of less weight: on a line of its own, or in brackets.
+    pub(crate) detail: Option<String>,
     /// Classes in the style sheet.
     pub(crate) class: &'static str,
     /// The colour's class of the store that is named.
@@ -95,7 +97,7 @@ impl Table {
         text += &line(self.heads.iter().map(|head| escaped(&head.text)).collect());
         text += &line(self.heads.iter().map(|head| if head.number { "---:" } else { "---" }.to_owned()).collect());
         for row in &self.rows {
-            text += &line(row.iter().map(|cell| escaped(&cell.text)).collect());
+            text += &line(row.iter().map(Cell::markdown).collect());
         }
         text
     }
@@ -104,9 +106,16 @@ impl Table {
 impl Cell {
     fn html(&self) -> Markup {
         html! {
-            @if let Some(class) = self.swatch { span class={ "swatch " (class) } {} }
-            @if let Some(link) = &self.link { a href=(link) { (self.text) } } @else { (self.text) }
+            @if let Some(class) = self.swatch { span.store { span class={ "swatch " (class) } {} (self.text) } }
+            @else if let Some(link) = &self.link { a href=(link) { (self.text) } }
+            @else { (self.text) }
+            @if let Some(detail) = &self.detail { small { (detail) } }
         }
+    }
+
+    fn markdown(&self) -> String {
+        let detail = self.detail.as_ref().map_or(String::new(), |detail| format!(" ({detail})"));
+        escaped(&(self.text.clone() + &detail))
     }
 }
 

@@ -10,25 +10,38 @@ use super::{
     table::{Cell, Head, Table},
 };
 
-/// All rows that did not end well; nothing if there is none.
+/// All rows that did not end well, those with the same error together; nothing if there is none.
 pub(crate) fn troubles(sections: &[Section]) -> Option<Table> {
     let mut rows = Vec::new();
     for (section, group) in sections.iter().flat_map(|section| section.groups.iter().map(move |group| (section, group))) {
         for series in &group.series {
-            let bad = series.rows.iter().filter(|judged| judged.row.throughput().is_none());
-            rows.extend(bad.map(|judged| {
-                let mut cells = vec![Cell::new(Some(section.title())), Cell::new(Some(group.title())), store(series)];
-                let Row { round, error, .. } = &judged.row;
-                cells.push(Cell::new(round.map(|round| round.to_string())));
-                cells.push(Cell::new(Some(judged.row.ending())).class("bad"));
-                cells.push(Cell::new(error.clone()).class("error"));
-                cells
-            }));
+            for (bad, rounds) in endings(series) {
+                rows.push(vec![
+                    Cell::new(Some(section.title())),
+                    Cell { link: Some(format!("#{}", group.id())), ..Cell::new(Some(group.title())) },
+                    store(series),
+                    Cell::new((!rounds.is_empty()).then(|| rounds.join(", "))),
+                    Cell::new(Some(bad.ending())).class("bad"),
+                    Cell::new(bad.error.clone()).class("error"),
+                ]);
+            }
         }
     }
-    let heads = ["in", "measurement", "store"].map(Head::words).into_iter();
-    let heads = heads.chain([Head::number("round"), Head::words("status"), Head::words("error")]).collect();
+    let heads = ["in", "measurement", "store", "rounds", "status", "error"].map(Head::words).to_vec();
     (!rows.is_empty()).then(|| Table { caption: "Rows without a result".to_owned(), heads, rows })
+}
+
+/// The rows of a series that did not end well, one for each way to end, with the rounds that ended so.
+fn endings(series: &Series) -> Vec<(&Row, Vec<String>)> {
+    let mut endings: Vec<(&Row, Vec<String>)> = Vec::new();
+    for row in series.rows.iter().map(|judged| &judged.row).filter(|row| row.throughput().is_none()) {
+        let round = row.round.map(|round| round.to_string());
+        match endings.iter_mut().find(|(other, _)| other.status == row.status && other.error == row.error) {
+            Some((_, rounds)) => rounds.extend(round),
+            None => endings.push((row, round.into_iter().collect())),
+        }
+    }
+    endings
 }
 
 /// Throughput and ratio of every store in every group, and the geometric means of the ratios.
@@ -58,22 +71,23 @@ fn overview_cell(group: &Group, series: &Series) -> Cell {
         return Cell::new(Some(ending)).class("bad");
     }
     let ratio = group.ratio(series);
-    let remarks = [ratio.map(number::times), series.doubt().map(str::to_owned)].into_iter().flatten().collect::<Vec<_>>();
-    let remarks = if remarks.is_empty() { String::new() } else { format!(" ({})", remarks.join(", ")) };
+    let remarks: Vec<String> = [ratio.map(number::times), series.doubt().map(str::to_owned)].into_iter().flatten().collect();
+    let detail = (!remarks.is_empty()).then(|| remarks.join(", "));
     let class = match ratio {
         Some(ratio) if ratio > 1.05 => "ahead",
         Some(ratio) if ratio < 0.95 => "behind",
         _ => "",
     };
-    Cell::new(series.median(Row::throughput).map(|ops| number::rate(ops) + &remarks)).class(class)
+    Cell { detail, class, ..Cell::new(series.median(Row::throughput).map(number::rate)) }
 }
 
 fn mean_cell(section: &Section, label: &str) -> Cell {
     let of = |group: &Group| group.ratio(group.series.iter().find(|series| series.label == label)?);
     let ratios: Vec<f64> = section.groups.iter().filter_map(of).filter(|ratio| *ratio > 0.0).collect();
     let all = section.groups.len();
-    let of_all = if ratios.len() == all { String::new() } else { format!(" ({} of {all})", ratios.len()) };
-    Cell::new(number::geometric_mean(&ratios).map(|mean| number::times(mean) + &of_all)).class("mean")
+    let mean = number::geometric_mean(&ratios).map(number::times);
+    let detail = (mean.is_some() && ratios.len() < all).then(|| format!("{} of {all}", ratios.len()));
+    Cell { detail, class: "mean", ..Cell::new(mean) }
 }
 
 /// A paper's ratios beside ours.

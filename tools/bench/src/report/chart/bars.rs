@@ -40,8 +40,9 @@ pub(super) struct Bar {
     pub(super) value: Option<f64>,
     /// The smallest and largest value, where there are several.
     pub(super) range: Option<(f64, f64)>,
-    /// What is written at the right.
+    /// What is written at the right, and in a column of its own beyond.
     pub(super) text: String,
+    pub(super) aside: Option<String>,
     /// A word of warning beside the label.
     pub(super) doubt: Option<String>,
     /// What is written instead of a bar.
@@ -71,6 +72,7 @@ impl Bars {
             @if self.ticks.is_some() { (self.grid(&axis, top, bottom)) }
             @for (index, bar) in self.bars.iter().enumerate() { (self.bar(bar, &axis, top + measures.row * index as f64)) }
             @if let Some((value, text)) = &self.mark { (self.mark(*value, text, &axis, bottom)) }
+            @for (index, bar) in self.bars.iter().enumerate() { (self.words(bar, top + measures.row * index as f64)) }
         };
         frame((self.width, bottom + foot), &self.title, &tips.join("; "), body)
     }
@@ -104,20 +106,32 @@ impl Bars {
     }
 
     fn bar(&self, bar: &Bar, axis: &Axis, top: f64) -> Markup {
-        let Measures { font, row, bar: height } = self.measures();
-        let (line, upper) = (top + font + 1.0, top + row - height - 5.0);
-        let after = 8.0 + text_width(&bar.label, font);
-        let room = self.width - after - text_width(&bar.text, font) - 8.0;
+        let Measures { row, bar: height, .. } = self.measures();
+        let upper = top + row - height - 5.0;
         html! { g {
             title { (bar.tip) }
             @if let Some(value) = bar.value {
-                rect.bar.doubtful[bar.doubt.is_some()].(bar.class) x="1" y=(px(upper)) rx="1.5" width=(px((self.x(axis, value) - 1.0).max(1.0))) height=(px(height)) {}
+                @let width = (self.x(axis, value) - 1.0).max(1.0);
+                rect.bar.doubtful[bar.doubt.is_some()].(bar.class) x="1" y=(px(upper)) rx="1.5" width=(px(width)) height=(px(height)) {}
             }
             @if let Some(range) = bar.range { (self.whisker(range, axis, upper + height / 2.0)) }
-            text.label x="1" y=(px(line)) font-size=(font) { (bar.label) }
-            @if let Some(doubt) = &bar.doubt { text.doubt x=(px(after)) y=(px(line)) font-size=(font - 2.0) { (shortened(doubt, font - 2.0, room)) } }
-            text.value x=(px(self.width)) y=(px(line)) font-size=(font) text-anchor="end" { (bar.text) }
-            @if let Some(instead) = &bar.instead { text.instead x="1" y=(px(upper + height)) font-size=(font - 1.5) { (shortened(instead, font - 1.5, self.width)) } }
+        } }
+    }
+
+    /// Names and values lie above bars and marks.
+    fn words(&self, bar: &Bar, top: f64) -> Markup {
+        let Measures { font, row, .. } = self.measures();
+        let (line, below) = (px(top + font + 1.0), px(top + row - 6.0));
+        let after = 8.0 + text_width(&bar.label, font);
+        let right = if self.bars.iter().any(|bar| bar.aside.is_some()) { self.width - 5.0 * font } else { self.width };
+        let room = right - after - text_width(&bar.text, font) - 8.0;
+        html! { g {
+            title { (bar.tip) }
+            text.label x="1" y=(line) font-size=(font) { (bar.label) }
+            @if let Some(doubt) = &bar.doubt { text.doubt x=(px(after)) y=(line) font-size=(font - 2.0) { (shortened(doubt, font - 2.0, room)) } }
+            text.value x=(px(right)) y=(line) font-size=(font) text-anchor="end" { (bar.text) }
+            @if let Some(aside) = &bar.aside { text.label x=(px(self.width)) y=(line) font-size=(font) text-anchor="end" { (aside) } }
+            @if let Some(instead) = &bar.instead { text.instead x="1" y=(below) font-size=(font - 1.5) { (shortened(instead, font - 1.5, self.width)) } }
         } }
     }
 
@@ -133,10 +147,14 @@ impl Bars {
             return html! { text.mark x=(px(self.width)) y="11" font-size=(font) text-anchor="end" { (text) " →" } };
         }
         let (x, half) = (self.x(axis, value), text_width(text, font) / 2.0);
-        let middle = x.clamp(half.min(self.width / 2.0), (self.width - half).max(self.width / 2.0));
+        let (at, anchor) = match x {
+            x if x < half => (0.0, "start"),
+            x if x + half > self.width => (self.width, "end"),
+            x => (x, "middle"),
+        };
         html! {
             line.mark x1=(px(x)) x2=(px(x)) y1="14" y2=(px(bottom)) {}
-            text.mark x=(px(middle)) y="11" font-size=(font) text-anchor="middle" { (text) }
+            text.mark x=(px(at)) y="11" font-size=(font) text-anchor=(anchor) { (text) }
         }
     }
 }

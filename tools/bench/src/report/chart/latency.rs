@@ -17,7 +17,7 @@ pub(crate) fn latency(group: &Group) -> Option<Markup> {
     let lines: Vec<Line> = group.series.iter().filter(|series| series.store != palette::HARNESS).filter_map(line).collect();
     let times = lines.iter().flat_map(|line| &line.points).map(|point| 10_f64.powf(point.0));
     let x = Axis::logarithmic(number::range(times)?, short_time);
-    let shares = [0.0, 0.5, 0.9, 0.99, 0.999, LAST];
+    let shares = [0.5, 0.9, 0.99, 0.999, LAST];
     let ticks = shares.iter().map(|share| (nines(*share), format!("{}%", number::tick(share * 100.0)))).collect();
     let y = Axis { low: 0.0, high: nines(LAST), ticks };
     Some(Plot { title: format!("Latency: {}", group.title()), x, y, lines, level: None, ends: Ends::Top }.html())
@@ -47,8 +47,8 @@ fn line(series: &Series) -> Option<Line> {
 /// Shares of the operations, and the microseconds within which they ended, rising; from the percentiles of a row that has no more.
 fn distribution(row: &Row) -> Option<Vec<(f64, f64)>> {
     let mut shares: Vec<(f64, f64)> = match &row.latency_cdf {
-        Some(points) => points.iter().filter_map(|(share, time)| share.zip(*time)).collect(),
-        None => {
+        Some(points) if !points.is_empty() => points.iter().filter_map(|(share, time)| share.zip(*time)).collect(),
+        _ => {
             let latency = row.latency_us.as_ref()?;
             let known = [(0.5, latency.p50), (0.99, latency.p99), (0.999, latency.p999), (LAST, latency.p9999)];
             known.into_iter().filter_map(|(share, time)| Some((share, time?))).collect()

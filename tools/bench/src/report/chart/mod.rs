@@ -5,19 +5,27 @@ mod axis;
 mod bars;
 mod comparison;
 mod latency;
-mod memory;
+mod over_time;
 mod plot;
 mod spread;
 mod throughput;
 
 use maud::{Markup, html};
 
-pub(crate) use self::{bars::panel, comparison::comparisons, latency::latency, memory::memory, throughput::throughput};
+pub(crate) use self::{
+    bars::panel,
+    comparison::comparisons,
+    latency::latency,
+    over_time::{memory, pace},
+    throughput::throughput,
+};
 
 /// Width of a chart of which two stand side by side on a wide screen.
 const WIDTH: f64 = 440.0;
 /// Width of a chart of which four stand side by side.
 const SMALL: f64 = 220.0;
+/// Mean width of a letter, as a multiple of the font's size.
+const GLYPH: f64 = 0.6;
 
 /// A chart with a title and with its content in words for those who cannot see it.
 fn frame((width, height): (f64, f64), title: &str, description: &str, body: Markup) -> Markup {
@@ -39,12 +47,12 @@ fn px(coordinate: f64) -> String {
 
 /// About as wide as a text becomes. Browsers choose the font, so this is on the safe side.
 fn text_width(text: &str, size: f64) -> f64 {
-    text.chars().count() as f64 * size * 0.56
+    text.chars().count() as f64 * size * GLYPH
 }
 
 /// As much of a text as fits.
 fn shortened(text: &str, size: f64, width: f64) -> String {
-    let fits = (width / (size * 0.56)).max(1.0) as usize;
+    let fits = (width / (size * GLYPH)).max(1.0) as usize;
     if text.chars().count() <= fits {
         return text.to_owned();
     }

@@ -11,7 +11,7 @@ const FONT: f64 = 12.0;
 /// Height of the axis below.
 const FOOT: f64 = 24.0;
 /// Room for the labels at the upper end of lines.
-const HEAD: f64 = 30.0;
+const HEAD: f64 = 38.0;
 
 /// A chart of lines.
 #[derive(Debug)]
@@ -61,8 +61,8 @@ impl Plot {
         let tips: Vec<&str> = self.lines.iter().map(|line| line.tip.as_str()).collect();
         let body = html! {
             (self.grid(area))
-            @if let Some((level, text)) = &self.level { (self.level(*level, text, area)) }
             @for (index, line) in self.lines.iter().enumerate() { (self.line(index, line, area)) }
+            @if let Some((level, text)) = &self.level { (self.level(*level, text, area)) }
             @if let Some(labels) = &labels { (labels) }
         };
         html! {
@@ -129,7 +129,7 @@ impl Plot {
         let wanted = ends.iter().zip(&self.lines);
         let places = match self.ends {
             Ends::Top => {
-                let sizes: Vec<(f64, f64)> = wanted.map(|(end, line)| (end.0, text_width(&line.label, FONT) + 8.0)).collect();
+                let sizes: Vec<(f64, f64)> = wanted.map(|(end, line)| (end.0, text_width(&line.label, FONT) + 4.0)).collect();
                 spread(&sizes, 0.0, WIDTH)?
             }
             Ends::Right => spread(&wanted.map(|(end, _)| (end.1, FONT + 2.0)).collect::<Vec<_>>(), 0.0, area.bottom)?,
@@ -141,7 +141,7 @@ impl Plot {
     /// A name, and a thin line from the end of its line to it.
     fn label(&self, line: &Line, (x, y): (f64, f64), place: f64, area: Area) -> Markup {
         let (to, at, anchor) = match self.ends {
-            Ends::Top => ((place, area.top - 13.0), (place, area.top - 17.0), "middle"),
+            Ends::Top => ((place, area.top - 21.0), (place, area.top - 25.0), "middle"),
             Ends::Right => ((area.right + 10.0, place), (area.right + 13.0, place + 4.0), "start"),
         };
         html! {

@@ -33,10 +33,11 @@ fn bar(group: &Group, series: &Series) -> Bar {
     let value = series.median(Row::throughput);
     let rounds = series.counted().len();
     let ratio = group.ratio(series).map(number::times);
-    let text = [value.map(number::rate), ratio].into_iter().flatten().collect::<Vec<_>>().join("  ");
+    let text = value.map_or(String::new(), number::rate);
     let range = series.range().filter(|_| rounds > 1);
     let ends = range.map_or(String::new(), |(low, high)| format!(", from {} to {}", number::rate(low), number::rate(high)));
     let doubts: String = series.doubts().iter().map(|doubt| format!("; {doubt}")).collect();
-    let tip = format!("{label}: {text}, median of {rounds}{ends}{doubts}");
-    Bar { label, class, value, range, text, doubt: series.doubt().map(str::to_owned), tip, instead: None }
+    let times = ratio.as_ref().map_or(String::new(), |ratio| format!(" ({ratio})"));
+    let tip = format!("{label}: {text}{times}, median of {rounds}{ends}{doubts}");
+    Bar { label, class, value, range, text, aside: ratio, doubt: series.doubt().map(str::to_owned), tip, instead: None }
 }
