@@ -51,15 +51,13 @@ fn comparisons(section: &Section) -> Markup {
         div.card {
             h3 { "Against the paper" }
             p.about { "Ratios are ours divided by theirs, over a logarithmic axis. Of throughput more is better, of everything else less." }
-            div.pair {
-                @if let Some(chart) = chart::comparisons(&title, &section.comparisons) {
-                    figure {
-                        figcaption { span.dot.paper {} "paper" span.dot.here {} "here" }
-                        (chart)
-                    }
+            @if let Some(chart) = chart::comparisons(&title, &section.comparisons) {
+                figure.wide {
+                    figcaption { span.dot.paper {} "paper" span.dot.here {} "here" }
+                    (chart)
                 }
-                (tables::comparisons(&section.comparisons).html())
             }
+            (tables::comparisons(&section.comparisons).html())
         }
     }
 }

@@ -148,7 +148,8 @@ fn speed(group: &Group) -> Table {
 fn speed_row(group: &Group, series: &Series, ideal: Option<f64>) -> Vec<Cell> {
     let median = series.median(Row::throughput);
     let range = series.range().filter(|_| series.counted().len() > 1);
-    let part = |ops: f64| ideal.filter(|ideal| *ideal > 0.0).map(|ideal| number::percent(ops / ideal));
+    let ideal = ideal.filter(|ideal| *ideal > 0.0 && series.store != palette::HARNESS);
+    let part = |ops: f64| ideal.map(|ideal| number::percent(ops / ideal));
     vec![
         store(series),
         Cell::new(median.map(number::rate)),

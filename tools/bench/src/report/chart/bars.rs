@@ -11,7 +11,7 @@ use super::{
     },
     SMALL,
     axis::Axis,
-    frame, px, shortened, text_width,
+    frame, label_width, px, shortened, text_width,
 };
 
 /// A mark further out than this many times the longest bar is written, not drawn.
@@ -111,7 +111,7 @@ impl Bars {
         html! { g {
             title { (bar.tip) }
             @if let Some(value) = bar.value {
-                @let width = (self.x(axis, value) - 1.0).max(1.0);
+                @let width = self.x(axis, value) - 1.0;
                 rect.bar.doubtful[bar.doubt.is_some()].(bar.class) x="1" y=(px(upper)) rx="1.5" width=(px(width)) height=(px(height)) {}
             }
             @if let Some(range) = bar.range { (self.whisker(range, axis, upper + height / 2.0)) }
@@ -122,7 +122,7 @@ impl Bars {
     fn words(&self, bar: &Bar, top: f64) -> Markup {
         let Measures { font, row, .. } = self.measures();
         let (line, below) = (px(top + font + 1.0), px(top + row - 6.0));
-        let after = 8.0 + text_width(&bar.label, font);
+        let after = 2.0 + label_width(&bar.label, font);
         let right = if self.bars.iter().any(|bar| bar.aside.is_some()) { self.width - 5.0 * font } else { self.width };
         let room = right - after - text_width(&bar.text, font) - 8.0;
         html! { g {
@@ -141,8 +141,10 @@ impl Bars {
         html! { line.whisker x1=(low) x2=(high) y1=(px(middle)) y2=(px(middle)) {} (cap(&low)) (cap(&high)) }
     }
 
+    /// A line across each bar: one through all would run through the words.
     fn mark(&self, value: f64, text: &str, axis: &Axis, bottom: f64) -> Markup {
-        let font = self.measures().font - 1.0;
+        let Measures { font, row, bar: height } = self.measures();
+        let font = font - 1.0;
         if value > axis.high {
             return html! { text.mark x=(px(self.width)) y="11" font-size=(font) text-anchor="end" { (text) " →" } };
         }
@@ -152,8 +154,9 @@ impl Bars {
             x if x + half > self.width => (self.width, "end"),
             x => (x, "middle"),
         };
+        let rows = (0..self.bars.len()).map(|index| bottom - row * index as f64 - 5.0);
         html! {
-            line.mark x1=(px(x)) x2=(px(x)) y1="14" y2=(px(bottom)) {}
+            @for lower in rows { rect.mark x=(px(x - 1.5)) width="3" y=(px(lower - height - 3.0)) height=(px(height + 6.0)) {} }
             text.mark x=(px(at)) y="11" font-size=(font) text-anchor=(anchor) { (text) }
         }
     }

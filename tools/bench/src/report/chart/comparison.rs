@@ -11,6 +11,8 @@ use super::{
 
 const FONT: f64 = 12.0;
 const ROW: f64 = 36.0;
+/// Width of a ratio and its name.
+const COLUMN: f64 = 88.0;
 
 /// For each comparison with a paper a line from its ratio to ours, over a logarithmic axis; nothing if there is none.
 pub(crate) fn comparisons(title: &str, comparisons: &[Comparison]) -> Option<Markup> {
@@ -45,16 +47,16 @@ fn tick(x: f64, text: &str, even: bool, bottom: f64) -> Markup {
 
 fn row(comparison: &Comparison, axis: &Axis, top: f64) -> Markup {
     let cell = name(comparison);
-    let text = [("paper", comparison.paper_ratio), ("here", comparison.our_ratio)];
-    let text: Vec<String> =
-        text.iter().map(|(name, ratio)| format!("{name} {}", ratio.map_or("–".to_owned(), number::times))).collect();
-    let text = text.join("   ");
+    let words = [("paper", comparison.paper_ratio), ("here", comparison.our_ratio)]
+        .map(|(name, ratio)| format!("{name} {}", ratio.map_or("–".to_owned(), number::times)));
     let place = |ratio: Option<f64>| ratio.filter(|ratio| *ratio > 0.0).map(|ratio| x(axis, ratio.log10()));
     let (paper, ours, middle) = (place(comparison.paper_ratio), place(comparison.our_ratio), px(top + 26.0));
     html! { g {
         title { (in_words(comparison)) }
-        text.label x="0" y=(px(top + 13.0)) font-size=(FONT) { (shortened(&cell, FONT, WIDTH - text_width(&text, FONT) - 8.0)) }
-        text.value x=(px(WIDTH)) y=(px(top + 13.0)) font-size=(FONT) text-anchor="end" { (text) }
+        text.label x="0" y=(px(top + 13.0)) font-size=(FONT) { (shortened(&cell, FONT, WIDTH - 2.0 * COLUMN - 8.0)) }
+        @for (value, right) in words.iter().zip([WIDTH - COLUMN, WIDTH]) {
+            text.value x=(px(right)) y=(px(top + 13.0)) font-size=(FONT) text-anchor="end" { (value) }
+        }
         @if let (Some(paper), Some(ours)) = (paper, ours) { line.span x1=(px(paper)) x2=(px(ours)) y1=(middle) y2=(middle) {} }
         @if let Some(paper) = paper { circle.paper cx=(px(paper)) cy=(middle) r="4.5" {} }
         @if let Some(ours) = ours { circle.here cx=(px(ours)) cy=(middle) r="4.5" {} }

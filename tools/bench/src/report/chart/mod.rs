@@ -50,6 +50,11 @@ fn text_width(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * GLYPH
 }
 
+/// The same of a bold text, with the gap to its neighbour.
+fn label_width(text: &str, size: f64) -> f64 {
+    text_width(text, size) * 1.12 + size / 2.0
+}
+
 /// As much of a text as fits.
 fn shortened(text: &str, size: f64, width: f64) -> String {
     let fits = (width / (size * GLYPH)).max(1.0) as usize;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 
-use super::{WIDTH, axis::Axis, frame, px, spread::spread, text_width};
+use super::{WIDTH, axis::Axis, frame, label_width, px, spread::spread, text_width};
 
 const HEIGHT: f64 = 290.0;
 const FONT: f64 = 12.0;
@@ -76,7 +76,7 @@ impl Plot {
         let left = widest(&mut self.y.ticks.iter().map(|tick| &tick.1)) + 6.0;
         let (top, right) = match self.ends {
             Ends::Top => (HEAD, 8.0),
-            Ends::Right => (10.0, widest(&mut self.lines.iter().map(|line| &line.label)) + 18.0),
+            Ends::Right => (10.0, self.lines.iter().map(|line| label_width(&line.label, FONT)).fold(0.0, f64::max) + 12.0),
         };
         Area { left, right: WIDTH - right, top, bottom: HEIGHT - FOOT }
     }
@@ -104,7 +104,7 @@ impl Plot {
     fn level(&self, level: f64, text: &str, area: Area) -> Markup {
         let y = self.place((0.0, level), area).1;
         html! {
-            line.mark x1=(px(area.left)) x2=(px(area.right)) y1=(px(y)) y2=(px(y)) {}
+            line.mark.level x1=(px(area.left)) x2=(px(area.right)) y1=(px(y)) y2=(px(y)) {}
             text.mark x=(px(area.left + 6.0)) y=(px(y - 5.0)) font-size=(FONT) { (text) }
         }
     }
@@ -129,7 +129,7 @@ impl Plot {
         let wanted = ends.iter().zip(&self.lines);
         let places = match self.ends {
             Ends::Top => {
-                let sizes: Vec<(f64, f64)> = wanted.map(|(end, line)| (end.0, text_width(&line.label, FONT) + 4.0)).collect();
+                let sizes: Vec<(f64, f64)> = wanted.map(|(end, line)| (end.0, label_width(&line.label, FONT))).collect();
                 spread(&sizes, 0.0, WIDTH)?
             }
             Ends::Right => spread(&wanted.map(|(end, _)| (end.1, FONT + 2.0)).collect::<Vec<_>>(), 0.0, area.bottom)?,

@@ -266,7 +266,7 @@ fn comparisons_stand_beside_the_paper() {
             ["B", "hash / lmdb", "throughput", "11.90×", "–", "–"],
         ]
     );
-    assert!(report.html.contains("paper 2.50×   here 1.25×"));
+    assert!(report.html.contains("A zipfian: tree / rocksdb, read bytes: paper 2.50×, here 1.25×"));
 }
 
 #[test]
