@@ -4,11 +4,12 @@ use maud::{Markup, html};
 
 use super::{
     super::{number, record::Comparison},
-    WIDTH,
     axis::Axis,
     frame, px, shortened, text_width,
 };
 
+/// Wider than other charts: names of cells are long.
+const WIDTH: f64 = 520.0;
 const FONT: f64 = 12.0;
 const ROW: f64 = 36.0;
 /// Width of a ratio and its name.
