@@ -122,8 +122,10 @@ impl Series {
         let (all, other) = (well.clone().count(), well.filter(|judged| !judged.usual_state).count());
         match other {
             0 => None,
-            other if other == all => Some("not comparable: the machine was in another state than with the other rows".to_owned()),
-            other => Some(format!("{other} of {all} rounds left out: the machine was in another state")),
+            other if other == all => {
+                Some("not comparable: the machine changed, or was in another state than with the other rows".to_owned())
+            }
+            other => Some(format!("{other} of {all} rounds left out: the machine changed, or was in another state")),
         }
     }
 
