@@ -25,6 +25,8 @@ pub(crate) enum Command {
     /// Carry out one row for the parent process.
     #[command(hide = true)]
     Row,
+    /// Make a page and a Markdown file of the results below a directory.
+    Report(ReportOptions),
 }
 
 /// Options of `disk`.
@@ -48,6 +50,13 @@ pub(crate) struct DiskOptions {
     /// Size of the test file; less than 4 GiB measures caches, not the disk.
     #[arg(long, default_value = "4GiB", value_parser = size::parse, hide = true)]
     pub(crate) size: u64,
+}
+
+/// Options of `report`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportOptions {
+    /// Directory with results, as *.jsonl; report.html and report.md are written there.
+    pub(crate) dir: PathBuf,
 }
 
 /// Options of `run`: the rows, and what is the same in all of them.

@@ -20,6 +20,7 @@ mod phase;
 mod prepare;
 mod process;
 mod progress;
+mod report;
 mod row;
 mod rows;
 mod run;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Disk(options) => disk::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Run(options) => rows::run(&options),
         Command::Row => Ok(rows::row()),
+        Command::Report(options) => report::run(&options).map(|()| ExitCode::SUCCESS),
     };
     match result {
         Ok(code) => code,

@@ -5,6 +5,7 @@ mod faults;
 mod harness;
 mod inputs;
 mod kernel;
+mod report;
 mod rows;
 mod run;
 mod states;

@@ -1,0 +1,66 @@
+//! Charts, as SVG that takes its colours and fonts from the page's style sheet. Coordinates are pixels of the width that a chart is drawn for;
+//! the page scales it.
+
+mod axis;
+mod bars;
+mod comparison;
+mod latency;
+mod over_time;
+mod plot;
+mod spread;
+mod throughput;
+
+use maud::{Markup, html};
+
+pub(crate) use self::{
+    bars::panel,
+    comparison::comparisons,
+    latency::latency,
+    over_time::{memory, pace},
+    throughput::throughput,
+};
+
+/// Width of a chart of which two stand side by side on a wide screen.
+const WIDTH: f64 = 440.0;
+/// Width of a chart of which four stand side by side.
+const SMALL: f64 = 220.0;
+/// Mean width of a letter, as a multiple of the font's size.
+const GLYPH: f64 = 0.6;
+
+/// A chart with a title and with its content in words for those who cannot see it.
+fn frame((width, height): (f64, f64), title: &str, description: &str, body: Markup) -> Markup {
+    html! {
+        svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox={ "0 0 " (px(width)) " " (px(height)) } {
+            title { (title) }
+            desc { (description) }
+            (body)
+        }
+    }
+}
+
+/// A coordinate to a tenth of a pixel.
+fn px(coordinate: f64) -> String {
+    let tenths = (coordinate * 10.0).round() / 10.0;
+    // No minus sign before nothing.
+    format!("{}", tenths + 0.0)
+}
+
+/// About as wide as a text becomes. Browsers choose the font, so this is on the safe side.
+fn text_width(text: &str, size: f64) -> f64 {
+    text.chars().count() as f64 * size * GLYPH
+}
+
+/// The same of a bold text, with the gap to its neighbour.
+fn label_width(text: &str, size: f64) -> f64 {
+    text_width(text, size) * 1.12 + size / 2.0
+}
+
+/// As much of a text as fits.
+fn shortened(text: &str, size: f64, width: f64) -> String {
+    let fits = (width / (size * GLYPH)).max(1.0) as usize;
+    if text.chars().count() <= fits {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(fits.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}

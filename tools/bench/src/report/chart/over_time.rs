@@ -1,0 +1,66 @@
+//! Memory and throughput over time.
+
+use maud::Markup;
+
+use super::{
+    super::{group::Group, number, palette, record::Row, series::Series},
+    axis::Axis,
+    plot::{Ends, Line, Plot},
+};
+
+/// Seconds and values.
+type Points = Vec<(f64, f64)>;
+
+/// Resident memory through the measured phase of each store's median round.
+pub(crate) fn memory(group: &Group) -> Option<Markup> {
+    let lines = lines(group, sizes, number::bytes);
+    let (_, latest) = number::range(lines.iter().flat_map(|line| &line.points).map(|point| point.0))?;
+    let (_, most) = number::range(lines.iter().flat_map(|line| &line.points).map(|point| point.1))?;
+    let budget = group.parameters.memory_budget.map(|budget| budget as f64);
+    let level = budget.map(|budget| (budget, format!("budget {}", number::bytes(budget))));
+    let (x, y) = (time(latest), Axis::bytes(most.max(budget.unwrap_or(0.0)) * 1.1, 4.0));
+    Some(Plot { title: format!("Memory over time: {}", group.title()), x, y, lines, level, ends: Ends::Right }.html())
+}
+
+/// Operations a second between the moments of each store's median round.
+pub(crate) fn pace(group: &Group) -> Option<Markup> {
+    let lines = lines(group, rates, number::rate);
+    let (_, latest) = number::range(lines.iter().flat_map(|line| &line.points).map(|point| point.0))?;
+    let (_, most) = number::range(lines.iter().flat_map(|line| &line.points).map(|point| point.1))?;
+    let (x, y) = (time(latest), Axis::linear(most * 1.05, 4.0, number::tick));
+    Some(
+        Plot { title: format!("Operations a second over time: {}", group.title()), x, y, lines, level: None, ends: Ends::Right }
+            .html(),
+    )
+}
+
+fn time(latest: f64) -> Axis {
+    Axis::linear(latest, 5.0, |seconds| format!("{} s", number::tick(seconds)))
+}
+
+fn lines(group: &Group, points: fn(&Row) -> Option<Points>, show: fn(f64) -> String) -> Vec<Line> {
+    let rivals = group.series.iter().filter(|series| series.store != palette::HARNESS);
+    rivals.filter_map(|series| line(series, points, show)).collect()
+}
+
+fn line(series: &Series, points: fn(&Row) -> Option<Points>, show: fn(f64) -> String) -> Option<Line> {
+    let points = series.typical(points)?;
+    let (least, most) = number::range(points.iter().map(|point| point.1))?;
+    let tip = format!("{}: from {} to {}", series.label, show(least), show(most));
+    Some(Line { label: series.label.clone(), class: palette::class(&series.store), points, tip })
+}
+
+fn sizes(row: &Row) -> Option<Points> {
+    let moments = row.timeline.as_ref()?.iter();
+    let points: Points = moments.filter_map(|moment| moment.seconds.zip(moment.memory_bytes)).collect();
+    (points.len() > 1).then_some(points)
+}
+
+/// Operations are counted from the begin of the phase; what counts here is how many came between two moments.
+fn rates(row: &Row) -> Option<Points> {
+    let moments = row.timeline.as_ref()?.iter();
+    let counted: Points = moments.filter_map(|moment| moment.seconds.zip(moment.operations)).collect();
+    let between = counted.windows(2).filter(|pair| pair[1].0 > pair[0].0);
+    let points: Points = between.map(|pair| (pair[1].0, (pair[1].1 - pair[0].1).max(0.0) / (pair[1].0 - pair[0].0))).collect();
+    (points.len() > 1).then_some(points)
+}

@@ -1,0 +1,43 @@
+//! Throughput of the stores of a group.
+
+use maud::Markup;
+
+use super::{
+    super::{group::Group, number, palette, record::Row, series::Series},
+    WIDTH,
+    bars::{Bar, Bars},
+};
+
+/// Bars of the medians, with whiskers over the rounds and the ideal as a marked line.
+pub(crate) fn throughput(group: &Group) -> Markup {
+    let alone = group.series.iter().all(|series| series.store == palette::HARNESS);
+    let shown = group.series.iter().filter(|series| alone || series.store != palette::HARNESS);
+    let bars = shown.map(|series| bar(group, series)).collect();
+    let mark = group.ideal().map(|ideal| (ideal, format!("ideal {}", number::rate(ideal))));
+    Bars { title: format!("Throughput: {}", group.title()), width: WIDTH, bars, mark, ticks: Some(number::tick) }.svg()
+}
+
+fn bar(group: &Group, series: &Series) -> Bar {
+    let (label, class) = (series.label.clone(), palette::class(&series.store));
+    if let Some((ending, error)) = series.failure() {
+        let tip = format!("{label}: {ending}{}", error.map_or(String::new(), |error| format!(": {error}")));
+        return Bar {
+            label,
+            class,
+            text: ending,
+            instead: Some(error.unwrap_or("no error was told").to_owned()),
+            tip,
+            ..Bar::default()
+        };
+    }
+    let value = series.median(Row::throughput);
+    let rounds = series.counted().len();
+    let ratio = group.ratio(series).map(number::times);
+    let text = value.map_or(String::new(), number::rate);
+    let range = series.range().filter(|_| rounds > 1);
+    let ends = range.map_or(String::new(), |(low, high)| format!(", from {} to {}", number::rate(low), number::rate(high)));
+    let doubts: String = series.doubts().iter().map(|doubt| format!("; {doubt}")).collect();
+    let times = ratio.as_ref().map_or(String::new(), |ratio| format!(" ({ratio})"));
+    let tip = format!("{label}: {text}{times}, median of {rounds}{ends}{doubts}");
+    Bar { label, class, value, range, text, aside: ratio, doubt: series.doubt().map(str::to_owned), tip, instead: None }
+}

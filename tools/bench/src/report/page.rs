@@ -1,0 +1,120 @@
+//! The report as one page that needs nothing else: style and charts are in it, and there are no scripts.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::{Section, chart, facts::Fact, figures, group::Group, tables};
+
+/// The whole page.
+pub(crate) fn page(facts: &[Fact], sections: &[Section]) -> String {
+    let measurements: usize = sections.iter().map(|section| section.groups.len()).sum();
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "Ecotone benchmark" }
+                style { (PreEscaped(include_str!("style.css"))) }
+            }
+            body {
+                header { h1 { "Ecotone benchmark" } (head(facts)) }
+                main {
+                    @if let Some(troubles) = tables::troubles(sections) { section.card.trouble { h2 { "Not everything went well" } (troubles.html()) } }
+                    @for section in sections { (self::section(section, measurements == 1)) }
+                }
+                footer { (notes()) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn head(facts: &[Fact]) -> Markup {
+    html! { dl { @for (name, fact) in facts { div { dt { (name) } dd { (fact) } } } } }
+}
+
+fn section(section: &Section, open: bool) -> Markup {
+    html! {
+        section {
+            h2 { (section.title()) }
+            @if !section.groups.is_empty() { div.card { (tables::overview(section).html()) } }
+            @if !section.comparisons.is_empty() { (comparisons(section)) }
+            @for group in &section.groups { (self::group(group, open)) }
+        }
+    }
+}
+
+fn comparisons(section: &Section) -> Markup {
+    let title = format!("Ratios in the paper and here: {}", section.title());
+    html! {
+        div.card {
+            h3 { "Against the paper" }
+            p.about { "Ratios are ours divided by theirs, over a logarithmic axis. Of throughput more is better, of everything else less." }
+            @if let Some(chart) = chart::comparisons(&title, &section.comparisons) {
+                figure.wide {
+                    figcaption { span.dot.paper {} "paper" span.dot.here {} "here" }
+                    (chart)
+                }
+            }
+            (tables::comparisons(&section.comparisons).html())
+        }
+    }
+}
+
+fn group(group: &Group, open: bool) -> Markup {
+    let mut tables = tables::group(group);
+    let rounds = tables.pop();
+    html! {
+        article.card id=(group.id()) {
+            h3 { (group.title()) }
+            p.about { (group.description()) }
+            (remarks(group))
+            div.charts {
+                figure { figcaption { "Operations a second" small { "median, whiskers over the rounds, multiple of ours" } } (chart::throughput(group)) }
+                @if let Some(latency) = chart::latency(group) {
+                    figure { figcaption { "Latency" small { "share of the operations that took at most so long, in the median round" } } (latency) }
+                }
+                @if let Some(memory) = chart::memory(group) {
+                    figure { figcaption { "Memory over time" small { "in the median round" } } (memory) }
+                }
+                @if let Some(pace) = chart::pace(group) {
+                    figure { figcaption { "Operations a second over time" small { "in the median round" } } (pace) }
+                }
+            }
+            (panels(group))
+            details open[open] { summary { "Tables" } @for table in &tables { (table.html()) } }
+            @if let Some(rounds) = &rounds { details { summary { "Every round" } (rounds.html()) } }
+        }
+    }
+}
+
+/// What must be said of the stores before the charts are looked at.
+fn remarks(group: &Group) -> Markup {
+    let doubtful: Vec<(&str, Vec<String>)> = group
+        .series
+        .iter()
+        .map(|series| (series.label.as_str(), series.doubts()))
+        .filter(|(_, doubts)| !doubts.is_empty())
+        .collect();
+    html! { @if !doubtful.is_empty() { ul.remarks { @for (label, doubts) in &doubtful { li { strong { (label) } " " (doubts.join("; ")) } } } } }
+}
+
+fn panels(group: &Group) -> Markup {
+    let all = figures::DEVICE.iter().chain(figures::LATENCY).chain(figures::SPACE_AND_TIME);
+    let panels: Vec<(&str, Markup)> =
+        all.filter_map(|figure| Some((figure.name, chart::panel(group, figure, figure.chart?)?))).collect();
+    html! { @if !panels.is_empty() { div.panels { @for (name, panel) in &panels { figure { figcaption { (name) } (panel) } } } } }
+}
+
+fn notes() -> Markup {
+    html! {
+        p {
+            "Medians are over the rounds that ended well while the machine was in the state of most rows of the measurement; rounds in another state are left out, "
+            "and a store that was only measured in another state gets no ratio. Rounds that differ by more than 5% are called noisy. "
+            "Device figures are the kernel's where it counts, else the store's own. "
+            "The ideal is the smaller of what the disk and what the processors allow to a cache that keeps the hottest records in all of the budget. "
+            "What each figure means stands in docs/benchmark.md."
+        }
+    }
+}

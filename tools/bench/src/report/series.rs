@@ -1,0 +1,143 @@
+//! One store in one group: its rounds, and what they come to.
+
+use serde_json::Value;
+
+use super::{
+    machine::{self, Usual},
+    number,
+    record::{Row, Summary},
+};
+
+/// Rounds further apart than this, (max - min) / median, are noisy.
+const SPREAD: f64 = 0.05;
+
+/// The rounds of one store that are told together.
+#[derive(Debug)]
+pub(crate) struct Series {
+    pub(crate) store: String,
+    /// The store's name; where a group has it from several files, with the file's.
+    pub(crate) label: String,
+    pub(crate) rows: Vec<Judged>,
+    summary: Option<Summary>,
+}
+
+/// A row and whether it counts.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    pub(crate) row: Row,
+    /// The machine was in the state of most rows of the group.
+    pub(crate) usual_state: bool,
+}
+
+impl Series {
+    /// Rows of one store, with what the bench said of them.
+    pub(crate) fn new(store: String, label: String, rows: Vec<Row>, summary: Option<Summary>, usual: &Usual) -> Self {
+        let judge = |row: Row| Judged { usual_state: usual.holds(&row), row };
+        Series { store, label, rows: rows.into_iter().map(judge).collect(), summary }
+    }
+
+    /// The rows that count: those that ended well in the usual state, or all that ended well if none is in the usual state.
+    pub(crate) fn counted(&self) -> Vec<&Row> {
+        let usual = self.comparable();
+        let counts = |judged: &&Judged| judged.row.throughput().is_some() && (judged.usual_state || !usual);
+        self.rows.iter().filter(counts).map(|judged| &judged.row).collect()
+    }
+
+    /// Whether it has a round that may be compared with those of other stores.
+    pub(crate) fn comparable(&self) -> bool {
+        self.rows.iter().any(|judged| judged.usual_state && judged.row.throughput().is_some())
+    }
+
+    /// The median of a figure over the rounds that count.
+    pub(crate) fn median(&self, figure: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
+        number::median(self.counted().into_iter().filter_map(figure))
+    }
+
+    /// The smallest and largest throughput of the rounds that count.
+    pub(crate) fn range(&self) -> Option<(f64, f64)> {
+        number::range(self.counted().into_iter().filter_map(Row::throughput))
+    }
+
+    /// (max - min) / median of the throughput, with two rounds or more.
+    pub(crate) fn spread(&self) -> Option<f64> {
+        let (low, high) = self.range()?;
+        let median = self.median(Row::throughput).filter(|median| *median > 0.0)?;
+        (self.counted().len() > 1).then(|| (high - low) / median)
+    }
+
+    /// The counted round next to the median throughput that has what is asked for.
+    pub(crate) fn typical<T>(&self, what: impl Fn(&Row) -> Option<T>) -> Option<T> {
+        let median = self.median(Row::throughput)?;
+        let distance = |row: &Row| row.throughput().map_or(f64::INFINITY, |ops| (ops - median).abs());
+        let having = self.counted().into_iter().filter_map(|row| Some((distance(row), what(row)?)));
+        having.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, value)| value)
+    }
+
+    /// Why it should be taken with care; nothing if all is well.
+    pub(crate) fn doubts(&self) -> Vec<String> {
+        let mut doubts = self.bad_ends();
+        doubts.extend(self.other_states());
+        doubts.extend(self.noise());
+        if let Some(stolen) = number::range(self.counted().into_iter().filter_map(machine::stolen)) {
+            doubts.push(format!("other guests took up to {} of the processors", number::percent(stolen.1)));
+        }
+        let capped = |row: &&Row| row.load.as_ref().is_some_and(|load| load.capped == Some(true));
+        if self.counted().iter().any(capped) {
+            doubts.push("the preparation was capped".to_owned());
+        }
+        doubts
+    }
+
+    /// In one word, for a place with little room.
+    pub(crate) fn doubt(&self) -> Option<&'static str> {
+        if self.counted().is_empty() {
+            None
+        } else if !self.comparable() {
+            Some("not comparable")
+        } else if self.bad_ends().is_empty() {
+            self.noise().map(|_| "noisy")
+        } else {
+            Some("rounds failed")
+        }
+    }
+
+    /// How it ended, if no round ended well, with the first error.
+    pub(crate) fn failure(&self) -> Option<(String, Option<&str>)> {
+        let first = &self.rows.first()?.row;
+        self.counted().is_empty().then(|| (first.ending(), first.error.as_deref()))
+    }
+
+    fn bad_ends(&self) -> Vec<String> {
+        let bad = self.rows.iter().map(|judged| &judged.row).filter(|row| row.throughput().is_none());
+        let tell = |row: &Row| {
+            let round = row.round.map_or("a round".to_owned(), |round| format!("round {round}"));
+            let error = row.error.as_ref().map_or(String::new(), |error| format!(": {error}"));
+            format!("{round} {}{error}", row.ending())
+        };
+        bad.map(tell).collect()
+    }
+
+    fn other_states(&self) -> Option<String> {
+        let well = self.rows.iter().filter(|judged| judged.row.throughput().is_some());
+        let (all, other) = (well.clone().count(), well.filter(|judged| !judged.usual_state).count());
+        match other {
+            0 => None,
+            other if other == all => {
+                Some("not comparable: the machine changed, or was in another state than with the other rows".to_owned())
+            }
+            other => Some(format!("{other} of {all} rounds left out: the machine changed, or was in another state")),
+        }
+    }
+
+    /// Why it is noisy: in the words of the bench, or by the rounds themselves.
+    fn noise(&self) -> Option<String> {
+        let told = self.summary.as_ref().filter(|summary| summary.noisy == Some(true)).map(|summary| match &summary.why {
+            None | Some(Value::Null) => "by the bench's own word".to_owned(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        });
+        let spread = self.spread().filter(|spread| *spread > SPREAD);
+        let why = told.or_else(|| spread.map(|spread| format!("the rounds are {} apart", number::percent(spread))))?;
+        Some(format!("noisy: {why}"))
+    }
+}
