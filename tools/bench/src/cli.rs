@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{distribution::Shape, size, store, workload::Workload};
+use crate::{distribution::Shape, size, store, suite::SuiteOptions, workload::Workload};
 
 /// Workloads and measurements for Ecotone and its rivals. Results go to standard output, everything else to standard error.
 #[derive(Debug, Parser)]
@@ -21,6 +21,8 @@ pub(crate) enum Command {
     Disk(DiskOptions),
     /// Load a store, warm it up and measure a workload.
     Run(Box<RunOptions>),
+    /// Run a list of cells after a paper's tables and compare.
+    Suite(SuiteOptions),
 }
 
 /// Options of `disk`.
@@ -111,7 +113,8 @@ pub(crate) struct RunOptions {
     pub(crate) json: bool,
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+/// A number above 0.
+pub(crate) fn positive(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| *number > 0.0 && *number < 1e9);
     number.ok_or_else(|| format!("{text:?} is not a number above 0 and below 10⁹"))
 }

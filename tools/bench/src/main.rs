@@ -21,6 +21,7 @@ mod run;
 mod size;
 mod state;
 mod store;
+mod suite;
 mod value;
 mod versions;
 mod worker;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Disk(options) => disk::run(&options),
         Command::Run(options) => run::run(&options),
+        Command::Suite(options) => suite::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -4,3 +4,4 @@ mod disk;
 mod harness;
 mod kernel;
 mod run;
+mod suite;
