@@ -1,7 +1,7 @@
 //! What all phases and threads of a run share.
 
 use crate::{
-    error::{Error, Result},
+    error::{Error, Result, WrongAnswer},
     inserts::Inserts,
     keys::Keys,
     store::Store,
@@ -65,7 +65,7 @@ impl Bench {
 /// A store's answer was wrong.
 fn wrong(key: &[u8], wrong: &Wrong) -> Error {
     let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("the store lost or changed a record: key {hex}: {wrong}").into()
+    Box::new(WrongAnswer(format!("the store lost or changed a record: key {hex}: {wrong}")))
 }
 
 /// The verdict of one read as the run's result.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use serde::{Deserialize, Serialize};
 
 use crate::{distribution::Shape, size, store, suite::SuiteOptions, workload::Workload};
 
@@ -19,8 +20,11 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Measure the disk itself, by random reads and writes of 4 KiB at several queue depths.
     Disk(DiskOptions),
-    /// Load a store, warm it up and measure a workload.
-    Run(Box<RunOptions>),
+    /// Load stores, warm them up and measure a workload.
+    Run(Box<RowsOptions>),
+    /// Carry out one row for the parent process.
+    #[command(hide = true)]
+    Row,
     /// Run a list of cells after a paper's tables and compare.
     Suite(SuiteOptions),
 }
@@ -48,11 +52,47 @@ pub(crate) struct DiskOptions {
     pub(crate) size: u64,
 }
 
-/// Options of `run`.
+/// Options of `run`: the rows, and what is the same in all of them.
 #[derive(Debug, Args)]
+pub(crate) struct RowsOptions {
+    /// The stores to measure; several take turns, each in a directory of its name below --dir.
+    #[arg(long, value_enum, required = true, value_delimiter = ',')]
+    pub(crate) store: Vec<store::Kind>,
+    /// How often each store is measured.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) rounds: u32,
+    /// Limit of a store's memory cgroup, or `none`; the default is the budget and 48 MiB, or 16 MiB for stores that count on the page cache.
+    #[arg(long, value_name = "BYTES", value_parser = Ceiling::parse)]
+    pub(crate) cgroup_memory: Option<Ceiling>,
+    /// Seconds without a finished operation after which a store counts as hung.
+    #[arg(long, default_value_t = 120.0, value_parser = positive)]
+    pub(crate) hang_seconds: f64,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) row: RunOptions,
+}
+
+/// What a memory cgroup allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ceiling {
+    /// All that there is.
+    None,
+    Bytes(u64),
+}
+
+impl Ceiling {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == "none" { Ok(Ceiling::None) } else { size::parse(text).map(Ceiling::Bytes) }
+    }
+}
+
+/// Options of one row.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(crate) struct RunOptions {
-    /// The store to measure.
-    #[arg(long, value_enum)]
+    /// The store; the parent fills it in.
+    #[arg(skip = store::Kind::Null)]
     pub(crate) store: store::Kind,
     /// YCSB's a to f; `insert` adds records to a loaded store, `load` measures the load.
     #[arg(long, value_enum)]
@@ -108,9 +148,6 @@ pub(crate) struct RunOptions {
     /// Seed of everything that is drawn.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Print one JSON object a line.
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// A number above 0.
@@ -142,11 +179,12 @@ mod tests {
 
     #[test]
     fn the_published_flags_are_taken() {
-        let line = "ecotone-bench run --store tree --workload c --distribution zipfian --theta 0.99 --records 5 --operations 6 --key-size 8 \
+        let line = "ecotone-bench run --store tree,null --rounds 2 --workload c --distribution zipfian --theta 0.99 --records 5 --operations 6 --key-size 8 \
                     --value-size 56 --threads 8 --batch 32 --rate 100 --durability none --warmup 7 --memory 64MiB --dir d --keys k.u64 \
-                    --set fill=80 --set neighbours=3 --json";
+                    --set fill=80 --set neighbours=3 --cgroup-memory none --hang-seconds 5 --json";
         let Command::Run(options) = Cli::try_parse_from(line.split_whitespace()).unwrap().command else { panic!("run") };
-        assert_eq!((options.memory, options.settings.len(), options.batch), (64 << 20, 2, 32));
+        assert_eq!((options.row.memory, options.row.settings.len(), options.row.batch), (64 << 20, 2, 32));
+        assert_eq!((options.store.len(), options.rounds, options.cgroup_memory), (2, 2, Some(Ceiling::None)));
         let both = "ecotone-bench run --store tree --workload c --memory 64MiB --dir d --seconds 1 --operations 2";
         assert!(Cli::try_parse_from(both.split_whitespace()).is_err());
         assert!(Cli::try_parse_from("ecotone-bench disk --dir d --threads 2 --json".split_whitespace()).is_ok());

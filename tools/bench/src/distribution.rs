@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use rand::Rng;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     permutation::Permutation,
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The distributions by name; `docs/benchmark.md` defines them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Shape {
     /// Every record equally often.

@@ -7,6 +7,7 @@ mod disk;
 mod distribution;
 mod error;
 mod execute;
+mod files;
 mod generator;
 mod inserts;
 mod keys;
@@ -17,11 +18,15 @@ mod phase;
 mod process;
 mod progress;
 mod row;
+mod rows;
 mod run;
 mod size;
+mod stall;
 mod state;
 mod store;
 mod suite;
+mod timeline;
+mod transfers;
 mod value;
 mod versions;
 mod worker;
@@ -39,12 +44,13 @@ fn main() -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
     let result = match Cli::parse().command {
-        Command::Disk(options) => disk::run(&options),
-        Command::Run(options) => run::run(&options),
-        Command::Suite(options) => suite::run(&options),
+        Command::Disk(options) => disk::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Run(options) => rows::run(&options),
+        Command::Row => Ok(rows::row()),
+        Command::Suite(options) => suite::run(&options).map(|()| ExitCode::SUCCESS),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE

@@ -11,6 +11,7 @@ use std::{
 };
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     bench::Bench,
@@ -19,11 +20,14 @@ use crate::{
     generator::{BLOCK, Generator, Plan, Position},
     measure,
     progress::Progress,
+    stall::Stalls,
+    timeline::{Point, Timeline},
+    transfers::Accounts,
     worker::{Done, Worker},
 };
 
 /// When a phase ends.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Limit {
     Operations(u64),
     Time(Duration),
@@ -45,6 +49,8 @@ pub(crate) struct Outcome {
     pub(crate) seconds: f64,
     pub(crate) latency: Histogram<u64>,
     pub(crate) traffic: Traffic,
+    pub(crate) longest_stall: Duration,
+    pub(crate) timeline: Vec<Point>,
 }
 
 /// One phase while it runs.
@@ -52,6 +58,8 @@ pub(crate) struct Phase<'a> {
     pub(crate) bench: &'a Bench,
     pub(crate) plan: &'a Plan,
     pub(crate) manner: Manner,
+    pub(crate) stalls: Stalls,
+    accounts: &'a Accounts,
     limit: Limit,
     block: u64,
     claimed: AtomicU64,
@@ -63,10 +71,10 @@ pub(crate) struct Phase<'a> {
 const LOOK: Duration = Duration::from_millis(20);
 
 impl<'a> Phase<'a> {
-    pub(crate) fn new(bench: &'a Bench, plan: &'a Plan, manner: Manner, limit: Limit) -> Self {
-        let block = block_size(manner, limit);
-        let (claimed, done) = (AtomicU64::new(0), AtomicU64::new(0));
-        Phase { bench, plan, manner, limit, block, claimed, done, stop: AtomicBool::new(false) }
+    pub(crate) fn new(bench: &'a Bench, plan: &'a Plan, manner: Manner, limit: Limit, accounts: &'a Accounts) -> Self {
+        let (block, stalls) = (block_size(manner, limit), Stalls::new(manner.threads));
+        let (claimed, done, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+        Phase { bench, plan, manner, stalls, accounts, limit, block, claimed, done, stop }
     }
 
     /// Runs to the end, or to the first failure.
@@ -95,8 +103,8 @@ impl<'a> Phase<'a> {
 
     /// Collects the threads' results and stops them when time is up.
     fn watch(&self, begin: Instant, progress: &Progress, results: &mpsc::Receiver<Result<Done>>) -> Result<Outcome> {
-        let mut outcome = Outcome { operations: 0, seconds: 0.0, latency: measure::histogram(), traffic: Traffic::default() };
-        let mut failure: Option<Error> = None;
+        let (mut outcome, mut failure) = (Outcome::default(), None::<Error>);
+        let mut timeline = Timeline::new(self.accounts);
         loop {
             match results.recv_timeout(self.pause(begin)) {
                 Ok(Ok(done)) => outcome.add(&done, begin),
@@ -104,11 +112,11 @@ impl<'a> Phase<'a> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            progress.show(match self.limit {
-                Limit::Operations(_) => self.done.load(Relaxed),
-                Limit::Time(_) => u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX),
-            });
+            let done = self.done.load(Relaxed);
+            progress.show(done);
+            timeline.look(begin.elapsed(), done);
         }
+        (outcome.longest_stall, outcome.timeline) = (self.stalls.longest(), timeline.finish());
         failure.map_or(Ok(outcome), Err)
     }
 
@@ -156,7 +164,25 @@ fn block_size(manner: Manner, limit: Limit) -> u64 {
     (fair.min(BLOCK) / batch).max(1) * batch
 }
 
+impl Default for Outcome {
+    fn default() -> Self {
+        Outcome {
+            operations: 0,
+            seconds: 0.0,
+            latency: measure::histogram(),
+            traffic: Traffic::default(),
+            longest_stall: Duration::ZERO,
+            timeline: Vec::new(),
+        }
+    }
+}
+
 impl Outcome {
+    /// Operations a second of all threads.
+    pub(crate) fn per_second(&self) -> f64 {
+        self.operations as f64 / self.seconds.max(1e-9)
+    }
+
     fn add(&mut self, done: &Done, begin: Instant) {
         self.operations += done.operations;
         self.seconds = self.seconds.max((done.end - begin).as_secs_f64());

@@ -8,28 +8,32 @@ use std::{
 use crate::{
     bench::Bench,
     cli::RunOptions,
-    distribution::{self, Distribution, Shape},
+    distribution::{Distribution, Shape},
     error::{Context, Result},
-    generator::Plan,
+    execute::Executor,
+    files,
+    generator::{Operation, Plan},
     inserts::Inserts,
     keys::{Keys, Synthetic},
     phase::{Limit, Manner, Outcome, Phase},
-    process::{self, DeviceBytes},
+    process,
     progress::Progress,
-    row::{Latency, Load, Row},
+    row::{Footprint, Load, Row},
     state::{Directory, Parameters, State},
     store::{self, Durability, Stats},
+    transfers::{Accounts, Transfers},
     value::VERSION_BYTES,
     versions::{self, Versions},
-    workload::Workload,
+    workload::{Kind, Workload},
 };
 
 /// Records without --records and --keys.
-const RECORDS: u64 = 1_000_000;
+pub(crate) const RECORDS: u64 = 1_000_000;
 
 /// A run between its phases.
 struct Run<'a> {
     options: &'a RunOptions,
+    accounts: &'a Accounts,
     directory: Directory,
     state: State,
     shape: Shape,
@@ -37,16 +41,16 @@ struct Run<'a> {
 }
 
 /// What was measured, apart from the store's state at the end.
-struct Measured {
-    outcome: Outcome,
-    stats: Stats,
-    cpu: Duration,
-    kernel: Option<DeviceBytes>,
+pub(crate) struct Measured {
+    pub(crate) outcome: Outcome,
+    pub(crate) stats: Stats,
+    pub(crate) cpu: Duration,
+    pub(crate) kernel: Option<Transfers>,
 }
 
-/// Carries `run` out and prints its result.
-pub(crate) fn run(options: &RunOptions) -> Result<()> {
-    let mut run = Run::open(options)?;
+/// Carries one row out; the kernel keeps its `accounts`.
+pub(crate) fn run(options: &RunOptions, accounts: &Accounts) -> Result<Row> {
+    let mut run = Run::open(options, accounts)?;
     let fresh = !run.state.finished;
     if options.workload == Workload::Load && !fresh {
         let directory = options.dir.display();
@@ -58,12 +62,11 @@ pub(crate) fn run(options: &RunOptions) -> Result<()> {
         Some((_, measured)) if options.workload == Workload::Load => measured,
         _ => run.measure_workload()?,
     };
-    let row = run.close(load, measured)?;
-    Ok(row.print(options.json)?)
+    run.close(load, measured)
 }
 
 impl<'a> Run<'a> {
-    fn open(options: &'a RunOptions) -> Result<Self> {
+    fn open(options: &'a RunOptions, accounts: &'a Accounts) -> Result<Self> {
         let directory = Directory::open(&options.dir)?;
         let keys = match &options.keys {
             Some(file) => Keys::open(file, directory.path(), options.key_size)?,
@@ -87,7 +90,7 @@ impl<'a> Run<'a> {
             inserts: Inserts::new(state.existing, keys.count(), usize::from(options.threads)),
             keys,
         };
-        Ok(Run { options, directory, state, shape, bench })
+        Ok(Run { options, accounts, directory, state, shape, bench })
     }
 
     /// Loads all records and lets the store settle.
@@ -101,7 +104,7 @@ impl<'a> Run<'a> {
         self.save(true)?;
         let seconds = measured.outcome.seconds;
         Ok((
-            Load { seconds, ops_per_second: per_second(&measured.outcome), settle_seconds: begin.elapsed().as_secs_f64() },
+            Load { seconds, ops_per_second: measured.outcome.per_second(), settle_seconds: begin.elapsed().as_secs_f64() },
             measured,
         ))
     }
@@ -127,11 +130,11 @@ impl<'a> Run<'a> {
     fn measure(&self, name: &'static str, plan: &Plan, limit: Limit, rate: Option<f64>, phase: u64) -> Result<Measured> {
         let manner = Manner { threads: usize::from(self.options.threads), batch: usize::from(self.options.batch), rate };
         let progress = Progress::new(name, limit);
-        let (stats, kernel, cpu) = (self.bench.store.stats(), DeviceBytes::now(), process::cpu_time());
+        let (stats, kernel, cpu) = (self.bench.store.stats(), self.accounts.transfers(), process::cpu_time());
         let seed = self.options.seed.wrapping_mul(3).wrapping_add(phase);
-        let outcome = Phase::new(&self.bench, plan, manner, limit).run(&progress, seed)?;
+        let outcome = Phase::new(&self.bench, plan, manner, limit, self.accounts).run(&progress, seed)?;
         let (cpu, stats) = (process::cpu_time() - cpu, self.bench.store.stats().since(&stats));
-        let kernel = DeviceBytes::now().zip(kernel).map(|(now, then)| now.since(then));
+        let kernel = self.accounts.transfers().zip(kernel).map(|(now, then)| now.since(then));
         Ok(Measured { outcome, stats, cpu, kernel })
     }
 
@@ -141,60 +144,31 @@ impl<'a> Run<'a> {
         self.directory.save(&self.state)
     }
 
-    /// Closes the store and puts the result together.
+    /// Closes the store, opens it once more and puts the result together.
     fn close(mut self, load: Option<Load>, measured: Measured) -> Result<Row> {
         self.state.existing = self.bench.inserts.existing();
-        let key_size = self.bench.keys.mean_bytes();
-        self.bench.store.close()?;
+        let (options, bench) = (self.options, self.bench);
+        bench.store.close()?;
         self.state.finished = true;
         self.directory.save(&self.state)?;
-        let Measured { outcome, stats, cpu, kernel } = measured;
-        let options = self.options;
-        Ok(Row {
-            store: options.store,
-            workload: options.workload,
-            distribution: self.shape,
-            theta: options.theta,
-            records: self.state.parameters.records,
-            key_size,
-            value_size: options.value_size as u64,
-            threads: u64::from(options.threads),
-            batch: u64::from(options.batch),
-            rate: options.rate,
-            durability: options.durability,
-            operations: outcome.operations,
-            seconds: outcome.seconds,
-            ops_per_second: per_second(&outcome),
-            latency_us: Latency::new(&outcome.latency),
-            device_reads: stats.device_reads,
-            device_writes: stats.device_writes,
-            read_bytes: stats.read_bytes,
-            write_bytes: stats.write_bytes,
-            kernel_read_bytes: kernel.map(|bytes| bytes.read),
-            kernel_write_bytes: kernel.map(|bytes| bytes.written),
-            user_read_bytes: outcome.traffic.read,
-            user_write_bytes: outcome.traffic.written,
-            device_reads_per_op: stats.device_reads as f64 / outcome.operations.max(1) as f64,
-            ideal_device_reads_per_op: ideal(options, self.shape, self.state.parameters.records, key_size),
-            memory_budget: options.memory,
-            memory_peak: process::peak_memory(),
-            index_bytes: stats.index_bytes,
-            cpu_seconds: cpu.as_secs_f64(),
+        let (memory_peak, path) = (process::peak_memory(), self.directory.store());
+        let size_on_disk = if path.exists() { files::allocated(&path)? } else { 0 };
+        files::drop_cached(&path)?;
+        let begin = Instant::now();
+        let bench = Bench { store: open_store(options, &self.directory, false)?, ..bench };
+        Executor::new(&bench, 0).single(Operation { kind: Kind::Read, record: 0, length: 0 })?;
+        let open_seconds = begin.elapsed().as_secs_f64();
+        bench.store.close()?;
+        let key_size = bench.keys.mean_bytes();
+        Ok(Row::new(
+            options,
+            self.shape,
+            &self.state,
+            measured,
+            &Footprint { key_size, memory_peak, size_on_disk, open_seconds },
             load,
-            engine: stats.engine,
-        })
+        ))
     }
-}
-
-/// The misses of a memory that holds the hottest records in all of the budget, with nothing for their administration.
-fn ideal(options: &RunOptions, shape: Shape, records: u64, key_size: f64) -> Option<f64> {
-    let kept = (options.memory as f64 / (key_size + options.value_size as f64)) as u64;
-    let ideal = distribution::ideal_miss(shape, records, options.theta, kept);
-    ideal.filter(|_| options.workload.reads_points())
-}
-
-fn per_second(outcome: &Outcome) -> f64 {
-    outcome.operations as f64 / outcome.seconds.max(1e-9)
 }
 
 fn parameters(options: &RunOptions, keys: &Keys) -> Result<Parameters> {

@@ -9,6 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    disk,
     error::{Context, Result},
     store,
 };
@@ -95,10 +96,17 @@ impl Directory {
         fs::rename(&new, &file).context("write", &file)
     }
 
+    /// Removes the store and its state.
+    pub(crate) fn clear(&self) -> Result<()> {
+        let file = self.path.join(NAME);
+        fs::remove_dir_all(self.store()).context("remove", &self.store())?;
+        fs::remove_file(&file).context("remove", &file)
+    }
+
     fn check_empty(&self) -> Result<()> {
         for entry in fs::read_dir(&self.path).context("read", &self.path)? {
             let name = entry.context("read", &self.path)?.file_name();
-            if !name.to_string_lossy().starts_with(KEYS) {
+            if !name.to_string_lossy().starts_with(KEYS) && name != disk::DIRECTORY {
                 let (directory, name) = (self.path.display(), name.to_string_lossy());
                 return Err(format!("{directory} holds {name:?} and no finished store; choose an empty --dir").into());
             }

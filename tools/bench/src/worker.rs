@@ -29,7 +29,7 @@ pub(crate) struct Worker<'a> {
     phase: &'a Phase<'a>,
     executor: Executor<'a>,
     buffers: Buffers,
-    stopwatch: Stopwatch,
+    stopwatch: Stopwatch<'a>,
     schedule: Option<Schedule>,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Worker<'a> {
             phase,
             executor: Executor::new(phase.bench, thread),
             buffers: Buffers::default(),
-            stopwatch: Stopwatch::new(),
+            stopwatch: Stopwatch::new(&phase.stalls, thread),
             schedule: Schedule::new(phase.manner, thread),
         }
     }
@@ -59,6 +59,9 @@ impl<'a> Worker<'a> {
             outlook = after;
             operations += count;
             self.phase.advance(count);
+        }
+        if self.phase.is_stopped() {
+            self.count_overdue(begin);
         }
         Ok(Done { operations, end: Instant::now(), latency: self.stopwatch.histogram, traffic: self.executor.traffic })
     }
@@ -87,6 +90,15 @@ impl<'a> Worker<'a> {
         }
         Ok((done, Outlook::GoOn))
     }
+
+    /// Calls that should have begun before time was up waited at least until now: leaving them out would hide a store that is too slow.
+    fn count_overdue(&mut self, begin: Instant) {
+        let (now, operations) = (Instant::now(), self.phase.manner.batch as u64);
+        let Some(schedule) = &mut self.schedule else { return };
+        while let Some(intended) = schedule.overdue(begin, now) {
+            self.stopwatch.never_begun(intended, now, operations);
+        }
+    }
 }
 
 /// When the calls of a thread should begin, whatever became of those before.
@@ -109,9 +121,21 @@ impl Schedule {
         Some(Schedule { offset: between * thread as f64, step: between * manner.threads as f64, calls: 0 })
     }
 
+    /// When the next call should begin.
+    fn next(&self, begin: Instant) -> Instant {
+        begin + Duration::from_secs_f64(self.offset + self.step * self.calls as f64)
+    }
+
+    /// Takes the next call if it should have begun before `now`, and gives when.
+    fn overdue(&mut self, begin: Instant, now: Instant) -> Option<Instant> {
+        let intended = Some(self.next(begin)).filter(|intended| *intended < now)?;
+        self.calls += 1;
+        Some(intended)
+    }
+
     /// Waits until the next call should begin, or the phase is stopped, and gives that time.
     fn wait(&mut self, begin: Instant, phase: &Phase<'_>) -> Instant {
-        let intended = begin + Duration::from_secs_f64(self.offset + self.step * self.calls as f64);
+        let intended = self.next(begin);
         self.calls += 1;
         loop {
             let left = intended.saturating_duration_since(Instant::now());

@@ -2,12 +2,12 @@
 
 use clap::ValueEnum;
 use rand::Rng;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{distribution::Shape, zipf::below};
 
 /// The workloads by name: YCSB's six, one that grows fast, and two that only write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Workload {
     /// 50% reads, 50% updates.

@@ -1,5 +1,7 @@
 //! What is measured: one key-value store, behind the few methods that the workloads need.
 
+mod fault;
+mod kind;
 mod null;
 mod tree;
 
@@ -8,18 +10,9 @@ use std::{collections::BTreeMap, path::Path};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::kind::{Kind, Unavailable};
 use self::{null::Null, tree::Tree};
 use crate::error::Result;
-
-/// The stores by name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
-    /// Ecotone with the tree engine.
-    Tree,
-    /// Keeps nothing and does nothing: what a run costs then is the harness.
-    Null,
-}
 
 /// What a write promises when it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -137,10 +130,11 @@ pub(crate) trait Store: Send + Sync {
     fn close(self: Box<Self>) -> Result<()>;
 }
 
-/// Opens a store, or makes it.
+/// Opens a store, or makes it. The error is [`Unavailable`] for a store that this benchmark was built without.
 pub(crate) fn open(kind: Kind, options: &Options<'_>) -> Result<Box<dyn Store>> {
     match kind {
         Kind::Tree => Ok(Box::new(Tree::open(options)?)),
-        Kind::Null => Ok(Box::new(Null)),
+        Kind::Null => Ok(Box::new(Null::open(options)?)),
+        _ => Err(Unavailable(kind).into()),
     }
 }

@@ -42,6 +42,7 @@ impl Request<'_> {
         let mut option = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
         option("store", self.stores.join(","));
         option("dir", self.directory().display().to_string());
+        option("rounds", self.rounds.to_string());
         option("workload", value(&cell.workload));
         option("distribution", value(&cell.distribution));
         option("theta", cell.theta.to_string());
@@ -55,9 +56,6 @@ impl Request<'_> {
         option("warmup", cell.warmup_operations(self.scale).to_string());
         option("seconds", self.scale.seconds().to_string());
         self.variant.settings.iter().for_each(|(name, value)| option("set", format!("{name}={value}")));
-        if self.rounds > 1 {
-            option("rounds", self.rounds.to_string());
-        }
         if let Some(file) = self.keys {
             option("keys", file.display().to_string());
             let scaled = cell.data.keys.scaled(self.scale);

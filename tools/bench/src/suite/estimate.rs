@@ -5,10 +5,11 @@ use crate::{distribution::Shape, store::Durability, workload::Workload};
 
 /// Longest preparation of a store, in seconds.
 const LONGEST_PREPARATION: f64 = 1200.0;
-/// Seconds to settle a store after its load.
-const SETTLE: f64 = 20.0;
+/// Seconds to settle a store, and for so many bytes of records one more.
+const SETTLE: f64 = 3.0;
+const BYTES_A_SECOND_OF_SETTLING: f64 = 100e6;
 /// Seconds to open and close a store and to look at the machine.
-const OPEN: f64 = 4.0;
+const OPEN: f64 = 3.0;
 /// Longest warm-up that is reckoned with; it is counted in operations.
 const LONGEST_WARMUP: f64 = 300.0;
 
@@ -80,7 +81,8 @@ fn operations(cell: &Cell, store: &str) -> f64 {
 fn preparing(data: &Data, store: &str, scale: Scale, updated: bool) -> f64 {
     let passes = if updated && scale.prepared() { 3.0 } else { 1.0 };
     let writes = data.records(scale) as f64 * passes;
-    (writes * seconds_a_write(store, data.record_size() as f64) + SETTLE).min(LONGEST_PREPARATION)
+    let settle = SETTLE + data.bytes(scale) as f64 / BYTES_A_SECOND_OF_SETTLING;
+    (writes * seconds_a_write(store, data.record_size() as f64) + settle).min(LONGEST_PREPARATION)
 }
 
 /// A fixed part, and one by size.

@@ -62,7 +62,7 @@ pub(super) fn show(options: &SuiteOptions, suite: &Suite, cells: &[&Cell]) -> Re
 
 fn table(options: &SuiteOptions, cells: &[&Cell], stores: &[String], estimates: &[Estimate]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(presets::NOTHING);
     table.set_header(["cell", "stores", "not available", "records", "memory", "prepare, s", "measure, s", "new space"]);
     for (cell, estimate) in cells.iter().zip(estimates) {
         table.add_row([

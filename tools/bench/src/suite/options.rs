@@ -48,7 +48,7 @@ pub(crate) struct SuiteOptions {
 impl SuiteOptions {
     /// The stores that are measured.
     pub(super) fn stores(&self, suite: &Suite) -> Vec<String> {
-        if self.stores.is_empty() { suite.usual_stores(self.scale) } else { self.stores.clone() }
+        if self.stores.is_empty() { suite.usual_stores() } else { self.stores.clone() }
     }
 
     /// Whether a cell is among those asked for.

@@ -85,7 +85,7 @@ pub(super) fn is_good(row: &Value) -> bool {
 
 fn table(lines: &[Compared]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(presets::NOTHING);
     table.set_header(["cell", "by", "ours", "theirs", "paper", "measured", "difference", "cells"]);
     for line in lines {
         let ratio = |ratio: Option<f64>| ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));

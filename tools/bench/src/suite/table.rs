@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 
 use super::{
-    cell::{Cell, Scale, Variant},
+    cell::{Cell, Variant},
     compare::Group,
     tables,
 };
@@ -26,10 +26,10 @@ pub(super) struct Suite {
     pub(super) name: &'static str,
     /// The store that stands for us.
     pub(super) engine: &'static str,
-    /// All stores at the small scale.
+    /// All stores that it is for.
     pub(super) stores: &'static [&'static str],
-    /// The first so many of them at the full scale, which is what fits into the time.
-    pub(super) at_full_scale: usize,
+    /// The first so many of them are measured unless others are asked for, which is what fits into the time.
+    pub(super) usual: usize,
     /// In the order in which they run: those that share a state beside each other, those that add records last.
     pub(super) cells: Vec<Cell>,
     pub(super) groups: Vec<Group>,
@@ -50,9 +50,8 @@ impl Suite {
     }
 
     /// The stores that are measured unless others are asked for.
-    pub(super) fn usual_stores(&self, scale: Scale) -> Vec<String> {
-        let count = if scale == Scale::Full { self.at_full_scale } else { self.stores.len() };
-        self.stores[..count].iter().map(|&store| store.to_owned()).collect()
+    pub(super) fn usual_stores(&self) -> Vec<String> {
+        self.stores[..self.usual].iter().map(|&store| store.to_owned()).collect()
     }
 }
 

@@ -58,7 +58,7 @@ fn cells_have_names_of_their_own() {
 fn stores_exist_or_are_planned() {
     for suite in suites() {
         assert_eq!(suite.stores[0], suite.engine, "{}", suite.name);
-        assert!((1..=suite.stores.len()).contains(&suite.at_full_scale));
+        assert!((1..=suite.stores.len()).contains(&suite.usual));
         let variants = suite.cells.iter().flat_map(|cell| &cell.variants).filter_map(|variant| variant.store);
         let of_cells = suite.cells.iter().flat_map(|cell| cell.stores.unwrap_or_default());
         for store in suite.stores.iter().copied().chain(variants).chain(of_cells.copied()) {
@@ -175,7 +175,7 @@ fn what_is_asked_of_run_is_understood() {
                 if scale == Scale::Tiny {
                     let Command::Run(options) = Cli::try_parse_from(arguments).unwrap().command else { panic!("run") };
                     assert_eq!(
-                        (options.durability, options.memory, options.records),
+                        (options.row.durability, options.row.memory, options.row.records),
                         (cell.durability, cell.memory_bytes(scale), Some(2000))
                     );
                 }

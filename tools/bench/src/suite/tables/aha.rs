@@ -32,7 +32,7 @@ pub(in super::super) fn suite() -> Suite {
         name: "aha",
         engine: "adaptive",
         stores: &["adaptive", "tree", "rocksdb"],
-        at_full_scale: 3,
+        usual: 3,
         cells,
         groups: vec![
             group("load", |cell| cell.workload == Load),

@@ -36,7 +36,7 @@ pub(in super::super) fn suite() -> Suite {
         name: "f2",
         engine: "hash",
         stores: &["hash", "tree", "rocksdb", "lmdb", "bf-tree"],
-        at_full_scale: 3,
+        usual: 3,
         cells,
         groups: vec![
             Group { name: "zipfian none", metric: Metric::Throughput, contains: usual, paper: &[("rocksdb", 11.75)] },

@@ -35,7 +35,7 @@ pub(in super::super) fn suite() -> Suite {
         name: "spongekv",
         engine: "lsm",
         stores: &["lsm", "rocksdb", "tree"],
-        at_full_scale: 2,
+        usual: 2,
         cells,
         groups: vec![linear("learned against single", Metric::IndexBytes), linear("learned against single", Metric::Throughput)],
     }

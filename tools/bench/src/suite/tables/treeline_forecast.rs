@@ -32,7 +32,7 @@ pub(in super::super) fn suite() -> Suite {
         plain(&large, Buffered),
         plain(&large, Sync).warmup(0.01),
     ];
-    Suite { name: "treeline-forecast", engine: "tree", stores: &["tree", "rocksdb"], at_full_scale: 2, cells, groups: groups() }
+    Suite { name: "treeline-forecast", engine: "tree", stores: &["tree", "rocksdb"], usual: 2, cells, groups: groups() }
 }
 
 fn forecast(data: &Data, threads: u16) -> Cell {

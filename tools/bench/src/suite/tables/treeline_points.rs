@@ -19,15 +19,15 @@ pub(in super::super) fn suite() -> Suite {
     // Two more preparations of 20 M records do not fit into the time.
     let small_logged = Data { full: 5_000_000, ..small.clone() };
     let mut cells = unlogged(&small, 0.4);
-    cells.extend(unlogged(&large, 1.0));
-    cells.extend(logged(&small_logged, 0.5));
-    cells.extend(logged(&large, 0.5));
+    cells.extend(unlogged(&large, 0.6));
+    cells.extend(logged(&small_logged, 0.4));
+    cells.extend(logged(&large, 0.4));
     cells.push(record_cache(&large));
     Suite {
         name: "treeline-points",
         engine: "tree",
         stores: &["tree", "rocksdb", "lmdb", "bf-tree"],
-        at_full_scale: 2,
+        usual: 2,
         cells,
         groups: groups(),
     }

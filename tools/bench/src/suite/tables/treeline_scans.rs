@@ -39,7 +39,7 @@ pub(in super::super) fn suite() -> Suite {
         name: "treeline-scans",
         engine: "tree",
         stores: &["tree", "rocksdb", "lmdb", "bf-tree"],
-        at_full_scale: 2,
+        usual: 2,
         cells,
         groups: groups(),
     }

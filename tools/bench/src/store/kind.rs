@@ -1,0 +1,60 @@
+//! The stores by name, and what a runner must know of them before it opens one.
+
+use std::{error::Error, fmt};
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// The stores by name. Those of others are named as the feature that builds them in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Kind {
+    /// Ecotone with the tree engine.
+    Tree,
+    /// RocksDB, a log-structured merge tree.
+    Rocksdb,
+    /// LMDB, a memory-mapped B+ tree.
+    Lmdb,
+    /// redb, a copy-on-write B+ tree.
+    Redb,
+    /// fjall, a log-structured merge tree.
+    Fjall,
+    /// sled, a tree over a log-structured page store.
+    Sled,
+    /// bf-tree, a B+ tree with buffers of records.
+    BfTree,
+    /// Keeps nothing and does nothing: what a run costs then is the harness.
+    Null,
+}
+
+impl Kind {
+    /// Whether it reads through the kernel's page cache, so that only a memory cgroup of the budget's size holds it to the budget.
+    pub(crate) fn uses_page_cache(self) -> bool {
+        matches!(self, Kind::Lmdb | Kind::Redb | Kind::Fjall | Kind::Sled | Kind::BfTree)
+    }
+
+    /// Whether its statistics count requests to the device. Of the others only the kernel knows them, and their own numbers are 0.
+    pub(crate) fn counts_device_io(self) -> bool {
+        matches!(self, Kind::Tree | Kind::Null)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value().expect("no store is hidden");
+        formatter.write_str(value.get_name())
+    }
+}
+
+/// The error for a store that this benchmark was built without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unavailable(pub(crate) Kind);
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.0;
+        write!(formatter, "this benchmark was built without {kind}: build it with --features {kind}")
+    }
+}
+
+impl Error for Unavailable {}
