@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{distribution::Shape, zipf::below};
 
-/// The workloads by name: YCSB's six, one that grows fast, and two that only write.
+/// The workloads by name: YCSB's six, and two that only write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Workload {
@@ -22,8 +22,6 @@ pub(crate) enum Workload {
     E,
     /// 50% reads, 50% read-modify-writes.
     F,
-    /// 50% reads, 50% inserts.
-    Grow,
     /// Inserts of new records into a loaded store.
     Insert,
     /// The load itself.
@@ -60,7 +58,6 @@ impl Workload {
             Workload::D => (Kind::Read, 95, Kind::Insert),
             Workload::E => (Kind::Scan, 95, Kind::Insert),
             Workload::F => (Kind::Read, 50, Kind::Modify),
-            Workload::Grow => (Kind::Read, 50, Kind::Insert),
             Workload::Insert => return Kind::Insert,
             Workload::Load => return Kind::Load,
         };
@@ -69,7 +66,7 @@ impl Workload {
 
     /// Whether it adds records.
     pub(crate) fn inserts(self) -> bool {
-        matches!(self, Workload::D | Workload::E | Workload::Grow | Workload::Insert)
+        matches!(self, Workload::D | Workload::E | Workload::Insert)
     }
 
     /// Whether it writes records that are there, so that their versions must be remembered.
@@ -114,7 +111,6 @@ mod tests {
             (Workload::D, Kind::Insert, 50),
             (Workload::E, Kind::Scan, 950),
             (Workload::F, Kind::Modify, 500),
-            (Workload::Grow, Kind::Insert, 500),
             (Workload::Insert, Kind::Insert, 1000),
         ] {
             assert!(share(workload, kind).abs_diff(permille) <= 6, "{workload:?}");

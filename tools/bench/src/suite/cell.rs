@@ -128,6 +128,8 @@ pub(super) struct Cell {
     pub(super) memory: f64,
     pub(super) threads: u16,
     pub(super) batch: u16,
+    /// Part of reads beside the inserts of the workload `insert`.
+    pub(super) read_share: f64,
     /// Operations of the warm-up for each record.
     pub(super) warmup: f64,
     pub(super) variants: Vec<Variant>,
@@ -149,6 +151,7 @@ impl Cell {
             memory,
             threads: THREADS,
             batch: 1,
+            read_share: 0.0,
             warmup: 0.0,
             variants: vec![Variant::default()],
             stores: None,

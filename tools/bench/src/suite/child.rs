@@ -55,9 +55,15 @@ impl Request<'_> {
         option("durability", value(&cell.durability));
         option("warmup", cell.warmup_operations(self.scale).to_string());
         option("seconds", self.scale.seconds().to_string());
+        if cell.read_share > 0.0 {
+            option("read-share", cell.read_share.to_string());
+        }
         self.variant.settings.iter().for_each(|(name, value)| option("set", format!("{name}={value}")));
         if let Some(file) = self.keys {
             option("keys", file.display().to_string());
+            if cell.data.keys.arrive() {
+                option("order", "arrival".to_owned());
+            }
             let scaled = cell.data.keys.scaled(self.scale);
             scaled.into_iter().for_each(|keys| option("scale-keys", keys.to_string()));
         }

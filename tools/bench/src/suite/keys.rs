@@ -20,6 +20,8 @@ pub(super) enum Keys {
         name: &'static str,
         /// Keys that it is scaled to at the full scale; it is taken as it is without.
         scaled: Option<u64>,
+        /// Whether records arrive in the order of the file, or in none.
+        arrival: bool,
     },
 }
 
@@ -30,6 +32,11 @@ impl Keys {
             Keys::Synthetic => None,
             Keys::File { label, .. } => Some(label),
         }
+    }
+
+    /// Whether their order in the file is that in which records arrive.
+    pub(super) fn arrive(&self) -> bool {
+        matches!(self, Keys::File { arrival: true, .. })
     }
 
     /// The file among those below `directory`, or below the bundled ones.

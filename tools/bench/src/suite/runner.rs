@@ -70,7 +70,8 @@ impl<'a> Runner<'a> {
         let estimates = list::estimates(cells, self.options, &self.stores, &self.states);
         self.output = Output::new(self.options.json, estimates.iter().map(|estimate| estimate.seconds()).sum());
         if self.ours != self.suite.engine {
-            self.output.say(&format!("{} stands in for {}, for which {} is", self.ours, self.suite.engine, self.suite.name));
+            self.output
+                .say(&format!("{} is for the engine {}; {} stands in for it", self.suite.name, self.suite.engine, self.ours));
         }
         let (mut done, mut compared) = (0.0, Vec::new());
         for (cell, estimate) in cells.iter().zip(&estimates) {
@@ -207,11 +208,13 @@ impl<'a> Runner<'a> {
         failed.cloned().collect::<Vec<_>>().iter().try_for_each(|store| self.discard(request, store))
     }
 
-    /// Removes a store that was not finished: nothing would use it, and the cells that need it need not try again.
+    /// Removes a store that was not finished: nothing would use it, and the cells that need it need not try again. What is not a store stays.
     fn discard(&mut self, request: &Request<'_>, store: &str) -> Result<()> {
         let state = request.cell.state(request.variant, self.options.scale);
         if !self.states.is_ready(&state, store) {
-            self.states.remove(&state, store)?;
+            if self.states.is_store(&state, store) {
+                self.states.remove(&state, store)?;
+            }
             self.broken.insert((state, store.to_owned()), request.cell.name());
         }
         Ok(())

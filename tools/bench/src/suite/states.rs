@@ -16,6 +16,8 @@ use crate::{
 
 /// Most that all states together may take.
 pub(super) const MOST_BYTES: u64 = 20_000_000_000;
+/// File in which `run` says what is in a directory.
+const NAME: &str = "bench.json";
 /// What a file system keeps free besides.
 const RESERVE_BYTES: u64 = 1 << 30;
 
@@ -43,8 +45,13 @@ impl States {
 
     /// Whether the store is there and finished.
     pub(super) fn is_ready(&self, state: &str, store: &str) -> bool {
-        let text = fs::read_to_string(self.store(state, store).join("bench.json")).unwrap_or_default();
+        let text = fs::read_to_string(self.store(state, store).join(NAME)).unwrap_or_default();
         serde_json::from_str::<Value>(&text).is_ok_and(|found| found["finished"] == true)
+    }
+
+    /// Whether there is a store, finished or not.
+    pub(super) fn is_store(&self, state: &str, store: &str) -> bool {
+        self.store(state, store).join(NAME).exists()
     }
 
     /// Removes a store of a state, if it is there.
@@ -80,7 +87,7 @@ impl States {
         for entry in fs::read_dir(&self.path).context("read", &self.path)? {
             let entry = entry.context("read", &self.path)?;
             if !kept.iter().any(|name| entry.file_name() == name.as_str()) {
-                found.push((last_use(&entry.path())?, entry.path()));
+                found.extend(last_use(&entry.path())?.map(|time| (time, entry.path())));
             }
         }
         found.sort_by(|one, other| other.cmp(one));
@@ -88,12 +95,12 @@ impl States {
     }
 }
 
-/// When a store of a state was last opened, which writes its `bench.json` anew.
-fn last_use(state: &Path) -> Result<SystemTime> {
-    let mut last = SystemTime::UNIX_EPOCH;
+/// When a store of a state was last opened, which writes its `bench.json` anew; `None` for a directory without stores, which is not ours.
+fn last_use(state: &Path) -> Result<Option<SystemTime>> {
+    let mut last = None;
     for entry in fs::read_dir(state).context("read", state)? {
-        let file = entry.context("read", state)?.path().join("bench.json");
-        last = last.max(fs::metadata(&file).and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH));
+        let file = entry.context("read", state)?.path().join(NAME);
+        last = last.max(fs::metadata(&file).and_then(|metadata| metadata.modified()).ok());
     }
     Ok(last)
 }
@@ -145,6 +152,7 @@ mod tests {
             file.set_modified(SystemTime::now() - std::time::Duration::from_secs(60 * age as u64)).unwrap();
         }
         let kept = ["kept".to_owned()];
+        fs::create_dir(states.state("photographs")).unwrap();
         states.make_room(1 << 20, &kept, 4 << 20 | 1 << 19).unwrap();
         let ready = |state| states.is_ready(state, "tree");
         assert!(ready("oldest") && ready("newest"));
@@ -154,6 +162,7 @@ mod tests {
         assert!(ready("kept") && !ready("newest"));
         let told = states.make_room(2 << 20, &kept, 2 << 20 | 1 << 19).unwrap_err().to_string();
         assert!(ready("kept") && told.contains("need 2.0 MiB"), "{told}");
+        assert!(states.state("photographs").exists(), "what is not a state stays");
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(super) const PLANNED_ENGINES: [&str; 3] = ["hash", "lsm", "adaptive"];
 /// Options of engines that suites set and that do not exist yet: store, option, what they are.
 pub(super) const PLANNED_OPTIONS: [(&str, &str, &str); 3] = [
     ("tree", "forecast", "insert forecasting"),
-    ("tree", "record_cache", "a record cache that can be switched off"),
+    ("tree", "record_cache", "switch for its record cache"),
     ("tree", "segment_pages", "segments of several pages"),
 ];
 

@@ -165,14 +165,14 @@ fn what_is_asked_of_run_is_understood() {
         for cell in &suite.cells {
             for scale in [Scale::Tiny, Scale::Small, Scale::Full] {
                 let stores = ["null".to_owned()];
-                let (keys, state) = (Some(Path::new("some.u64")), "state".into());
+                let (keys, state) = (cell.data.keys.label().map(Path::new), "state".into());
                 let request = Request { cell, variant: &cell.variants[0], stores: &stores, scale, rounds: 1, state, keys };
                 let mut arguments = request.arguments();
                 assert_eq!(arguments[..2], ["run", "--json"]);
                 assert!(arguments.contains(&"state/null".to_owned()), "one store has the directory for itself");
                 assert_eq!(arguments.contains(&"--prepared".to_owned()), scale != Scale::Tiny && cell.keeps_state());
                 arguments.insert(0, "ecotone-bench".to_owned());
-                if scale == Scale::Tiny {
+                if scale == Scale::Tiny && cell.read_share == 0.0 {
                     let Command::Run(options) = Cli::try_parse_from(arguments).unwrap().command else { panic!("run") };
                     assert_eq!(
                         (options.row.durability, options.row.memory, options.row.records),

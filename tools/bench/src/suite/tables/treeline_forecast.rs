@@ -8,20 +8,20 @@ use super::super::{
 };
 use crate::{
     distribution::Shape::Zipfian,
-    store::Durability::{Buffered, None as Unlogged, Sync},
-    workload::Workload::Grow,
+    store::Durability::{self, Buffered, None as Unlogged, Sync},
+    workload::Workload::Insert,
 };
 
 const MEMORY: f64 = 0.33;
 /// New York's pick-ups, one in a thousand, replayed at the full scale to a year of them.
-const TAXI: Keys = Keys::File { label: "taxi", name: "taxi_pickups.u64.zst", scaled: Some(24_000_000) };
+const TAXI: Keys = Keys::File { label: "taxi", name: "taxi_pickups.u64.zst", scaled: Some(24_000_000), arrival: true };
 const ON: &str = "tree forecast=on";
 const OFF: &str = "tree forecast=off";
 
 pub(in super::super) fn suite() -> Suite {
     let small = Data::synthetic(600_000, 10_000_000, 8, 56).keys(TAXI);
     let large = Data::synthetic(150_000, 3_000_000, 8, 1016).keys(TAXI);
-    let plain = |data: &Data, durability| Cell::new(Grow, Zipfian, data, durability, MEMORY).warmup(0.05);
+    let plain = |data: &Data, durability| half(data, durability).warmup(0.05);
     let cells = vec![
         forecast(&small, 8),
         forecast(&small, 1),
@@ -35,9 +35,14 @@ pub(in super::super) fn suite() -> Suite {
     Suite { name: "treeline-forecast", engine: "tree", stores: &["tree", "rocksdb"], usual: 2, cells, groups: groups() }
 }
 
+/// Half reads, half inserts.
+fn half(data: &Data, durability: Durability) -> Cell {
+    Cell { read_share: 0.5, ..Cell::new(Insert, Zipfian, data, durability, MEMORY) }
+}
+
 fn forecast(data: &Data, threads: u16) -> Cell {
     let variant = |value| Variant { settings: vec![("forecast", value)], store: Some("tree") };
-    Cell::new(Grow, Zipfian, data, Unlogged, MEMORY)
+    half(data, Unlogged)
         .warmup(0.1)
         .threads(threads)
         .variants(vec![variant("on"), variant("off")])

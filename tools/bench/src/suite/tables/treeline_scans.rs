@@ -16,9 +16,9 @@ const MEMORY: f64 = 0.33;
 /// Blocks are cached after some thousand scans, and no store caches more by scans.
 const WARMUP: f64 = 0.02;
 /// In place of the paper's Amazon reviews: dense numbers with gaps, like theirs.
-const AMAZON: Keys = Keys::File { label: "ncbi_taxids", name: "ncbi_taxids.du64.zst", scaled: None };
+const AMAZON: Keys = Keys::File { label: "ncbi_taxids", name: "ncbi_taxids.du64.zst", scaled: None, arrival: false };
 /// In place of the paper's OpenStreetMap keys, scaled at the full scale to about their number.
-const OSM: Keys = Keys::File { label: "osm", name: "osm_node_ids.du64.zst", scaled: Some(22_000_000) };
+const OSM: Keys = Keys::File { label: "osm", name: "osm_node_ids.du64.zst", scaled: Some(22_000_000), arrival: false };
 
 pub(in super::super) fn suite() -> Suite {
     let small = |full, keys| Data::synthetic(1_000_000, full, 8, 56).keys(keys);
