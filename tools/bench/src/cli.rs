@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
-use crate::{distribution::Shape, keys::Order, size, store, workload::Workload};
+use crate::{distribution::Shape, keys::Order, size, store, suite::SuiteOptions, workload::Workload};
 
 /// Workloads and measurements for Ecotone and its rivals. Results go to standard output, everything else to standard error.
 #[derive(Debug, Parser)]
@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Row,
     /// Make a page and a Markdown file of the results below a directory.
     Report(ReportOptions),
+    /// Run a list of cells after a paper's tables and compare.
+    Suite(SuiteOptions),
 }
 
 /// Options of `disk`.
@@ -175,7 +177,8 @@ pub(crate) struct RunOptions {
     pub(crate) seed: u64,
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+/// A number above 0.
+pub(crate) fn positive(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| *number > 0.0 && *number < 1e9);
     number.ok_or_else(|| format!("{text:?} is not a number above 0 and below 10⁹"))
 }

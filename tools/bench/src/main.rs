@@ -27,6 +27,7 @@ mod run;
 mod size;
 mod state;
 mod store;
+mod suite;
 mod timeline;
 mod trace;
 mod transfers;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Run(options) => rows::run(&options),
         Command::Row => Ok(rows::row()),
         Command::Report(options) => report::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Suite(options) => suite::run(&options).map(|()| ExitCode::SUCCESS),
     };
     match result {
         Ok(code) => code,

@@ -9,3 +9,4 @@ mod report;
 mod rows;
 mod run;
 mod states;
+mod suite;

@@ -1,0 +1,251 @@
+//! A cell of a suite: one measurement of some stores side by side.
+
+use clap::ValueEnum;
+
+use super::{compare::Comparison, keys::Keys};
+use crate::{distribution::Shape, store::Durability, workload::Workload};
+
+/// Exponent of Zipf's law where a cell names no other.
+const THETA: f64 = 0.99;
+/// Threads that call a store where a cell names no other number.
+const THREADS: u16 = 8;
+/// Least memory that a cell gives, what a database of ours needs.
+const LEAST_MEMORY: u64 = 16 << 20;
+
+/// How large a suite is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scale {
+    /// For the tests of the suites: some thousand records, no prepared states.
+    #[value(hide = true)]
+    Tiny,
+    /// About a million small records and two seconds a cell, to see that all is well.
+    Small,
+    /// The records that the suite states and ten seconds a cell; these are the figures.
+    Full,
+}
+
+impl Scale {
+    /// Seconds that are measured.
+    pub(super) fn seconds(self) -> f64 {
+        match self {
+            Scale::Tiny => 0.05,
+            Scale::Small => 2.0,
+            Scale::Full => 10.0,
+        }
+    }
+
+    /// Whether cells begin from a prepared state, or from a store that was only loaded.
+    pub(super) fn prepared(self) -> bool {
+        self != Scale::Tiny
+    }
+}
+
+/// The records that a cell is loaded with. Cells with the same data share a state of each store.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Data {
+    /// Records at the small and at the full scale.
+    pub(super) small: u64,
+    pub(super) full: u64,
+    /// Bytes of a key.
+    pub(super) key_size: u64,
+    /// Bytes of a value.
+    pub(super) value_size: u64,
+    pub(super) keys: Keys,
+}
+
+impl Data {
+    /// Synthetic keys, spread evenly.
+    pub(super) fn synthetic(small: u64, full: u64, key_size: u64, value_size: u64) -> Self {
+        Data { small, full, key_size, value_size, keys: Keys::Synthetic }
+    }
+
+    /// The same with other keys.
+    pub(super) fn keys(self, keys: Keys) -> Self {
+        Data { keys, ..self }
+    }
+
+    /// Records at a scale.
+    pub(super) fn records(&self, scale: Scale) -> u64 {
+        match scale {
+            Scale::Tiny => 2000,
+            Scale::Small => self.small,
+            Scale::Full => self.full,
+        }
+    }
+
+    /// Bytes of a record, key and value.
+    pub(super) fn record_size(&self) -> u64 {
+        self.key_size + self.value_size
+    }
+
+    /// Bytes of all records.
+    pub(super) fn bytes(&self, scale: Scale) -> u64 {
+        self.records(scale) * self.record_size()
+    }
+
+    /// As it stands in the names of cells: `64B`, `osm 1024B`.
+    pub(super) fn label(&self) -> String {
+        let keys = self.keys.label().map_or(String::new(), |keys| format!("{keys} "));
+        format!("{keys}{}B", self.record_size())
+    }
+}
+
+/// The same cell with other settings of the engine, measured in turn with its siblings.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Variant {
+    /// Settings by name; a plain cell has one variant without any.
+    pub(super) settings: Vec<(&'static str, &'static str)>,
+    /// The store that knows these settings; without one, all stores of the suite that no other variant names.
+    pub(super) store: Option<&'static str>,
+}
+
+impl Variant {
+    /// What follows the name of the store: `forecast=off`, or nothing.
+    pub(super) fn label(&self) -> String {
+        self.settings.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The store with the settings: `tree forecast=off`.
+    pub(super) fn contender(&self, store: &str) -> String {
+        format!("{store} {}", self.label()).trim_end().to_owned()
+    }
+
+    /// The name of the cell in rows of this variant.
+    pub(super) fn cell(&self, cell: &Cell) -> String {
+        format!("{} {}", cell.name(), self.label()).trim_end().to_owned()
+    }
+}
+
+/// One measurement.
+#[derive(Debug, Clone)]
+pub(super) struct Cell {
+    pub(super) workload: Workload,
+    pub(super) distribution: Shape,
+    pub(super) data: Data,
+    pub(super) durability: Durability,
+    pub(super) theta: f64,
+    /// Memory as a part of the bytes of the records.
+    pub(super) memory: f64,
+    pub(super) threads: u16,
+    pub(super) batch: u16,
+    /// Part of reads beside the inserts of the workload `insert`.
+    pub(super) read_share: f64,
+    /// Operations of the warm-up for each record.
+    pub(super) warmup: f64,
+    pub(super) variants: Vec<Variant>,
+    /// Stores, if not those of the suite.
+    pub(super) stores: Option<&'static [&'static str]>,
+    /// What is compared besides throughput against every other store, and the ratios that the paper gives.
+    pub(super) comparisons: Vec<Comparison>,
+}
+
+impl Cell {
+    /// A cell with the usual threads and exponent; `memory` is a part of the bytes of the records, `warmup` operations a record.
+    pub(super) fn new(workload: Workload, distribution: Shape, data: &Data, durability: Durability, memory: f64) -> Self {
+        Cell {
+            workload,
+            distribution,
+            data: data.clone(),
+            durability,
+            theta: THETA,
+            memory,
+            threads: THREADS,
+            batch: 1,
+            read_share: 0.0,
+            warmup: 0.0,
+            variants: vec![Variant::default()],
+            stores: None,
+            comparisons: Vec::new(),
+        }
+    }
+
+    /// With a warm-up of so many operations a record.
+    pub(super) fn warmup(self, warmup: f64) -> Self {
+        Cell { warmup, ..self }
+    }
+
+    /// With so many threads.
+    pub(super) fn threads(self, threads: u16) -> Self {
+        Cell { threads, ..self }
+    }
+
+    /// With variants, in place of the plain one.
+    pub(super) fn variants(self, variants: Vec<Variant>) -> Self {
+        Cell { variants, ..self }
+    }
+
+    /// With one more comparison.
+    pub(super) fn compare(mut self, comparison: Comparison) -> Self {
+        self.comparisons.push(comparison);
+        self
+    }
+
+    /// Unique in the suite: `A zipfian 64B none`.
+    pub(super) fn name(&self) -> String {
+        let mut name = value(&self.workload);
+        if name.len() == 1 {
+            name.make_ascii_uppercase();
+        }
+        if self.workload != Workload::Load {
+            name += &format!(" {}", value(&self.distribution));
+        }
+        if self.theta != THETA {
+            name += &format!("-{}", self.theta);
+        }
+        name += &format!(" {}", self.data.label());
+        if self.batch != 1 {
+            name += &format!(" batch {}", self.batch);
+        }
+        if self.threads != THREADS {
+            name += &format!(" {} thread{}", self.threads, if self.threads == 1 { "" } else { "s" });
+        }
+        let by = self.variants.iter().find_map(|variant| variant.settings.first());
+        let by = by.map_or(String::new(), |(option, _)| format!(" by {option}"));
+        format!("{name} {}{by}", value(&self.durability))
+    }
+
+    /// The memory budget in bytes.
+    pub(super) fn memory_bytes(&self, scale: Scale) -> u64 {
+        ((self.data.bytes(scale) as f64 * self.memory) as u64).max(LEAST_MEMORY)
+    }
+
+    /// Operations of the warm-up.
+    pub(super) fn warmup_operations(&self, scale: Scale) -> u64 {
+        (self.data.records(scale) as f64 * self.warmup) as u64
+    }
+
+    /// The stores of a variant among the chosen ones.
+    pub(super) fn stores_of(&self, variant: &Variant, chosen: &[String]) -> Vec<String> {
+        let own = |store: &String| self.stores.is_none_or(|stores| stores.contains(&store.as_str()));
+        let named = |store: &String| self.variants.iter().any(|other| other.store == Some(store));
+        let fits = |store: &&String| match variant.store {
+            Some(wanted) => *store == wanted,
+            None => own(store) && !named(store),
+        };
+        chosen.iter().filter(fits).cloned().collect()
+    }
+
+    /// Whether the state outlives the cell: a load needs an empty directory and leaves nothing that others want.
+    pub(super) fn keeps_state(&self) -> bool {
+        self.workload != Workload::Load
+    }
+
+    /// The directory of the states of a variant below that of all states.
+    pub(super) fn state(&self, variant: &Variant, scale: Scale) -> String {
+        let Data { key_size, value_size, keys, .. } = &self.data;
+        let log = if self.durability == Durability::None { "unlogged" } else { "logged" };
+        let keys = keys.label().unwrap_or("synthetic");
+        let mut parts =
+            vec![self.data.records(scale).to_string(), format!("{key_size}+{value_size}B"), keys.to_owned(), log.to_owned()];
+        parts.extend(variant.settings.iter().map(|(name, value)| format!("{name}={value}")));
+        if !self.keeps_state() {
+            parts.push("load".to_owned());
+        }
+        parts.join("-")
+    }
+}
+
+/// The name of a value on the command line.
+pub(super) fn value(of: &impl ValueEnum) -> String {
+    of.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
+}

@@ -1,0 +1,222 @@
+//! Ratios: what the paper says, what we measure, and the difference.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::cell::Cell;
+
+/// What two rows are compared by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Metric {
+    /// Operations a second; more is better. Of everything else less is better.
+    Throughput,
+    /// Bytes read from the device an operation.
+    ReadBytes,
+    /// Bytes written to the device an operation.
+    WriteBytes,
+    /// Bytes read from the device for a byte that the user read.
+    ReadAmplification,
+    /// Bytes written to the device for a byte that the user wrote.
+    WriteAmplification,
+    /// Requests to read an operation.
+    DeviceReads,
+    /// Memory of the index.
+    IndexBytes,
+    /// Reorganisations an operation.
+    Reorganisations,
+}
+
+impl Metric {
+    /// Its value in a row, if the row has one.
+    fn of(self, row: &Value) -> Option<f64> {
+        let an_operation = |value: &Value| Some(value.as_f64()? / row["operations"].as_f64().filter(|count| *count > 0.0)?);
+        match self {
+            Metric::Throughput => row["ops_per_second"].as_f64(),
+            Metric::ReadBytes => an_operation(&row["kernel_read_bytes"]),
+            Metric::WriteBytes => an_operation(&row["kernel_write_bytes"]),
+            Metric::ReadAmplification => row["read_amplification"].as_f64(),
+            Metric::WriteAmplification => row["write_amplification"].as_f64(),
+            Metric::DeviceReads => row["device_reads_per_op"].as_f64(),
+            Metric::IndexBytes => row["index_bytes"].as_f64(),
+            Metric::Reorganisations => an_operation(&row["engine"]["reorganisations"]),
+        }
+    }
+
+    /// What the best possible store would have in the place of this row.
+    fn ideal(self, row: &Value) -> Option<f64> {
+        match self {
+            Metric::Throughput => row["ideal_ops_per_second"].as_f64(),
+            Metric::DeviceReads => row["ideal_device_reads_per_op"].as_f64(),
+            _ => None,
+        }
+    }
+}
+
+/// One side of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// The suite's own engine, or the store that stands in for it.
+    Ours,
+    /// A store, followed by the settings of its variant.
+    Store(&'static str),
+    /// A cache that keeps the hottest records in all of the budget, and nothing in the way of disk and processor.
+    Ideal,
+    /// The disk's own rate of random reads.
+    Disk,
+}
+
+/// What is compared in a cell.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Comparison {
+    pub(super) metric: Metric,
+    pub(super) ours: Side,
+    pub(super) theirs: Side,
+    /// Ours divided by theirs in the paper.
+    pub(super) paper: Option<f64>,
+}
+
+impl Comparison {
+    /// Of the suite's own engine with a rival.
+    pub(super) fn with(theirs: Side, metric: Metric, paper: Option<f64>) -> Self {
+        Comparison { metric, ours: Side::Ours, theirs, paper }
+    }
+
+    /// Of two variants of one store.
+    pub(super) fn of(ours: &'static str, theirs: &'static str, metric: Metric, paper: Option<f64>) -> Self {
+        Comparison { metric, ours: Side::Store(ours), theirs: Side::Store(theirs), paper }
+    }
+}
+
+/// Cells of which the geometric mean is taken.
+pub(super) struct Group {
+    pub(super) name: &'static str,
+    pub(super) metric: Metric,
+    pub(super) contains: fn(&Cell) -> bool,
+    /// Ratios of the paper, by the other side.
+    pub(super) paper: &'static [(&'static str, f64)],
+}
+
+/// The line that is printed. Ratios are ours divided by theirs.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Compared {
+    pub(super) kind: &'static str,
+    pub(super) suite: &'static str,
+    pub(super) cell: String,
+    pub(super) metric: Metric,
+    pub(super) ours: String,
+    pub(super) theirs: String,
+    pub(super) paper_ratio: Option<f64>,
+    pub(super) our_ratio: Option<f64>,
+    /// Our ratio less the paper's.
+    pub(super) difference: Option<f64>,
+    /// Cells behind the ratio, and how many there should be: less if some failed or were not picked.
+    pub(super) cells: usize,
+    pub(super) of_cells: usize,
+}
+
+impl Compared {
+    /// A comparison, whose difference follows from its ratios.
+    fn new(
+        suite: &'static str,
+        cell: String,
+        metric: Metric,
+        sides: (String, String),
+        paper: Option<f64>,
+        ours: Option<f64>,
+    ) -> Self {
+        let difference = ours.zip(paper).map(|(ours, paper)| ours - paper);
+        let (ours_is, theirs) = sides;
+        let cells = usize::from(ours.is_some());
+        Compared {
+            kind: "comparison",
+            suite,
+            cell,
+            metric,
+            ours: ours_is,
+            theirs,
+            paper_ratio: paper,
+            our_ratio: ours,
+            difference,
+            cells,
+            of_cells: 1,
+        }
+    }
+}
+
+/// The good rows of a cell, by store and settings of the variant.
+pub(super) type Rows = BTreeMap<String, Vec<Value>>;
+
+/// All comparisons of a cell: throughput of our store with every other plain one, and those that the cell names.
+pub(super) fn compare(suite: &'static str, cell: &Cell, ours: &str, rows: &Rows) -> Vec<Compared> {
+    let named = |store: &String| {
+        let stated = |comparison: &Comparison| {
+            comparison.metric == Metric::Throughput
+                && side(comparison.theirs, ours) == *store
+                && side(comparison.ours, ours) == ours
+        };
+        cell.comparisons.iter().any(stated)
+    };
+    let rivals = rows.keys().filter(|store| *store != ours && !store.contains('=') && !named(store));
+    let plain = rivals.map(|store| line(suite, cell, Metric::Throughput, (ours.to_owned(), store.clone()), None, rows));
+    let stated = cell.comparisons.iter().map(|comparison| {
+        let sides = (side(comparison.ours, ours), side(comparison.theirs, ours));
+        line(suite, cell, comparison.metric, sides, comparison.paper, rows)
+    });
+    let all = plain.filter(|_| rows.contains_key(ours)).chain(stated);
+    all.filter(|compared| compared.our_ratio.is_some() || compared.paper_ratio.is_some()).collect()
+}
+
+/// The geometric means of a group, one for each other side, over the comparisons of its cells.
+pub(super) fn means(suite: &'static str, group: &Group, cells: &[(&Cell, Vec<Compared>)]) -> Vec<Compared> {
+    let members = cells.iter().filter(|(cell, _)| (group.contains)(cell));
+    let of_cells = members.clone().count();
+    let mut sides: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
+    for compared in members.flat_map(|(_, compared)| compared).filter(|compared| compared.metric == group.metric) {
+        let ratios = sides.entry((compared.ours.clone(), compared.theirs.clone())).or_default();
+        ratios.extend(compared.our_ratio);
+    }
+    let mean = |(sides, ratios): ((String, String), Vec<f64>)| {
+        let paper = group.paper.iter().find(|(theirs, _)| *theirs == sides.1).map(|(_, ratio)| *ratio);
+        let compared = Compared::new(suite, format!("mean: {}", group.name), group.metric, sides, paper, geometric_mean(&ratios));
+        Compared { cells: ratios.len(), of_cells, ..compared }
+    };
+    sides.into_iter().map(mean).collect()
+}
+
+fn side(side: Side, ours: &str) -> String {
+    match side {
+        Side::Ours => ours.to_owned(),
+        Side::Store(store) => store.to_owned(),
+        Side::Ideal => "ideal".to_owned(),
+        Side::Disk => "disk".to_owned(),
+    }
+}
+
+fn line(suite: &'static str, cell: &Cell, metric: Metric, sides: (String, String), paper: Option<f64>, rows: &Rows) -> Compared {
+    let values =
+        |store: &str, of: &dyn Fn(&Value) -> Option<f64>| median(rows.get(store)?.iter().map(of).collect::<Option<Vec<f64>>>()?);
+    let ours = values(&sides.0, &|row| metric.of(row));
+    let theirs = match sides.1.as_str() {
+        "ideal" => values(&sides.0, &|row| metric.ideal(row)),
+        "disk" => values(&sides.0, &|row| row["machine"]["before"]["disk_reads_per_second"].as_f64()),
+        store => values(store, &|row| metric.of(row)),
+    };
+    let ratio = ours.zip(theirs).map(|(ours, theirs)| ours / theirs).filter(|ratio| ratio.is_finite());
+    Compared::new(suite, cell.name(), metric, sides, paper, ratio)
+}
+
+/// The middle of some numbers, or the mean of the two in the middle.
+pub(super) fn median(mut numbers: Vec<f64>) -> Option<f64> {
+    numbers.sort_by(f64::total_cmp);
+    let (low, high) = (numbers.len().checked_sub(1)? / 2, numbers.len() / 2);
+    Some((numbers[low] + numbers[high]) / 2.0)
+}
+
+/// The geometric mean of ratios above zero; nothing where there are none.
+fn geometric_mean(ratios: &[f64]) -> Option<f64> {
+    let ratios: Vec<f64> = ratios.iter().copied().filter(|ratio| *ratio > 0.0).collect();
+    (!ratios.is_empty()).then(|| (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp())
+}

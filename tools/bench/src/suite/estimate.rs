@@ -1,0 +1,110 @@
+//! How long a cell takes and how much space, before it runs: what `--list` shows and what the limit of time is held against.
+
+use super::cell::{Cell, Data, Scale};
+use crate::{distribution::Shape, store::Durability, workload::Workload};
+
+/// Longest preparation of a store, in seconds.
+const LONGEST_PREPARATION: f64 = 1200.0;
+/// Seconds to settle a store, and for so many bytes of records one more.
+const SETTLE: f64 = 3.0;
+const BYTES_A_SECOND_OF_SETTLING: f64 = 100e6;
+/// Seconds to open and close a store and to look at the machine.
+const OPEN: f64 = 3.0;
+/// Longest warm-up that is reckoned with; it is counted in operations.
+const LONGEST_WARMUP: f64 = 300.0;
+
+/// Seconds and bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Estimate {
+    /// To load and update what is not there yet.
+    pub(super) preparing: f64,
+    /// To warm up and measure, all stores and rounds.
+    pub(super) measuring: f64,
+    /// Of the states that are not there yet.
+    pub(super) new_bytes: u64,
+}
+
+impl Estimate {
+    /// All seconds.
+    pub(super) fn seconds(self) -> f64 {
+        self.preparing + self.measuring
+    }
+}
+
+/// Of one cell, where `ready` says which stores of which states are there.
+pub(super) fn estimate(
+    cell: &Cell,
+    stores: &[String],
+    scale: Scale,
+    rounds: u32,
+    ready: &dyn Fn(&str, &str) -> bool,
+) -> Estimate {
+    let mut sum = Estimate::default();
+    for variant in &cell.variants {
+        let state = cell.state(variant, scale);
+        for store in cell.stores_of(variant, stores) {
+            sum.measuring += f64::from(rounds) * (OPEN + measuring(cell, &store, scale));
+            if !ready(&state, &store) {
+                let times = if cell.keeps_state() { 1.0 } else { f64::from(rounds) };
+                sum.preparing += times * preparing(&cell.data, &store, scale, cell.keeps_state());
+                sum.new_bytes += bytes(&cell.data, &store, scale);
+            }
+        }
+    }
+    sum
+}
+
+fn measuring(cell: &Cell, store: &str, scale: Scale) -> f64 {
+    if cell.workload == Workload::Load {
+        return 0.0;
+    }
+    let warmup = cell.warmup_operations(scale) as f64 / operations(cell, store);
+    scale.seconds() + warmup.min(LONGEST_WARMUP)
+}
+
+/// Operations a second. From runs on the machine of `docs/performance.md`; they only have to be about right.
+fn operations(cell: &Cell, store: &str) -> f64 {
+    let skewed = cell.distribution != Shape::Uniform;
+    let rate = match (cell.workload, skewed) {
+        (Workload::E, _) => 50_000.0,
+        (Workload::C | Workload::B | Workload::D, true) => 250_000.0,
+        (Workload::A | Workload::F, true) => 160_000.0,
+        _ => 120_000.0,
+    };
+    let slower = if matches!(store, "tree" | "rocksdb" | "hash" | "lsm" | "adaptive" | "null") { 1.0 } else { 0.5 };
+    let of_size = 2.0 / (1.0 + cell.data.record_size() as f64 / 64.0).max(2.0).sqrt();
+    let synced = if cell.durability == Durability::Sync && cell.workload != Workload::C { 0.1 } else { 1.0 };
+    rate * slower * of_size * synced
+}
+
+/// Seconds for the load, and for twice as many updates where the state is a prepared one.
+fn preparing(data: &Data, store: &str, scale: Scale, updated: bool) -> f64 {
+    let passes = if updated && scale.prepared() { 3.0 } else { 1.0 };
+    let writes = data.records(scale) as f64 * passes;
+    let settle = SETTLE + data.bytes(scale) as f64 / BYTES_A_SECOND_OF_SETTLING;
+    (writes * seconds_a_write(store, data.record_size() as f64) + settle).min(LONGEST_PREPARATION)
+}
+
+/// A fixed part, and one by size.
+fn seconds_a_write(store: &str, size: f64) -> f64 {
+    let (a_second, bytes_a_second) = match store {
+        "null" => (1e7, 1e12),
+        "tree" | "adaptive" => (120e3, 35e6),
+        "rocksdb" | "lsm" | "hash" => (200e3, 80e6),
+        _ => (60e3, 35e6),
+    };
+    1.0 / a_second + size / bytes_a_second
+}
+
+/// Space of a state on disk: what the engines need for a byte of a record, with what is written anew before the old goes.
+fn bytes(data: &Data, store: &str, scale: Scale) -> u64 {
+    let amplification = match store {
+        "null" => 0.0,
+        "lmdb" | "redb" | "sled" => 2.0,
+        "tree" => 1.7,
+        _ => 1.5,
+    };
+    // A plain copy of the keys lies beside each store.
+    let keys = data.keys.label().map_or(0, |_| 8 * data.records(scale));
+    (data.bytes(scale) as f64 * amplification) as u64 + keys
+}

@@ -1,0 +1,37 @@
+//! The subcommand `suite`: the papers' tables as lists of cells, each a `run` in a process of its own, and the ratios that follow. `docs/suites.md`
+//! describes the suites and says where each of the papers' ratios stands.
+
+mod cell;
+mod child;
+mod compare;
+mod estimate;
+mod keys;
+mod list;
+mod options;
+mod output;
+mod runner;
+mod states;
+mod table;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use self::options::SuiteOptions;
+use self::{runner::Runner, table::Suite};
+use crate::error::Result;
+
+/// Carries `suite` out and prints its rows and comparisons.
+pub(crate) fn run(options: &SuiteOptions) -> Result<()> {
+    let suite = Suite::named(&options.name).ok_or("there is no such suite")?;
+    let cells: Vec<_> = suite.cells.iter().filter(|cell| options.picks(&cell.name())).collect();
+    if cells.is_empty() {
+        return Err(format!("no cell of {} has a name that holds {:?}; --list shows them", suite.name, options.cells).into());
+    }
+    if options.list {
+        return list::show(options, &suite, &cells);
+    }
+    if let (true, Some(reason)) = (options.stores.is_empty(), table::missing_store(suite.engine)) {
+        return Err(format!("{reason}, and {} is its suite; --store measures others on its cells", suite.name).into());
+    }
+    Runner::new(options, &suite).run(&cells)
+}

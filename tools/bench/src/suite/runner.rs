@@ -1,0 +1,255 @@
+//! Runs the cells of a suite one after the other and compares.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Instant};
+
+use serde_json::{Value, json};
+
+use super::{
+    cell::{Cell, Variant},
+    child::{Ended, Request},
+    compare::{Compared, Rows, compare, means},
+    estimate::Estimate,
+    list,
+    options::SuiteOptions,
+    output::{Output, is_good},
+    states::{MOST_BYTES, States},
+    table::{Suite, missing_store, unavailable},
+};
+use crate::error::Result;
+
+/// A suite that runs.
+pub(super) struct Runner<'a> {
+    options: &'a SuiteOptions,
+    suite: &'a Suite,
+    stores: Vec<String>,
+    /// The store that is compared with the others.
+    ours: String,
+    states: States,
+    output: Output,
+    begin: Instant,
+    /// Stores of states that could not be prepared, with the cell that tried.
+    broken: BTreeMap<(String, String), String>,
+    /// Rows that should have been measured and were not.
+    failures: u32,
+    /// Cells for which there was no time.
+    left_out: u32,
+}
+
+/// The stores of one variant of a cell.
+struct Part<'a> {
+    variant: &'a Variant,
+    stores: Vec<String>,
+}
+
+impl<'a> Runner<'a> {
+    /// For the stores that the options name, or those of the suite.
+    pub(super) fn new(options: &'a SuiteOptions, suite: &'a Suite) -> Self {
+        let stores = options.stores(suite);
+        let there = |store: &&String| missing_store(store).is_none();
+        let own = stores.iter().filter(there).find(|store| *store == suite.engine);
+        let ours = own.or_else(|| stores.iter().find(there)).cloned().unwrap_or_default();
+        Runner {
+            options,
+            suite,
+            stores,
+            ours,
+            states: States::new(&options.dir),
+            output: Output::new(options.json, 0.0),
+            begin: Instant::now(),
+            broken: BTreeMap::new(),
+            failures: 0,
+            left_out: 0,
+        }
+    }
+
+    /// Runs the cells, then takes the means.
+    ///
+    /// # Errors
+    /// If rows failed; everything else was measured and printed.
+    pub(super) fn run(mut self, cells: &[&Cell]) -> Result<()> {
+        let estimates = list::estimates(cells, self.options, &self.stores, &self.states);
+        self.output = Output::new(self.options.json, estimates.iter().map(|estimate| estimate.seconds()).sum());
+        if self.ours != self.suite.engine {
+            self.output
+                .say(&format!("{} is for the engine {}; {} stands in for it", self.suite.name, self.suite.engine, self.ours));
+        }
+        let (mut done, mut compared) = (0.0, Vec::new());
+        for (cell, estimate) in cells.iter().zip(&estimates) {
+            self.output.begin(&cell.name(), done);
+            compared.push((*cell, self.measure(cell, *estimate)?));
+            done += estimate.seconds();
+        }
+        self.end(&compared)
+    }
+
+    fn end(self, compared: &[(&Cell, Vec<Compared>)]) -> Result<()> {
+        let means: Vec<_> = self.suite.groups.iter().flat_map(|group| means(self.suite.name, group, compared)).collect();
+        self.output.compared(&means)?;
+        let all: Vec<_> = compared.iter().flat_map(|(_, lines)| lines).chain(&means).cloned().collect();
+        self.output.end(&all);
+        if self.left_out > 0 {
+            let (count, minutes) = (self.left_out, self.options.minutes);
+            self.output.say(&format!("{count} cells were left out: they would not have ended within --minutes {minutes}"));
+        }
+        match self.failures {
+            0 => Ok(()),
+            count => Err(format!("{count} rows of {} failed", self.suite.name).into()),
+        }
+    }
+
+    /// Measures a cell and compares; one that cannot run is told, and the others go on.
+    fn measure(&mut self, cell: &Cell, estimate: Estimate) -> Result<Vec<Compared>> {
+        let name = cell.name();
+        let keys = match cell.data.keys.find(&self.options.data) {
+            Ok(keys) => keys,
+            Err(missing) => {
+                self.output.say(&format!("{}, {name}: skipped, because {missing}", self.suite.name));
+                return Ok(Vec::new());
+            }
+        };
+        if self.begin.elapsed().as_secs_f64() + estimate.seconds() > self.options.minutes * 60.0 {
+            self.left_out += 1;
+            return Ok(Vec::new());
+        }
+        let mut rows = Rows::new();
+        let parts = self.parts(cell)?;
+        let kept: Vec<_> = parts.iter().map(|part| cell.state(part.variant, self.options.scale)).collect();
+        match self.states.make_room(estimate.new_bytes, &kept, MOST_BYTES) {
+            Ok(()) => self.rounds(cell, &parts, keys, &mut rows)?,
+            Err(error) => self.fail(cell, &parts, &error.to_string())?,
+        }
+        let compared = compare(self.suite.name, cell, &self.ours, &rows);
+        self.output.compared(&compared)?;
+        Ok(compared)
+    }
+
+    /// What of a cell can be measured; the rest gets its rows here.
+    fn parts<'b>(&mut self, cell: &'b Cell) -> Result<Vec<Part<'b>>> {
+        let mut parts = Vec::new();
+        for variant in &cell.variants {
+            let mut stores = cell.stores_of(variant, &self.stores);
+            for store in stores.clone() {
+                let state = cell.state(variant, self.options.scale);
+                let broken = self.broken.get(&(state, store.clone())).map(|of| format!("it could not be prepared in {of:?}"));
+                let reason = unavailable(&store, variant).map(|reason| ("unavailable", reason));
+                if let Some((status, reason)) = reason.or(broken.map(|reason| ("failed", reason))) {
+                    stores.retain(|other| *other != store);
+                    self.print_missing(cell, variant, &store, 1, status, &reason)?;
+                }
+            }
+            if !stores.is_empty() {
+                parts.push(Part { variant, stores });
+            }
+        }
+        Ok(parts)
+    }
+
+    /// All rounds. A single part leaves them to `run`, which takes its stores in turn; several take turns here. A load begins from nothing each time.
+    fn rounds(&mut self, cell: &Cell, parts: &[Part<'_>], keys: Option<PathBuf>, rows: &mut Rows) -> Result<()> {
+        let together = parts.len() == 1 && cell.keeps_state();
+        let (outer, inner) = if together { (1, self.options.rounds) } else { (self.options.rounds, 1) };
+        for round in 0..outer {
+            for Part { variant, stores } in parts {
+                let scale = self.options.scale;
+                let state = cell.state(variant, scale);
+                self.clear(cell, &state, stores)?;
+                let state_path = self.states.state(&state);
+                let request = Request { cell, variant, stores, scale, rounds: inner, state: state_path, keys: keys.as_deref() };
+                self.request(&request, round, rows)?;
+                self.clear(cell, &state, stores)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what a load would find or leaves behind.
+    fn clear(&self, cell: &Cell, state: &str, stores: &[String]) -> Result<()> {
+        let stores = stores.iter().filter(|_| !cell.keeps_state());
+        stores.into_iter().try_for_each(|store| self.states.remove(state, store))
+    }
+
+    /// One process. Rounds of it count from `round`; a store of which nothing came failed.
+    fn request(&mut self, request: &Request<'_>, round: u32, rows: &mut Rows) -> Result<()> {
+        let mut seen: Vec<(String, bool)> = Vec::new();
+        let (output, suite, rounds) = (&self.output, self.suite.name, self.options.rounds);
+        let ended = request.run(|mut line| {
+            if line["kind"] == "summary" {
+                return if request.rounds == rounds { print(output, suite, request, line) } else { Ok(()) };
+            }
+            line["kind"] = json!("row");
+            line["round"] = json!(line["round"].as_u64().unwrap_or(1) + u64::from(round));
+            let store = line["store"].as_str().unwrap_or_default().to_owned();
+            seen.push((store.clone(), is_good(&line) || line["status"] == "unavailable"));
+            if is_good(&line) {
+                rows.entry(request.variant.contender(&store)).or_default().push(line.clone());
+            }
+            print(output, suite, request, line)
+        });
+        self.settle(request, round, ended, &seen)
+    }
+
+    /// Tells what a process said and which stores did not end well.
+    fn settle(&mut self, request: &Request<'_>, round: u32, ended: Result<Ended>, seen: &[(String, bool)]) -> Result<()> {
+        let (success, messages) = match ended {
+            Ok(ended) => (ended.status.success(), ended.messages),
+            Err(error) => (false, error.to_string()),
+        };
+        let messages = messages.trim();
+        if !messages.is_empty() {
+            self.output.say(messages);
+        }
+        self.failures += seen.iter().filter(|(_, good)| !good).count() as u32;
+        let silent = request.stores.iter().filter(|store| !seen.iter().any(|(of, _)| of == *store));
+        for store in silent.clone() {
+            let error = messages.lines().last().unwrap_or("it printed no row").trim_start_matches("error: ");
+            self.print_missing(request.cell, request.variant, store, round + 1, "failed", error)?;
+        }
+        let failed = seen.iter().filter(|(_, good)| !good).map(|(store, _)| store).chain(silent.filter(|_| !success));
+        failed.cloned().collect::<Vec<_>>().iter().try_for_each(|store| self.discard(request, store))
+    }
+
+    /// Removes a store that was not finished: nothing would use it, and the cells that need it need not try again. What is not a store stays.
+    fn discard(&mut self, request: &Request<'_>, store: &str) -> Result<()> {
+        let state = request.cell.state(request.variant, self.options.scale);
+        if !self.states.is_ready(&state, store) {
+            if self.states.is_store(&state, store) {
+                self.states.remove(&state, store)?;
+            }
+            self.broken.insert((state, store.to_owned()), request.cell.name());
+        }
+        Ok(())
+    }
+
+    /// Rows for a cell that could not begin.
+    fn fail(&mut self, cell: &Cell, parts: &[Part<'_>], error: &str) -> Result<()> {
+        for Part { variant, stores } in parts {
+            stores.iter().try_for_each(|store| self.print_missing(cell, variant, store, 1, "failed", error))?;
+        }
+        Ok(())
+    }
+
+    /// Prints the row of something that was not measured.
+    fn print_missing(
+        &mut self,
+        cell: &Cell,
+        variant: &Variant,
+        store: &str,
+        round: u32,
+        status: &str,
+        error: &str,
+    ) -> Result<()> {
+        self.failures += u32::from(status == "failed");
+        self.output.row(&json!({
+            "kind": "row", "suite": self.suite.name, "cell": variant.cell(cell), "store": store, "workload": cell.workload,
+            "distribution": cell.distribution, "records": cell.data.records(self.options.scale), "round": round,
+            "status": status, "error": error,
+        }))
+    }
+}
+
+/// Prints an object of `run` with the suite and the cell.
+fn print(output: &Output, suite: &str, request: &Request<'_>, mut line: Value) -> Result<()> {
+    line["suite"] = json!(suite);
+    line["cell"] = json!(request.variant.cell(request.cell));
+    output.row(&line)
+}

@@ -1,0 +1,76 @@
+//! A suite as data: its cells in the order in which they run, and the means over them.
+
+use clap::ValueEnum;
+
+use super::{
+    cell::{Cell, Variant},
+    compare::Group,
+    tables,
+};
+use crate::store;
+
+/// The names of all suites.
+pub(super) const NAMES: [&str; 6] = ["treeline-points", "treeline-scans", "treeline-forecast", "f2", "spongekv", "aha"];
+
+/// The engines that suites are for and that no build has yet.
+pub(super) const PLANNED_ENGINES: [&str; 3] = ["hash", "lsm", "adaptive"];
+/// Options of engines that suites set and that do not exist yet: store, option, what they are.
+pub(super) const PLANNED_OPTIONS: [(&str, &str, &str); 3] = [
+    ("tree", "forecast", "insert forecasting"),
+    ("tree", "record_cache", "switch for its record cache"),
+    ("tree", "segment_pages", "segments of several pages"),
+];
+
+/// A paper's tables, as we repeat them.
+pub(super) struct Suite {
+    pub(super) name: &'static str,
+    /// The store that stands for us.
+    pub(super) engine: &'static str,
+    /// All stores that it is for.
+    pub(super) stores: &'static [&'static str],
+    /// The first so many of them are measured unless others are asked for, which is what fits into the time.
+    pub(super) usual: usize,
+    /// In the order in which they run: those that share a state beside each other, those that add records last.
+    pub(super) cells: Vec<Cell>,
+    pub(super) groups: Vec<Group>,
+}
+
+impl Suite {
+    /// Finds a suite.
+    pub(super) fn named(name: &str) -> Option<Suite> {
+        match name {
+            "treeline-points" => Some(tables::treeline_points::suite()),
+            "treeline-scans" => Some(tables::treeline_scans::suite()),
+            "treeline-forecast" => Some(tables::treeline_forecast::suite()),
+            "f2" => Some(tables::f2::suite()),
+            "spongekv" => Some(tables::spongekv::suite()),
+            "aha" => Some(tables::aha::suite()),
+            _ => None,
+        }
+    }
+
+    /// The stores that are measured unless others are asked for.
+    pub(super) fn usual_stores(&self) -> Vec<String> {
+        self.stores[..self.usual].iter().map(|&store| store.to_owned()).collect()
+    }
+}
+
+/// Why this build does not have a store, if it has not.
+pub(super) fn missing_store(store: &str) -> Option<String> {
+    if <store::Kind as ValueEnum>::from_str(store, false).is_ok() {
+        None
+    } else if PLANNED_ENGINES.contains(&store) {
+        Some(format!("the engine {store} does not exist yet"))
+    } else {
+        Some(format!("this build has no {store}"))
+    }
+}
+
+/// Why a store cannot be measured with these settings, if it cannot.
+pub(super) fn unavailable(store: &str, variant: &Variant) -> Option<String> {
+    let planned = |(option, _): &(&str, &str)| {
+        PLANNED_OPTIONS.iter().find(|(engine, name, _)| (*engine, *name) == (store, *option)).map(|(_, _, what)| *what)
+    };
+    let option = || variant.settings.iter().find_map(planned).map(|what| format!("the {store} has no {what} yet"));
+    missing_store(store).or_else(option)
+}

@@ -1,0 +1,49 @@
+//! AHA-tree's loads, scans and updates: 20-byte keys, 128-byte values. The paper's ratios stand in pictures only.
+
+use super::super::{
+    cell::{Cell, Data},
+    compare::{Group, Metric},
+    table::Suite,
+};
+use crate::{
+    distribution::Shape::{Hotspot, Uniform},
+    store::Durability::{self, Buffered, None as Unlogged, Sync},
+    workload::Workload::{A, E, Load},
+};
+
+const MEMORY: f64 = 0.1;
+
+pub(in super::super) fn suite() -> Suite {
+    // Two million at the small scale, so that a tenth is more than the least memory.
+    let data = Data::synthetic(2_000_000, 10_000_000, 20, 128);
+    let logged = Data { full: 3_000_000, ..data.clone() };
+    let cell = |workload, shape, warmup| Cell::new(workload, shape, &data, Unlogged, MEMORY).warmup(warmup);
+    let durable = |durability| Cell::new(A, Hotspot, &logged, durability, MEMORY);
+    let cells = vec![
+        cell(Load, Uniform, 0.0),
+        cell(A, Hotspot, 0.2),
+        cell(E, Hotspot, 0.05),
+        cell(E, Uniform, 0.02),
+        durable(Buffered).warmup(0.2),
+        durable(Sync).warmup(0.02),
+    ];
+    let group = |name, contains| Group { name, metric: Metric::Throughput, contains, paper: &[] };
+    Suite {
+        name: "aha",
+        engine: "adaptive",
+        stores: &["adaptive", "tree", "rocksdb"],
+        usual: 3,
+        cells,
+        groups: vec![
+            group("load", |cell| cell.workload == Load),
+            group("scans", |cell| cell.workload == E),
+            group("updates none", |cell| updates(cell, Unlogged)),
+            group("updates buffered", |cell| updates(cell, Buffered)),
+            group("updates sync", |cell| updates(cell, Sync)),
+        ],
+    }
+}
+
+fn updates(cell: &Cell, durability: Durability) -> bool {
+    cell.workload == A && cell.durability == durability
+}

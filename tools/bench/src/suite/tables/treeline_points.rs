@@ -1,0 +1,110 @@
+//! TreeLine's point workloads, Zipf 0.99 and uniform, memory a third of the data.
+
+use super::super::{
+    cell::{Cell, Data, Variant},
+    compare::{Comparison, Group, Metric, Side},
+    table::Suite,
+};
+use crate::{
+    distribution::Shape::{Latest, Uniform, Zipfian},
+    store::Durability::{self, Buffered, None as Unlogged, Sync},
+    workload::Workload::{A, B, C, D, F},
+};
+
+const MEMORY: f64 = 0.33;
+
+pub(in super::super) fn suite() -> Suite {
+    let small = Data::synthetic(1_000_000, 20_000_000, 8, 56);
+    let large = Data::synthetic(150_000, 3_000_000, 8, 1016);
+    // Two more preparations of 20 M records do not fit into the time.
+    let small_logged = Data { full: 5_000_000, ..small.clone() };
+    let mut cells = unlogged(&small, 0.4);
+    cells.extend(unlogged(&large, 0.6));
+    cells.extend(logged(&small_logged, 0.4));
+    cells.extend(logged(&large, 0.4));
+    cells.push(record_cache(&large));
+    Suite {
+        name: "treeline-points",
+        engine: "tree",
+        stores: &["tree", "rocksdb", "lmdb", "bf-tree"],
+        usual: 2,
+        cells,
+        groups: groups(),
+    }
+}
+
+/// Reads before writes, since all use one state, and the workload that adds records last.
+fn unlogged(data: &Data, warmup: f64) -> Vec<Cell> {
+    let cell = |workload, shape| Cell::new(workload, shape, data, Unlogged, MEMORY).warmup(warmup);
+    let batches = Cell { batch: 32, stores: Some(&["tree"]), ..cell(C, Uniform) };
+    let [mut read, mut mostly, mut half] = [C, B, A].map(|workload| cell(workload, Zipfian));
+    if data.record_size() == 64 {
+        read = bytes(read, Metric::ReadBytes, 18.8 / 65.35);
+        mostly = bytes(mostly, Metric::ReadBytes, 19.0 / 31.55);
+        half = bytes(bytes(half, Metric::ReadBytes, 12.0 / 27.0), Metric::WriteBytes, 3.09 / 4.27);
+    } else {
+        read = bytes(read, Metric::ReadBytes, 1.0 / 6.8);
+        mostly = bytes(mostly, Metric::ReadBytes, 1.0 / 5.4);
+    }
+    vec![
+        read.compare(Comparison::with(Side::Ideal, Metric::DeviceReads, None)),
+        cell(C, Uniform),
+        batches.compare(Comparison::with(Side::Disk, Metric::Throughput, None)),
+        mostly,
+        cell(B, Uniform),
+        half,
+        cell(A, Uniform),
+        cell(F, Zipfian),
+        cell(F, Uniform),
+        cell(D, Latest),
+    ]
+}
+
+fn bytes(cell: Cell, metric: Metric, paper: f64) -> Cell {
+    cell.compare(Comparison::with(Side::Store("rocksdb"), metric, Some(paper)))
+}
+
+fn logged(data: &Data, warmup: f64) -> Vec<Cell> {
+    let cell = |workload, shape, durability| Cell::new(workload, shape, data, durability, MEMORY).warmup(warmup);
+    vec![
+        cell(C, Zipfian, Buffered),
+        cell(B, Zipfian, Buffered),
+        cell(A, Zipfian, Buffered),
+        cell(F, Zipfian, Buffered),
+        cell(A, Zipfian, Sync).warmup(0.02),
+        cell(D, Latest, Buffered),
+    ]
+}
+
+/// The record cache on and off.
+fn record_cache(data: &Data) -> Cell {
+    let variant = |value| Variant { settings: vec![("record_cache", value)], store: Some("tree") };
+    Cell::new(A, Zipfian, data, Unlogged, MEMORY)
+        .warmup(0.1)
+        .variants(vec![variant("on"), variant("off")])
+        .compare(Comparison::of("tree record_cache=on", "tree record_cache=off", Metric::Throughput, None))
+}
+
+fn skewed(cell: &Cell, size: u64, durability: Durability) -> bool {
+    let plain = cell.variants.iter().all(|variant| variant.settings.is_empty());
+    plain && matches!(cell.distribution, Zipfian | Latest) && cell.data.record_size() == size && cell.durability == durability
+}
+
+fn uniform(cell: &Cell) -> bool {
+    cell.distribution == Uniform && cell.batch == 1
+}
+
+fn groups() -> Vec<Group> {
+    let group = |name, contains, paper| Group { name, metric: Metric::Throughput, contains, paper };
+    vec![
+        group("zipfian 64B none", |cell| skewed(cell, 64, Unlogged), &[("rocksdb", 1.62)]),
+        group("zipfian 1024B none", |cell| skewed(cell, 1024, Unlogged), &[("rocksdb", 2.99)]),
+        group("zipfian none", |cell| skewed(cell, 64, Unlogged) || skewed(cell, 1024, Unlogged), &[("rocksdb", 2.20)]),
+        group("zipfian 64B buffered", |cell| skewed(cell, 64, Buffered), &[]),
+        group("zipfian 1024B buffered", |cell| skewed(cell, 1024, Buffered), &[]),
+        group("zipfian sync", |cell| skewed(cell, 64, Sync) || skewed(cell, 1024, Sync), &[]),
+        group("uniform B, C", |cell| uniform(cell) && matches!(cell.workload, B | C), &[("rocksdb", 1.36)]),
+        group("uniform A, F", |cell| uniform(cell) && matches!(cell.workload, A | F), &[("rocksdb", 1.55)]),
+        group("uniform", uniform, &[("rocksdb", 1.45)]),
+    ]
+}
