@@ -23,34 +23,18 @@ run() {
     "$bench" run --store tree --dir "$dir/$name" --json "$@" >>"$out/$file.jsonl"
 }
 
-# Runs a command with at most BYTES of memory, where this machine lets us: cgroup v2, cgroup v1, else without.
-limited() {
-    local bytes=$1 group file=memory.max root=/sys/fs/cgroup
-    shift
-    [[ -e $root/cgroup.controllers ]] || { root=/sys/fs/cgroup/memory file=memory.limit_in_bytes; }
-    group=$root/ecotone-figures.$$
-    if mkdir "$group" 2>/dev/null && [[ -e $group/$file ]] && echo "$bytes" >"$group/$file"; then
-        local status=0
-        (echo "$BASHPID" >"$group/cgroup.procs" && exec "$@") || status=$?
-        rmdir "$group"
-        return "$status"
-    fi
-    rmdir "$group" 2>/dev/null || true
-    say "no memory cgroup can be made here: only memory_peak tells"
-    "$@"
-}
-
 # open_after_kill RECORDS: loads, kills the benchmark 20 s into workload a, and times the first opening after that, up to its first answer.
 open_after_kill() {
-    local records=$1 name=killed-$1 begin end child answer stats
+    local records=$1 name=killed-$1 begin end parent answer stats
     say "open after a kill: $records records"
     run loads "$name" --workload c --operations 1 --warmup 0 --records "$records" --value-size 100 --memory 220MiB
     "$bench" run --store tree --dir "$dir/$name" --json --workload a --distribution uniform --warmup 0 --seconds 600 \
-        --records "$records" --value-size 100 --memory 220MiB &
-    child=$!
+        --records "$records" --value-size 100 --memory 220MiB >/dev/null &
+    parent=$!
     sleep 20
-    kill -KILL "$child"
-    wait "$child" 2>/dev/null || true
+    # The store is in its child.
+    pkill -KILL -P "$parent"
+    wait "$parent" 2>/dev/null || true
     begin=$(date +%s%N)
     exec {answer}< <("$ecotone" stats "$dir/$name/db" --memory 220MiB --json)
     read -r stats <&"$answer"
@@ -78,10 +62,9 @@ rm -rf "${dir:?}/large"
 say "disk, once more"
 "$bench" disk --dir "$dir" --json >>"$out/disk.jsonl"
 
-# 20 M records of 108 bytes with 220 MiB: the load and the reads, in a cgroup of the budget and 48 MiB on top.
+# 20 M records of 108 bytes with 220 MiB: the load and the reads.
 zipf=(--workload c --distribution zipfian --theta 0.99 --records 20000000 --value-size 100 --memory 220MiB)
-say "zipf: ${zipf[*]}"
-limited $(((220 + 48) << 20)) "$bench" run --store tree --dir "$dir/zipf" --json "${zipf[@]}" >>"$out/zipf.jsonl"
+run zipf zipf "${zipf[@]}"
 rm -rf "${dir:?}/zipf"
 
 open_after_kill 1000000

@@ -8,5 +8,6 @@ pub mod chunk;
 pub mod file;
 #[cfg(feature = "lmdb")]
 pub mod lmdb;
+pub mod prefetch;
 pub mod transfer;
 pub mod uring;

@@ -16,7 +16,8 @@ use crate::{
 pub(crate) struct Buffers {
     keys: Pack,
     values: Pack,
-    acknowledged: Vec<u64>,
+    /// Of each key its identity and the version that is acknowledged.
+    expected: Vec<(u64, u64)>,
     tickets: Vec<Ticket>,
 }
 
@@ -32,14 +33,15 @@ impl Executor<'_> {
     }
 
     fn read_many(&mut self, operations: &[Operation], buffers: &mut Buffers) -> Result<()> {
-        let Buffers { keys, acknowledged, .. } = buffers;
+        let Buffers { keys, expected, .. } = buffers;
         let bench = self.bench;
         keys.clear();
-        acknowledged.clear();
+        expected.clear();
         for operation in operations.iter().filter(|operation| operation.kind == Kind::Read) {
             bench.keys.write(operation.record, &mut self.key)?;
             keys.push(&self.key);
-            acknowledged.push(bench.acknowledged(&self.key));
+            let identity = value::identity(&self.key);
+            expected.push((identity, bench.acknowledged(identity)));
         }
         if keys.len() == 0 {
             return Ok(());
@@ -48,7 +50,8 @@ impl Executor<'_> {
         let (mut failure, mut bytes, mut answers) = (Ok(()), 0, 0);
         bench.store.multi_get(&wanted, &mut |number, value| {
             let key = wanted[number];
-            let verdict = bench.check(value, key, acknowledged[number]);
+            let (identity, acknowledged) = expected[number];
+            let verdict = bench.check(value, key, identity, acknowledged);
             failure = std::mem::replace(&mut failure, Ok(())).and_then(|()| judge(key, verdict));
             bytes += value.map_or(0, |value| (key.len() + value.len()) as u64);
             answers += 1;
@@ -63,8 +66,8 @@ impl Executor<'_> {
         values.clear();
         let mut outlook = Outlook::GoOn;
         for operation in operations {
-            let Some(version) = self.prepare(*operation, tickets, &mut outlook)? else { continue };
-            value::fill(&mut self.value, &self.key, version, self.bench.value_size);
+            let Some((identity, version)) = self.prepare(*operation, tickets, &mut outlook)? else { continue };
+            value::fill(&mut self.value, &self.key, identity, version, self.bench.value_size);
             keys.push(&self.key);
             values.push(&self.value);
         }
@@ -78,8 +81,8 @@ impl Executor<'_> {
         Ok(outlook)
     }
 
-    /// Makes the key of a write and gives its version; `None` for what is not written in batches.
-    fn prepare(&mut self, operation: Operation, tickets: &mut Vec<Ticket>, outlook: &mut Outlook) -> Result<Option<u64>> {
+    /// Makes the key of a write and gives its identity and version; `None` for what is not written in batches.
+    fn prepare(&mut self, operation: Operation, tickets: &mut Vec<Ticket>, outlook: &mut Outlook) -> Result<Option<(u64, u64)>> {
         let bench = self.bench;
         let record = match operation.kind {
             Kind::Read | Kind::Scan | Kind::Modify => return Ok(None),
@@ -93,11 +96,12 @@ impl Executor<'_> {
             },
         };
         bench.keys.write(record, &mut self.key)?;
+        let identity = value::identity(&self.key);
         if operation.kind != Kind::Update {
-            return Ok(Some(bench.base_version));
+            return Ok(Some((identity, bench.base_version)));
         }
-        let (version, ticket) = bench.begin_write(&self.key);
+        let (version, ticket) = bench.begin_write(identity);
         tickets.extend(ticket);
-        Ok(Some(version))
+        Ok(Some((identity, version)))
     }
 }

@@ -1,7 +1,7 @@
 //! What all phases and threads of a run share.
 
 use crate::{
-    error::{Error, Result},
+    error::{Error, Result, WrongAnswer},
     inserts::Inserts,
     keys::Keys,
     store::Store,
@@ -28,17 +28,17 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// No read of this key that begins now may give an older version.
-    pub(crate) fn acknowledged(&self, key: &[u8]) -> u64 {
-        self.versions.as_ref().map_or(0, |versions| versions.acknowledged(value::identity(key)))
+    /// No read of the key with this identity that begins now may give an older version.
+    pub(crate) fn acknowledged(&self, identity: u64) -> u64 {
+        self.versions.as_ref().map_or(0, |versions| versions.acknowledged(identity))
     }
 
-    /// Issues a version for a write of this key.
-    pub(crate) fn begin_write(&self, key: &[u8]) -> (u64, Option<Ticket>) {
+    /// Issues a version for a write of the key with this identity.
+    pub(crate) fn begin_write(&self, identity: u64) -> (u64, Option<Ticket>) {
         match &self.versions {
             None => (self.base_version, None),
             Some(versions) => {
-                let ticket = versions.begin(value::identity(key));
+                let ticket = versions.begin(identity);
                 (ticket.version, Some(ticket))
             }
         }
@@ -51,9 +51,9 @@ impl Bench {
         }
     }
 
-    /// Checks what a store gave for a key.
-    pub(crate) fn check(&self, value: Option<&[u8]>, key: &[u8], acknowledged: u64) -> Verdict {
-        if self.checks { value::check(value, key, self.value_size, acknowledged) } else { Ok(()) }
+    /// Checks what a store gave for a key with this identity.
+    pub(crate) fn check(&self, value: Option<&[u8]>, key: &[u8], identity: u64, acknowledged: u64) -> Verdict {
+        if self.checks { value::check(value, key, identity, self.value_size, acknowledged) } else { Ok(()) }
     }
 
     /// The verdict while the store has not answered yet.
@@ -65,7 +65,7 @@ impl Bench {
 /// A store's answer was wrong.
 fn wrong(key: &[u8], wrong: &Wrong) -> Error {
     let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("the store lost or changed a record: key {hex}: {wrong}").into()
+    Box::new(WrongAnswer(format!("the store lost or changed a record: key {hex}: {wrong}")))
 }
 
 /// The verdict of one read as the run's result.

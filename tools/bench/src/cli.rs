@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use serde::{Deserialize, Serialize};
 
-use crate::{distribution::Shape, size, store, workload::Workload};
+use crate::{distribution::Shape, keys::Order, size, store, workload::Workload};
 
 /// Workloads and measurements for Ecotone and its rivals. Results go to standard output, everything else to standard error.
 #[derive(Debug, Parser)]
@@ -19,8 +20,11 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Measure the disk itself, by random reads and writes of 4 KiB at several queue depths.
     Disk(DiskOptions),
-    /// Load a store, warm it up and measure a workload.
-    Run(Box<RunOptions>),
+    /// Load stores, warm them up and measure a workload.
+    Run(Box<RowsOptions>),
+    /// Carry out one row for the parent process.
+    #[command(hide = true)]
+    Row,
 }
 
 /// Options of `disk`.
@@ -46,11 +50,47 @@ pub(crate) struct DiskOptions {
     pub(crate) size: u64,
 }
 
-/// Options of `run`.
+/// Options of `run`: the rows, and what is the same in all of them.
 #[derive(Debug, Args)]
+pub(crate) struct RowsOptions {
+    /// The stores to measure; several take turns, each in a directory of its name below --dir.
+    #[arg(long, value_enum, required = true, value_delimiter = ',')]
+    pub(crate) store: Vec<store::Kind>,
+    /// How often each store is measured.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) rounds: u32,
+    /// Limit of a store's memory cgroup, or `none`; the default is the budget and 48 MiB, or 16 MiB for stores that count on the page cache.
+    #[arg(long, value_name = "BYTES", value_parser = Ceiling::parse)]
+    pub(crate) cgroup_memory: Option<Ceiling>,
+    /// Seconds without a finished operation after which a store counts as hung.
+    #[arg(long, default_value_t = 120.0, value_parser = positive)]
+    pub(crate) hang_seconds: f64,
+    /// Print one JSON object a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) row: RunOptions,
+}
+
+/// What a memory cgroup allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ceiling {
+    /// All that there is.
+    None,
+    Bytes(u64),
+}
+
+impl Ceiling {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == "none" { Ok(Ceiling::None) } else { size::parse(text).map(Ceiling::Bytes) }
+    }
+}
+
+/// Options of one row.
+#[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(crate) struct RunOptions {
-    /// The store to measure.
-    #[arg(long, value_enum)]
+    /// The store; the parent fills it in.
+    #[arg(skip = store::Kind::Null)]
     pub(crate) store: store::Kind,
     /// YCSB's a to f; `insert` adds records to a loaded store, `load` measures the load.
     #[arg(long, value_enum)]
@@ -100,15 +140,30 @@ pub(crate) struct RunOptions {
     /// File of keys: .u64, .u64.zst, .du64.zst, or lines of text.
     #[arg(long)]
     pub(crate) keys: Option<PathBuf>,
+    /// Make this many keys of the same kind from --keys, which is sorted or has times beside it.
+    #[arg(long, value_name = "N", requires = "keys", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) scale_keys: Option<u64>,
+    /// In which order the entries of --keys become records.
+    #[arg(long, value_enum, requires = "keys")]
+    pub(crate) order: Option<Order>,
+    /// Access trace (.u64, .u64.zst) that says which records a, b, c and f access; --records is then the number of its objects by default.
+    #[arg(long, value_name = "FILE", conflicts_with = "distribution")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Part of reads, 0 to 1, beside the inserts of the workload insert.
+    #[arg(long, default_value_t = 0.0, value_parser = share)]
+    pub(crate) read_share: f64,
+    /// Before the measurement, load, update every record twice on average, settle, close and open again.
+    #[arg(long)]
+    pub(crate) prepared: bool,
+    /// Longest time for that, in seconds.
+    #[arg(long, default_value_t = 1200.0, value_parser = positive)]
+    pub(crate) prepare_seconds: f64,
     /// An option of the engine; may be given several times.
     #[arg(long = "set", value_name = "OPTION=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<(String, String)>,
     /// Seed of everything that is drawn.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Print one JSON object a line.
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 fn positive(text: &str) -> Result<f64, String> {
@@ -119,6 +174,11 @@ fn positive(text: &str) -> Result<f64, String> {
 fn theta(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number| (0.0..=10.0).contains(number));
     number.ok_or_else(|| format!("{text:?} is not a number from 0 to 10"))
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
+    number.ok_or_else(|| format!("{text:?} is not a number from 0 to 1"))
 }
 
 fn setting(text: &str) -> Result<(String, String), String> {
@@ -139,11 +199,12 @@ mod tests {
 
     #[test]
     fn the_published_flags_are_taken() {
-        let line = "ecotone-bench run --store tree --workload c --distribution zipfian --theta 0.99 --records 5 --operations 6 --key-size 8 \
+        let line = "ecotone-bench run --store tree,null --rounds 2 --workload c --distribution zipfian --theta 0.99 --records 5 --operations 6 --key-size 8 \
                     --value-size 56 --threads 8 --batch 32 --rate 100 --durability none --warmup 7 --memory 64MiB --dir d --keys k.u64 \
-                    --set fill=80 --set neighbours=3 --json";
+                    --set fill=80 --set neighbours=3 --cgroup-memory none --hang-seconds 5 --json";
         let Command::Run(options) = Cli::try_parse_from(line.split_whitespace()).unwrap().command else { panic!("run") };
-        assert_eq!((options.memory, options.settings.len(), options.batch), (64 << 20, 2, 32));
+        assert_eq!((options.row.memory, options.row.settings.len(), options.row.batch), (64 << 20, 2, 32));
+        assert_eq!((options.store.len(), options.rounds, options.cgroup_memory), (2, 2, Some(Ceiling::None)));
         let both = "ecotone-bench run --store tree --workload c --memory 64MiB --dir d --seconds 1 --operations 2";
         assert!(Cli::try_parse_from(both.split_whitespace()).is_err());
         assert!(Cli::try_parse_from("ecotone-bench disk --dir d --threads 2 --json".split_whitespace()).is_ok());

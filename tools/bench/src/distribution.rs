@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use rand::Rng;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     permutation::Permutation,
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The distributions by name; `docs/benchmark.md` defines them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Shape {
     /// Every record equally often.
@@ -21,6 +21,8 @@ pub(crate) enum Shape {
     Latest,
     /// 80% of the operations to 1% of the records, which move through all of them once per run.
     Hotspot,
+    /// As an access trace says; comes with --trace.
+    Trace,
 }
 
 /// Part of the operations that go to the hot spot, in percent.
@@ -72,7 +74,7 @@ pub(crate) fn ideal_miss(shape: Shape, records: u64, theta: f64, kept: u64) -> O
     match shape {
         Shape::Uniform => Some(1.0 - kept.min(records) as f64 / records as f64),
         Shape::Zipfian => Some(miss_beyond(kept, records, theta)),
-        Shape::Latest | Shape::Hotspot => None,
+        Shape::Latest | Shape::Hotspot | Shape::Trace => None,
     }
 }
 

@@ -1,11 +1,23 @@
 //! What ends a run early.
 
-use std::{fmt::Display, path::Path};
+use std::{fmt, path::Path};
 
-/// Any failure, with a sentence for the user. Nothing here is handled by kind.
+/// Any failure, with a sentence for the user. Only [`WrongAnswer`] is told apart, because the status of a row is.
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 /// The result of anything that can end a run.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+/// A store gave a wrong answer.
+#[derive(Debug)]
+pub(crate) struct WrongAnswer(pub(crate) String);
+
+impl fmt::Display for WrongAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WrongAnswer {}
 
 /// Says what was tried on which file.
 pub(crate) trait Context<T> {
@@ -13,7 +25,7 @@ pub(crate) trait Context<T> {
     fn context(self, action: &str, path: &Path) -> Result<T>;
 }
 
-impl<T, E: Display> Context<T> for std::result::Result<T, E> {
+impl<T, E: fmt::Display> Context<T> for std::result::Result<T, E> {
     fn context(self, action: &str, path: &Path) -> Result<T> {
         self.map_err(|error| format!("cannot {action} {}: {error}", path.display()).into())
     }

@@ -37,6 +37,20 @@ impl<'a> Executor<'a> {
         Executor { bench, thread, key: Vec::new(), value: Vec::new(), traffic: Traffic::default() }
     }
 
+    /// Whether it is of use to announce operations: versions are remembered, and keys cost little to make.
+    pub(crate) fn is_forewarned(&self) -> bool {
+        self.bench.versions.is_some() && self.bench.keys.are_computed()
+    }
+
+    /// Says that an operation is coming soon, so that what is known of its record is close by then.
+    pub(crate) fn announce(&mut self, operation: Operation) -> Result<()> {
+        self.bench.keys.write(operation.record, &mut self.key)?;
+        if let Some(versions) = &self.bench.versions {
+            versions.expect(value::identity(&self.key));
+        }
+        Ok(())
+    }
+
     /// Carries out one operation.
     pub(crate) fn single(&mut self, operation: Operation) -> Result<Outlook> {
         match operation.kind {
@@ -53,11 +67,12 @@ impl<'a> Executor<'a> {
     fn read(&mut self, record: u64) -> Result<()> {
         let (bench, key) = (self.bench, &mut self.key);
         bench.keys.write(record, key)?;
-        let acknowledged = bench.acknowledged(key);
+        let identity = value::identity(key);
+        let acknowledged = bench.acknowledged(identity);
         let (mut verdict, mut bytes) = (bench.unanswered(), 0);
         bench.store.get(key, &mut |value| {
             if bench.checks {
-                verdict = bench.check(value, key, acknowledged);
+                verdict = bench.check(value, key, identity, acknowledged);
             }
             bytes = value.map_or(0, |value| (key.len() + value.len()) as u64);
         })?;
@@ -68,15 +83,16 @@ impl<'a> Executor<'a> {
     fn update(&mut self, record: u64) -> Result<()> {
         let bench = self.bench;
         bench.keys.write(record, &mut self.key)?;
-        let (version, ticket) = bench.begin_write(&self.key);
-        self.write(version)?;
+        let identity = value::identity(&self.key);
+        let (version, ticket) = bench.begin_write(identity);
+        self.write(identity, version)?;
         bench.end_write(ticket);
         Ok(())
     }
 
     fn create(&mut self, record: u64) -> Result<()> {
         self.bench.keys.write(record, &mut self.key)?;
-        self.write(self.bench.base_version)
+        self.write(value::identity(&self.key), self.bench.base_version)
     }
 
     fn insert(&mut self) -> Result<Outlook> {
@@ -86,9 +102,9 @@ impl<'a> Executor<'a> {
         Ok(Outlook::GoOn)
     }
 
-    /// Writes the value of the present key at `version`.
-    fn write(&mut self, version: u64) -> Result<()> {
-        value::fill(&mut self.value, &self.key, version, self.bench.value_size);
+    /// Writes the value of the present key, which has this identity, at `version`.
+    fn write(&mut self, identity: u64, version: u64) -> Result<()> {
+        value::fill(&mut self.value, &self.key, identity, version, self.bench.value_size);
         self.traffic.written += (self.key.len() + self.value.len()) as u64;
         self.bench.store.insert(&self.key, &self.value)
     }
@@ -96,13 +112,14 @@ impl<'a> Executor<'a> {
     fn modify(&mut self, record: u64) -> Result<()> {
         let (bench, key) = (self.bench, &mut self.key);
         bench.keys.write(record, key)?;
-        let acknowledged = bench.acknowledged(key);
-        let (version, ticket) = bench.begin_write(key);
+        let identity = value::identity(key);
+        let acknowledged = bench.acknowledged(identity);
+        let (version, ticket) = bench.begin_write(identity);
         let mut verdict = bench.unanswered();
         bench.store.update(key, &mut |value| {
-            verdict = bench.check(value, key, acknowledged);
+            verdict = bench.check(value, key, identity, acknowledged);
             let mut new = Vec::with_capacity(bench.value_size);
-            value::fill(&mut new, key, version, bench.value_size);
+            value::fill(&mut new, key, identity, version, bench.value_size);
             new
         })?;
         bench.end_write(ticket);
@@ -119,7 +136,7 @@ impl<'a> Executor<'a> {
         let (mut failure, mut bytes, mut count) = (Ok(()), 0, 0);
         bench.store.scan(start, length, &mut |key, value| {
             let in_order = if count == 0 { key == &start[..] } else { key > &last[..] };
-            let verdict = if in_order { bench.check(Some(value), key, 0) } else { Err(Wrong::Order) };
+            let verdict = if in_order { bench.check(Some(value), key, value::identity(key), 0) } else { Err(Wrong::Order) };
             failure = std::mem::replace(&mut failure, Ok(())).and_then(|()| judge(key, verdict));
             bytes += (key.len() + value.len()) as u64;
             count += 1;

@@ -4,14 +4,14 @@ use rand::{SeedableRng, rngs::SmallRng};
 
 use crate::{
     distribution::Distribution,
-    permutation::{Permutation, mix},
-    workload::{Kind, Workload, scan_length},
+    error::Result,
+    permutation::mix,
+    trace::Trace,
+    workload::{Kind, Mix, scan_length},
 };
 
 /// Operations of a full block: enough that the cost of a block is spread, few enough to stay in the processor's first cache.
 pub(crate) const BLOCK: u64 = 512;
-/// Seed of the order in which records are loaded.
-const SHUFFLE: u64 = 0x5eed_0003;
 
 /// One operation.
 #[derive(Debug, Clone, Copy)]
@@ -26,17 +26,12 @@ pub(crate) struct Operation {
 /// Where operations come from; shared by all threads.
 #[derive(Debug)]
 pub(crate) enum Plan {
-    /// Every record once, in shuffled order.
-    Load(Permutation),
+    /// Every record once, by its number; it is the keys that are in no order.
+    Load,
     /// A mix over a distribution.
-    Mix { workload: Workload, distribution: Distribution },
-}
-
-impl Plan {
-    /// The load of `records` records.
-    pub(crate) fn load(records: u64) -> Self {
-        Plan::Load(Permutation::new(records, SHUFFLE))
-    }
+    Drawn(Mix, Distribution),
+    /// A mix over a trace, from an access on.
+    Traced(Mix, Trace, u64),
 }
 
 /// Where a block stands in its phase.
@@ -58,26 +53,27 @@ pub(crate) struct Generator<'a> {
     plan: &'a Plan,
     rng: SmallRng,
     block: Vec<Operation>,
+    traced: Vec<u64>,
 }
 
 impl<'a> Generator<'a> {
     /// The generator of a thread; different threads and seeds draw differently.
     pub(crate) fn new(plan: &'a Plan, seed: u64, thread: usize) -> Self {
         let rng = SmallRng::seed_from_u64(mix(seed).wrapping_add(thread as u64));
-        Generator { plan, rng, block: Vec::with_capacity(BLOCK as usize) }
+        Generator { plan, rng, block: Vec::with_capacity(BLOCK as usize), traced: Vec::new() }
     }
 
     /// Draws a block.
-    pub(crate) fn draw(&mut self, position: Position) -> &[Operation] {
+    pub(crate) fn draw(&mut self, position: Position) -> Result<&[Operation]> {
         self.block.clear();
         let (block, rng) = (&mut self.block, &mut self.rng);
         match self.plan {
-            Plan::Load(order) => {
+            Plan::Load => {
                 let records = position.first..position.first + position.count;
-                block.extend(records.map(|number| Operation { record: order.apply(number), kind: Kind::Load, length: 1 }));
+                block.extend(records.map(|record| Operation { record, kind: Kind::Load, length: 1 }));
             }
-            Plan::Mix { workload, distribution } => block.extend((0..position.count).map(|_| {
-                let kind = workload.sample(rng);
+            Plan::Drawn(mix, distribution) => block.extend((0..position.count).map(|_| {
+                let kind = mix.sample(rng);
                 let record = match kind {
                     Kind::Insert => 0,
                     _ => distribution.sample(rng, position.progress, position.existing),
@@ -85,37 +81,55 @@ impl<'a> Generator<'a> {
                 let length = if kind == Kind::Scan { scan_length(rng) } else { 1 };
                 Operation { record, kind, length }
             })),
+            Plan::Traced(mix, trace, start) => {
+                self.traced.resize(usize::try_from(position.count)?, 0);
+                trace.read(start + position.first, &mut self.traced)?;
+                block.extend(self.traced.iter().map(|record| Operation { record: *record, kind: mix.sample(rng), length: 1 }));
+            }
         }
-        &self.block
+        Ok(&self.block)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::distribution::Shape;
+    use crate::{distribution::Shape, workload::Workload};
 
     #[test]
-    fn a_load_has_every_record_once_in_no_order() {
-        let plan = Plan::load(1000);
-        let mut generator = Generator::new(&plan, 1, 0);
+    fn a_load_has_every_record_once() {
+        let mut generator = Generator::new(&Plan::Load, 1, 0);
         let mut records = Vec::new();
         for (first, count) in [(0, 512), (512, 488)] {
             let position = Position { first, count, progress: 0.0, existing: 0 };
-            records.extend(generator.draw(position).iter().map(|operation| operation.record));
+            records.extend(generator.draw(position).unwrap().iter().map(|operation| operation.record));
         }
-        let rising = records.windows(2).filter(|pair| pair[0] < pair[1]).count();
-        assert!((400..600).contains(&rising), "{rising} of 999 neighbours rise");
-        records.sort_unstable();
         assert!(records.into_iter().eq(0..1000));
     }
 
     #[test]
+    fn a_trace_is_followed_block_by_block_with_the_mix_of_the_workload() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("accesses.u64");
+        std::fs::write(&file, (0..1000u64).flat_map(|n| (n / 2).to_le_bytes()).collect::<Vec<_>>()).unwrap();
+        let trace = Trace::open(&file, directory.path()).unwrap();
+        let plan = Plan::Traced(Workload::A.mix(0.0), trace, 900);
+        let mut generator = Generator::new(&plan, 1, 0);
+        let position = Position { first: 50, count: 400, progress: 0.0, existing: 500 };
+        let block = generator.draw(position).unwrap();
+        let expected = (950..1000).chain(0..350).map(|access| access / 2);
+        assert!(block.iter().map(|operation| operation.record).eq(expected));
+        let updates = block.iter().filter(|operation| operation.kind == Kind::Update).count();
+        assert!((140..260).contains(&updates), "{updates} of 400");
+    }
+
+    #[test]
     fn threads_draw_differently_and_seeds_repeat() {
-        let plan = Plan::Mix { workload: Workload::C, distribution: Distribution::new(Shape::Uniform, 1 << 40, 0.0) };
+        let plan = Plan::Drawn(Workload::C.mix(0.0), Distribution::new(Shape::Uniform, 1 << 40, 0.0));
         let position = Position { first: 0, count: 8, progress: 0.0, existing: 1 << 40 };
         let draw = |seed, thread| {
-            Generator::new(&plan, seed, thread).draw(position).iter().map(|operation| operation.record).collect::<Vec<_>>()
+            let mut generator = Generator::new(&plan, seed, thread);
+            generator.draw(position).unwrap().iter().map(|operation| operation.record).collect::<Vec<_>>()
         };
         assert_eq!(draw(1, 0), draw(1, 0));
         assert!(draw(1, 0) != draw(1, 1) && draw(1, 0) != draw(2, 0));

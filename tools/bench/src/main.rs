@@ -3,26 +3,35 @@
 mod batch;
 mod bench;
 mod cli;
+mod completions;
 mod disk;
 mod distribution;
 mod error;
 mod execute;
+mod files;
 mod generator;
 mod inserts;
 mod keys;
 mod measure;
+mod numbering;
 mod pack;
 mod permutation;
 mod phase;
+mod prepare;
 mod process;
 mod progress;
 mod row;
+mod rows;
 mod run;
 mod size;
 mod state;
 mod store;
+mod timeline;
+mod trace;
+mod transfers;
 mod value;
 mod versions;
+mod words;
 mod worker;
 mod workload;
 mod zipf;
@@ -38,11 +47,12 @@ fn main() -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
     let result = match Cli::parse().command {
-        Command::Disk(options) => disk::run(&options),
-        Command::Run(options) => run::run(&options),
+        Command::Disk(options) => disk::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Run(options) => rows::run(&options),
+        Command::Row => Ok(rows::row()),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use crate::completions::Completions;
+
 /// Operations per sample while they are fast: two looks at the clock cost as much as a fast operation.
 const SAMPLE: u64 = 16;
 /// Faster operations than this on average are sampled.
@@ -18,10 +20,12 @@ pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST, 3).expect("the bounds are valid")
 }
 
-/// Times calls one after the other.
+/// Times the calls of one thread, one after the other.
 #[derive(Debug)]
-pub(crate) struct Stopwatch {
+pub(crate) struct Stopwatch<'a> {
     pub(crate) histogram: Histogram<u64>,
+    completions: &'a Completions,
+    thread: usize,
     /// Calls per sample, 1 or [`SAMPLE`].
     stride: u64,
     /// Calls since the sample began, and operations in the calls after its first.
@@ -32,9 +36,11 @@ pub(crate) struct Stopwatch {
     first: Duration,
 }
 
-impl Stopwatch {
-    pub(crate) fn new() -> Self {
-        Stopwatch { histogram: histogram(), stride: 1, calls: 0, rest: 0, since: Instant::now(), first: Duration::ZERO }
+impl<'a> Stopwatch<'a> {
+    /// For the thread of this number.
+    pub(crate) fn new(completions: &'a Completions, thread: usize) -> Self {
+        let (since, first) = (Instant::now(), Duration::ZERO);
+        Stopwatch { histogram: histogram(), completions, thread, stride: 1, calls: 0, rest: 0, since, first }
     }
 
     /// A block of calls begins; `pace` is the mean time of an operation in the last one.
@@ -47,9 +53,7 @@ impl Stopwatch {
     pub(crate) fn lap(&mut self, operations: u64) {
         self.calls += 1;
         if self.calls == 1 {
-            let now = Instant::now();
-            self.first = now - self.since;
-            self.since = now;
+            self.first = self.tick(operations);
             record(&mut self.histogram, self.first, operations);
         } else {
             self.rest += operations;
@@ -62,9 +66,7 @@ impl Stopwatch {
     /// The sample ends here: its unmeasured operations count as fast as the first, except that a stall among them shows in the clock.
     pub(crate) fn pause(&mut self) {
         if self.rest > 0 {
-            let now = Instant::now();
-            let together = now - self.since;
-            self.since = now;
+            let together = self.tick(self.rest);
             let stalled = u64::from(together > STALL);
             // A stall counts once, not for the operations beside it.
             let usual = if self.first > STALL { together / u32::try_from(self.rest).unwrap_or(u32::MAX) } else { self.first };
@@ -74,9 +76,25 @@ impl Stopwatch {
         (self.calls, self.rest) = (0, 0);
     }
 
-    /// Counts `operations` operations that should have begun at `intended`, whenever they did.
+    /// Counts `operations` operations that ended now and should have begun at `intended`, whenever they did.
     pub(crate) fn since_intended(&mut self, intended: Instant, operations: u64) {
-        record(&mut self.histogram, intended.elapsed(), operations);
+        let now = Instant::now();
+        self.completions.add(self.thread, operations, intended.max(self.since), now);
+        self.since = now;
+        record(&mut self.histogram, now.saturating_duration_since(intended), operations);
+    }
+
+    /// Counts `operations` operations that waited from `intended` to `end` without being begun.
+    pub(crate) fn never_begun(&mut self, intended: Instant, end: Instant, operations: u64) {
+        record(&mut self.histogram, end.saturating_duration_since(intended), operations);
+    }
+
+    /// So many operations ended now: the time since they began.
+    fn tick(&mut self, operations: u64) -> Duration {
+        let (now, since) = (Instant::now(), self.since);
+        self.completions.add(self.thread, operations, since, now);
+        self.since = now;
+        now - since
     }
 }
 
@@ -97,20 +115,22 @@ mod tests {
     #[test]
     fn every_operation_counts_once() {
         for pace in [Duration::ZERO, Duration::from_secs(1)] {
-            let mut stopwatch = Stopwatch::new();
+            let completions = Completions::new(1);
+            let mut stopwatch = Stopwatch::new(&completions, 0);
             for _ in 0..3 {
                 stopwatch.resume(pace, Instant::now());
                 (0..37).for_each(|_| stopwatch.lap(2));
                 stopwatch.pause();
             }
-            assert_eq!(stopwatch.histogram.len(), 3 * 37 * 2);
+            assert_eq!((stopwatch.histogram.len(), completions.operations()), (3 * 37 * 2, 3 * 37 * 2));
         }
     }
 
     #[test]
     fn a_stall_shows_wherever_it_falls() {
         for at in 0..40 {
-            let mut stopwatch = Stopwatch::new();
+            let completions = Completions::new(1);
+            let mut stopwatch = Stopwatch::new(&completions, 0);
             stopwatch.resume(Duration::ZERO, Instant::now());
             for call in 0..40 {
                 if call == at {
@@ -121,13 +141,18 @@ mod tests {
             stopwatch.pause();
             assert!(stopwatch.histogram.max() >= 1_990_000, "call {at}");
             assert!(stopwatch.histogram.value_at_quantile(0.9) < 1_000_000, "call {at}");
+            assert!(completions.longest_stall() >= Duration::from_micros(1990), "call {at}");
         }
     }
 
     #[test]
     fn lateness_counts_from_the_intended_time() {
-        let mut stopwatch = Stopwatch::new();
-        stopwatch.since_intended(Instant::now() - Duration::from_millis(30), 1);
+        let completions = Completions::new(1);
+        let mut stopwatch = Stopwatch::new(&completions, 0);
+        let intended = Instant::now() - Duration::from_millis(30);
+        stopwatch.since_intended(intended, 1);
         assert!(stopwatch.histogram.max() >= 29_900_000);
+        stopwatch.never_begun(intended, intended + Duration::from_secs(1), 2);
+        assert!(stopwatch.histogram.max() >= 999_000_000 && stopwatch.histogram.len() == 3);
     }
 }

@@ -11,19 +11,23 @@ use std::{
 };
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     bench::Bench,
+    completions::Completions,
     error::{Error, Result},
     execute::Traffic,
     generator::{BLOCK, Generator, Plan, Position},
     measure,
     progress::Progress,
+    timeline::{Point, Timeline},
+    transfers::Accounts,
     worker::{Done, Worker},
 };
 
 /// When a phase ends.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Limit {
     Operations(u64),
     Time(Duration),
@@ -37,6 +41,8 @@ pub(crate) struct Manner {
     pub(crate) batch: usize,
     /// Operations a second of all threads, begun at their times whether or not earlier ones have ended; `None` for as fast as it goes.
     pub(crate) rate: Option<f64>,
+    /// No operations are begun after this time, except those of blocks that were begun.
+    pub(crate) cap: Option<Duration>,
 }
 
 /// What a phase did.
@@ -45,6 +51,8 @@ pub(crate) struct Outcome {
     pub(crate) seconds: f64,
     pub(crate) latency: Histogram<u64>,
     pub(crate) traffic: Traffic,
+    pub(crate) longest_stall: Duration,
+    pub(crate) timeline: Vec<Point>,
 }
 
 /// One phase while it runs.
@@ -52,10 +60,11 @@ pub(crate) struct Phase<'a> {
     pub(crate) bench: &'a Bench,
     pub(crate) plan: &'a Plan,
     pub(crate) manner: Manner,
+    pub(crate) completions: Completions,
+    accounts: &'a Accounts,
     limit: Limit,
     block: u64,
     claimed: AtomicU64,
-    done: AtomicU64,
     stop: AtomicBool,
 }
 
@@ -63,10 +72,10 @@ pub(crate) struct Phase<'a> {
 const LOOK: Duration = Duration::from_millis(20);
 
 impl<'a> Phase<'a> {
-    pub(crate) fn new(bench: &'a Bench, plan: &'a Plan, manner: Manner, limit: Limit) -> Self {
-        let block = block_size(manner, limit);
-        let (claimed, done) = (AtomicU64::new(0), AtomicU64::new(0));
-        Phase { bench, plan, manner, limit, block, claimed, done, stop: AtomicBool::new(false) }
+    pub(crate) fn new(bench: &'a Bench, plan: &'a Plan, manner: Manner, limit: Limit, accounts: &'a Accounts) -> Self {
+        let (block, completions) = (block_size(manner, limit), Completions::new(manner.threads));
+        let (claimed, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        Phase { bench, plan, manner, completions, accounts, limit, block, claimed, stop }
     }
 
     /// Runs to the end, or to the first failure.
@@ -95,8 +104,8 @@ impl<'a> Phase<'a> {
 
     /// Collects the threads' results and stops them when time is up.
     fn watch(&self, begin: Instant, progress: &Progress, results: &mpsc::Receiver<Result<Done>>) -> Result<Outcome> {
-        let mut outcome = Outcome { operations: 0, seconds: 0.0, latency: measure::histogram(), traffic: Traffic::default() };
-        let mut failure: Option<Error> = None;
+        let (mut outcome, mut failure) = (Outcome::default(), None::<Error>);
+        let mut timeline = Timeline::new(self.accounts);
         loop {
             match results.recv_timeout(self.pause(begin)) {
                 Ok(Ok(done)) => outcome.add(&done, begin),
@@ -104,11 +113,11 @@ impl<'a> Phase<'a> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            progress.show(match self.limit {
-                Limit::Operations(_) => self.done.load(Relaxed),
-                Limit::Time(_) => u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX),
-            });
+            let done = self.completions.operations();
+            progress.show(done);
+            timeline.look(begin.elapsed(), done);
         }
+        (outcome.longest_stall, outcome.timeline) = (self.completions.longest_stall(), timeline.finish());
         failure.map_or(Ok(outcome), Err)
     }
 
@@ -124,7 +133,7 @@ impl<'a> Phase<'a> {
 
     /// The next block of operations for a thread; `None` when the limit is reached.
     pub(crate) fn claim(&self, begin: Instant) -> Option<Position> {
-        if self.is_stopped() {
+        if self.is_stopped() || self.manner.cap.is_some_and(|cap| begin.elapsed() >= cap) {
             return None;
         }
         let first = self.claimed.fetch_add(self.block, Relaxed);
@@ -133,11 +142,6 @@ impl<'a> Phase<'a> {
             Limit::Time(limit) => (self.block, begin.elapsed().as_secs_f64() / limit.as_secs_f64()),
         };
         (count > 0).then(|| Position { first, count, progress, existing: self.bench.inserts.existing() })
-    }
-
-    /// Tells how far a thread has come.
-    pub(crate) fn advance(&self, operations: u64) {
-        self.done.fetch_add(operations, Relaxed);
     }
 
     /// Whether all threads should end.
@@ -156,7 +160,25 @@ fn block_size(manner: Manner, limit: Limit) -> u64 {
     (fair.min(BLOCK) / batch).max(1) * batch
 }
 
+impl Default for Outcome {
+    fn default() -> Self {
+        Outcome {
+            operations: 0,
+            seconds: 0.0,
+            latency: measure::histogram(),
+            traffic: Traffic::default(),
+            longest_stall: Duration::ZERO,
+            timeline: Vec::new(),
+        }
+    }
+}
+
 impl Outcome {
+    /// Operations a second of all threads.
+    pub(crate) fn per_second(&self) -> f64 {
+        self.operations as f64 / self.seconds.max(1e-9)
+    }
+
     fn add(&mut self, done: &Done, begin: Instant) {
         self.operations += done.operations;
         self.seconds = self.seconds.max((done.end - begin).as_secs_f64());

@@ -1,41 +1,90 @@
-//! How far a phase has come, on standard error and only where that is a terminal.
+//! How far a phase has come: a bar on standard error where that is a terminal, or messages to the parent process, which draws the bar.
+
+use std::{
+    cell::Cell,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::phase::Limit;
+use crate::{phase::Limit, rows::Message};
 
-/// The bar of one phase; it goes when it is dropped.
-pub(crate) struct Progress {
-    bar: ProgressBar,
+/// Between two messages to the parent.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// Whether this process is the child of one that draws the bars.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+
+/// From now on progress goes to the parent.
+pub(crate) fn tell_parent() {
+    IS_CHILD.store(true, Relaxed);
+}
+
+/// The progress of one phase; a bar goes when it is dropped.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    Bar { bar: ProgressBar, limit: Option<Limit>, begin: Instant },
+    Messages { last: Cell<Instant> },
 }
 
 impl Progress {
-    /// A bar for a phase with this name.
-    pub(crate) fn new(name: &'static str, limit: Limit) -> Self {
-        let (length, counts) = match limit {
-            Limit::Operations(count) => (count, "{human_pos} of {human_len} operations, {per_sec}, {eta} left"),
-            Limit::Time(time) => (u64::try_from(time.as_millis()).unwrap_or(u64::MAX), "{elapsed}"),
-        };
-        let style = ProgressStyle::with_template(&format!("{{msg:9}} {{wide_bar}} {counts}")).expect("the template is valid");
-        let bar = ProgressBar::new(length).with_style(style).with_message(name);
-        Progress { bar }
+    /// For a phase with this name.
+    pub(crate) fn new(name: &str, limit: Limit) -> Self {
+        Self::begin(name, Some(limit))
     }
 
     /// A sign of life for work of unknown length.
-    pub(crate) fn waiting(name: &'static str) -> Self {
-        let bar = ProgressBar::new_spinner().with_message(name);
-        bar.enable_steady_tick(std::time::Duration::from_millis(200));
-        Progress { bar }
+    pub(crate) fn waiting(name: &str) -> Self {
+        Self::begin(name, None)
     }
 
-    /// Moves the bar.
-    pub(crate) fn show(&self, position: u64) {
-        self.bar.set_position(position);
+    /// For a phase with this name, of unknown length without a limit.
+    pub(crate) fn begin(name: &str, limit: Option<Limit>) -> Self {
+        if IS_CHILD.load(Relaxed) {
+            Message::Begin { name: name.to_owned(), limit }.send();
+            return Progress::Messages { last: Cell::new(Instant::now()) };
+        }
+        Progress::Bar { bar: bar(limit).with_message(name.to_owned()), limit, begin: Instant::now() }
+    }
+
+    /// So many operations were done.
+    pub(crate) fn show(&self, operations: u64) {
+        match self {
+            Progress::Bar { bar, limit: Some(Limit::Time(_)), begin } => bar.set_position(milliseconds(begin.elapsed())),
+            Progress::Bar { bar, .. } => bar.set_position(operations),
+            Progress::Messages { last } if last.get().elapsed() >= INTERVAL => {
+                last.set(Instant::now());
+                Message::Done { operations }.send();
+            }
+            Progress::Messages { .. } => {}
+        }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        match self {
+            Progress::Bar { bar, .. } => bar.finish_and_clear(),
+            Progress::Messages { .. } => Message::End.send(),
+        }
     }
+}
+
+fn bar(limit: Option<Limit>) -> ProgressBar {
+    let (length, counts) = match limit {
+        Some(Limit::Operations(count)) => (count, "{human_pos} of {human_len} operations, {per_sec}, {eta} left"),
+        Some(Limit::Time(time)) => (milliseconds(time), "{elapsed}"),
+        None => {
+            let bar = ProgressBar::new_spinner();
+            bar.enable_steady_tick(INTERVAL);
+            return bar;
+        }
+    };
+    let style = ProgressStyle::with_template(&format!("{{msg:9}} {{wide_bar}} {counts}")).expect("the template is valid");
+    ProgressBar::new(length).with_style(style)
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,27 +1,28 @@
-//! Results, as one line of JSON and as a table.
+//! The result of one row: what a child measured.
 
 use std::collections::BTreeMap;
 
-use clap::ValueEnum;
-use comfy_table::{CellAlignment, Table, presets};
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
-    distribution::Shape,
-    size,
-    store::{self, Number},
+    cli::RunOptions,
+    distribution::{self, Shape},
+    run::Measured,
+    state::State,
+    store,
+    timeline::Point,
     workload::Workload,
 };
 
-/// The result of `run`. The names are a public interface; `docs/benchmark.md` explains each. Sizes are bytes, times seconds unless the name says
-/// otherwise.
-#[derive(Debug, Serialize)]
+/// The names are a public interface; `docs/benchmark.md` explains each. Sizes are bytes, times seconds unless the name says otherwise.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) store: store::Kind,
     pub(crate) workload: Workload,
     pub(crate) distribution: Shape,
     pub(crate) theta: f64,
+    pub(crate) trace: Option<String>,
     pub(crate) records: u64,
     pub(crate) key_size: f64,
     pub(crate) value_size: u64,
@@ -33,34 +34,58 @@ pub(crate) struct Row {
     pub(crate) seconds: f64,
     pub(crate) ops_per_second: f64,
     pub(crate) latency_us: Latency,
-    pub(crate) device_reads: u64,
-    pub(crate) device_writes: u64,
-    pub(crate) read_bytes: u64,
-    pub(crate) write_bytes: u64,
+    pub(crate) device_reads: Option<u64>,
+    pub(crate) device_writes: Option<u64>,
+    pub(crate) read_bytes: Option<u64>,
+    pub(crate) write_bytes: Option<u64>,
+    pub(crate) kernel_device_reads: Option<u64>,
+    pub(crate) kernel_device_writes: Option<u64>,
     pub(crate) kernel_read_bytes: Option<u64>,
     pub(crate) kernel_write_bytes: Option<u64>,
     pub(crate) user_read_bytes: u64,
     pub(crate) user_write_bytes: u64,
-    pub(crate) device_reads_per_op: f64,
+    pub(crate) device_reads_per_op: Option<f64>,
     pub(crate) ideal_device_reads_per_op: Option<f64>,
+    pub(crate) read_amplification: Option<f64>,
+    pub(crate) write_amplification: Option<f64>,
+    pub(crate) space_amplification: f64,
+    pub(crate) size_on_disk: u64,
     pub(crate) memory_budget: u64,
     pub(crate) memory_peak: u64,
     pub(crate) index_bytes: u64,
     pub(crate) cpu_seconds: f64,
+    pub(crate) open_seconds: f64,
+    pub(crate) longest_stall_us: f64,
     pub(crate) load: Option<Load>,
-    pub(crate) engine: BTreeMap<String, Number>,
+    pub(crate) engine: BTreeMap<String, u64>,
+    /// Quantiles and microseconds.
+    pub(crate) latency_cdf: Vec<(f64, f64)>,
+    pub(crate) timeline: Vec<Point>,
 }
 
-/// The load that preceded the measurement in the same process.
-#[derive(Debug, Clone, Copy, Serialize)]
+/// The load that preceded the measurement in the same process, or that made the prepared state.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Load {
     pub(crate) seconds: f64,
     pub(crate) ops_per_second: f64,
     pub(crate) settle_seconds: f64,
+    /// Time of the updates of a prepared state.
+    pub(crate) updates_seconds: Option<f64>,
+    /// Whether the time for the preparation was over before everything was loaded and updated.
+    pub(crate) capped: bool,
+}
+
+/// What is seen of the store at the end.
+pub(crate) struct Footprint {
+    /// Mean bytes of a key.
+    pub(crate) key_size: f64,
+    pub(crate) memory_peak: u64,
+    pub(crate) size_on_disk: u64,
+    pub(crate) open_seconds: f64,
 }
 
 /// Percentiles in microseconds.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Latency {
     pub(crate) p50: f64,
     pub(crate) p99: f64,
@@ -72,79 +97,136 @@ pub(crate) struct Latency {
 
 impl Latency {
     /// From a histogram of nanoseconds.
-    pub(crate) fn new(histogram: &Histogram<u64>) -> Self {
-        let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+    fn new(histogram: &Histogram<u64>) -> Self {
+        let at = |quantile| microseconds(histogram, quantile);
         let max = histogram.max() as f64 / 1e3;
         Latency { p50: at(0.5), p99: at(0.99), p999: at(0.999), p9999: at(0.9999), max, mean: histogram.mean() / 1e3 }
     }
 }
 
+/// Requests and bytes of the measured phase: those that the store counted itself, or else the kernel's.
+struct Device {
+    reads: Option<u64>,
+    writes: Option<u64>,
+    read_bytes: Option<u64>,
+    write_bytes: Option<u64>,
+}
+
+impl Device {
+    fn new(store: store::Kind, measured: &Measured) -> Self {
+        let (stats, kernel) = (&measured.stats, measured.kernel);
+        if store.counts_device_io() {
+            return Device {
+                reads: Some(stats.device_reads),
+                writes: Some(stats.device_writes),
+                read_bytes: Some(stats.read_bytes),
+                write_bytes: Some(stats.write_bytes),
+            };
+        }
+        Device {
+            reads: kernel.and_then(|kernel| kernel.reads),
+            writes: kernel.and_then(|kernel| kernel.writes),
+            read_bytes: kernel.map(|kernel| kernel.read_bytes),
+            write_bytes: kernel.map(|kernel| kernel.write_bytes),
+        }
+    }
+}
+
 impl Row {
-    /// Prints it on standard output.
-    pub(crate) fn print(&self, json: bool) -> serde_json::Result<()> {
-        if json {
-            println!("{}", serde_json::to_string(self)?);
-        } else {
-            println!("{}", self.table());
+    /// Puts together what was asked for and what was measured.
+    pub(crate) fn new(
+        options: &RunOptions,
+        shape: Shape,
+        state: &State,
+        measured: Measured,
+        footprint: &Footprint,
+        load: Option<Load>,
+    ) -> Self {
+        let (device, kernel) = (Device::new(options.store, &measured), measured.kernel);
+        let Measured { outcome, stats, cpu, .. } = measured;
+        let live_bytes = state.existing as f64 * (footprint.key_size + options.value_size as f64);
+        Row {
+            store: options.store,
+            workload: options.workload,
+            distribution: shape,
+            theta: options.theta,
+            trace: options.trace.as_ref().and_then(|file| file.file_name()).map(|name| name.to_string_lossy().into_owned()),
+            records: state.loaded,
+            key_size: footprint.key_size,
+            value_size: options.value_size as u64,
+            threads: u64::from(options.threads),
+            batch: u64::from(options.batch),
+            rate: options.rate,
+            durability: options.durability,
+            operations: outcome.operations,
+            seconds: outcome.seconds,
+            ops_per_second: outcome.per_second(),
+            latency_us: Latency::new(&outcome.latency),
+            device_reads: device.reads,
+            device_writes: device.writes,
+            read_bytes: device.read_bytes,
+            write_bytes: device.write_bytes,
+            kernel_device_reads: kernel.and_then(|kernel| kernel.reads),
+            kernel_device_writes: kernel.and_then(|kernel| kernel.writes),
+            kernel_read_bytes: kernel.map(|kernel| kernel.read_bytes),
+            kernel_write_bytes: kernel.map(|kernel| kernel.write_bytes),
+            user_read_bytes: outcome.traffic.read,
+            user_write_bytes: outcome.traffic.written,
+            device_reads_per_op: device.reads.map(|reads| reads as f64 / outcome.operations.max(1) as f64),
+            ideal_device_reads_per_op: ideal(options, shape, state.loaded, footprint.key_size),
+            read_amplification: ratio(device.read_bytes, outcome.traffic.read),
+            write_amplification: ratio(device.write_bytes, outcome.traffic.written),
+            space_amplification: footprint.size_on_disk as f64 / live_bytes,
+            size_on_disk: footprint.size_on_disk,
+            memory_budget: options.memory,
+            memory_peak: footprint.memory_peak,
+            index_bytes: stats.index_bytes,
+            cpu_seconds: cpu.as_secs_f64(),
+            open_seconds: footprint.open_seconds,
+            longest_stall_us: outcome.longest_stall.as_secs_f64() * 1e6,
+            load,
+            engine: stats.engine.into_iter().map(|(name, number)| (name, number.value())).collect(),
+            latency_cdf: cdf(&outcome.latency),
+            timeline: outcome.timeline,
         }
-        Ok(())
-    }
-
-    fn table(&self) -> Table {
-        let mut rows = vec![
-            ("operations a second", format!("{:.0}", self.ops_per_second)),
-            ("operations", format!("{} in {:.1} s", self.operations, self.seconds)),
-            ("latency p50, p99, p99.9", microseconds(&[self.latency_us.p50, self.latency_us.p99, self.latency_us.p999])),
-            ("latency p99.99, max, mean", microseconds(&[self.latency_us.p9999, self.latency_us.max, self.latency_us.mean])),
-            ("device reads an operation", format!("{:.3}", self.device_reads_per_op)),
-        ];
-        if let Some(ideal) = self.ideal_device_reads_per_op {
-            rows.push(("  with the hottest records kept", format!("{ideal:.3}")));
-        }
-        rows.extend([
-            ("device reads", format!("{}, {}", self.device_reads, size::show(self.read_bytes))),
-            ("device writes", format!("{}, {}", self.device_writes, size::show(self.write_bytes))),
-            (
-                "read and written by the user",
-                format!("{}, {}", size::show(self.user_read_bytes), size::show(self.user_write_bytes)),
-            ),
-            ("memory: budget, peak", format!("{}, {}", size::show(self.memory_budget), size::show(self.memory_peak))),
-            ("index", size::show(self.index_bytes)),
-            ("processor time", format!("{:.1} s", self.cpu_seconds)),
-        ]);
-        if let Some(load) = self.load {
-            let Load { seconds, ops_per_second, settle_seconds } = load;
-            rows.push(("load", format!("{seconds:.1} s, {ops_per_second:.0} a second, {settle_seconds:.1} s to settle")));
-        }
-        let engine = self.engine.iter().map(|(name, number)| (name.as_str(), number.value().to_string()));
-        table(&self.title(), rows.into_iter().chain(engine))
-    }
-
-    fn title(&self) -> String {
-        let (store, workload, distribution) = (name(&self.store), name(&self.workload), name(&self.distribution));
-        let size = self.key_size + self.value_size as f64;
-        format!("{store}, workload {workload}, {distribution}, {} records of {size:.0} B", self.records)
     }
 }
 
-fn name<T: ValueEnum>(value: &T) -> String {
-    value.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
+/// Bytes of the device for each byte of the user; `None` where the user moved none.
+fn ratio(device: Option<u64>, user: u64) -> Option<f64> {
+    device.filter(|_| user > 0).map(|device| device as f64 / user as f64)
 }
 
-fn microseconds(times: &[f64]) -> String {
-    let times: Vec<String> = times.iter().map(|time| format!("{time:.1}")).collect();
-    format!("{} µs", times.join(", "))
+/// The misses of a memory that holds the hottest records in all of the budget, with nothing for their administration.
+fn ideal(options: &RunOptions, shape: Shape, records: u64, key_size: f64) -> Option<f64> {
+    let kept = (options.memory as f64 / (key_size + options.value_size as f64)) as u64;
+    let ideal = distribution::ideal_miss(shape, records, options.theta, kept);
+    ideal.filter(|_| options.workload.reads_points())
 }
 
-/// A table of names and numbers under a title.
-fn table<'a>(title: &str, rows: impl Iterator<Item = (&'a str, String)>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header([title, ""]);
-    rows.for_each(|(name, value)| {
-        table.add_row([name, &value]);
-    });
-    if let Some(column) = table.column_mut(1) {
-        column.set_cell_alignment(CellAlignment::Right);
+/// Points of the distribution of latencies: as many between 0 and 0.9 as between 0.9 and 0.99, and so on up to 0.9999.
+fn cdf(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
+    const STEPS: i32 = 60;
+    let quantiles = (0..=STEPS).map(|step| 1.0 - 10f64.powf(-4.0 * f64::from(step) / f64::from(STEPS)));
+    quantiles.map(|quantile| (quantile, microseconds(histogram, quantile))).collect()
+}
+
+fn microseconds(histogram: &Histogram<u64>, quantile: f64) -> f64 {
+    histogram.value_at_quantile(quantile) as f64 / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_distribution_of_latencies_rises_and_reaches_its_tail() {
+        let mut histogram = crate::measure::histogram();
+        (1..=100_000u64).for_each(|latency| histogram.record(latency * 1000).unwrap());
+        let points = cdf(&histogram);
+        assert_eq!((points.len(), points[0].0), (61, 0.0));
+        assert!(points.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1));
+        let (quantile, latency) = points[60];
+        assert!((quantile - 0.9999).abs() < 1e-9 && (latency / 99_990.0 - 1.0).abs() < 1e-3, "{quantile} {latency}");
     }
-    table
 }

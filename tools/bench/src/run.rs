@@ -8,197 +8,242 @@ use std::{
 use crate::{
     bench::Bench,
     cli::RunOptions,
-    distribution::{self, Distribution, Shape},
+    distribution::{Distribution, Shape},
     error::{Context, Result},
-    generator::Plan,
+    execute::Executor,
+    files,
+    generator::{Operation, Plan},
     inserts::Inserts,
-    keys::{Keys, Synthetic},
+    keys::{Keys, Order, Scale, Use},
     phase::{Limit, Manner, Outcome, Phase},
-    process::{self, DeviceBytes},
+    prepare::check_room,
+    process,
     progress::Progress,
-    row::{Latency, Load, Row},
+    row::{Footprint, Load, Row},
     state::{Directory, Parameters, State},
     store::{self, Durability, Stats},
+    trace::Trace,
+    transfers::{Accounts, Transfers},
     value::VERSION_BYTES,
     versions::{self, Versions},
-    workload::Workload,
+    workload::{Kind, Workload},
 };
 
 /// Records without --records and --keys.
-const RECORDS: u64 = 1_000_000;
+pub(crate) const RECORDS: u64 = 1_000_000;
 
 /// A run between its phases.
-struct Run<'a> {
-    options: &'a RunOptions,
-    directory: Directory,
-    state: State,
+pub(crate) struct Run<'a> {
+    pub(crate) options: &'a RunOptions,
+    pub(crate) accounts: &'a Accounts,
+    pub(crate) directory: Directory,
+    pub(crate) state: State,
     shape: Shape,
-    bench: Bench,
+    trace: Option<Trace>,
+    pub(crate) bench: Bench,
 }
 
 /// What was measured, apart from the store's state at the end.
-struct Measured {
-    outcome: Outcome,
-    stats: Stats,
-    cpu: Duration,
-    kernel: Option<DeviceBytes>,
+pub(crate) struct Measured {
+    pub(crate) outcome: Outcome,
+    pub(crate) stats: Stats,
+    pub(crate) cpu: Duration,
+    pub(crate) kernel: Option<Transfers>,
 }
 
-/// Carries `run` out and prints its result.
-pub(crate) fn run(options: &RunOptions) -> Result<()> {
-    let mut run = Run::open(options)?;
+/// Carries one row out; the kernel keeps its `accounts`.
+pub(crate) fn run(options: &RunOptions, accounts: &Accounts) -> Result<Row> {
+    let mut run = Run::open(options, accounts)?;
     let fresh = !run.state.finished;
     if options.workload == Workload::Load && !fresh {
         let directory = options.dir.display();
         return Err(format!("the store in {directory} is loaded already, and --workload load needs an empty --dir").into());
     }
-    let loaded = if fresh { Some(run.load()?) } else { None };
-    let load = loaded.as_ref().map(|(load, _)| *load);
+    let loaded = match (fresh, options.prepared) {
+        (false, _) => None,
+        (true, false) => Some(run.load()?),
+        (true, true) => {
+            run = run.prepare()?;
+            None
+        }
+    };
+    let load = loaded.as_ref().map(|(load, _)| *load).or(run.state.preparation);
     let measured = match loaded {
         Some((_, measured)) if options.workload == Workload::Load => measured,
         _ => run.measure_workload()?,
     };
-    let row = run.close(load, measured)?;
-    Ok(row.print(options.json)?)
+    run.close(load, measured)
 }
 
 impl<'a> Run<'a> {
-    fn open(options: &'a RunOptions) -> Result<Self> {
+    pub(crate) fn open(options: &'a RunOptions, accounts: &'a Accounts) -> Result<Self> {
         let directory = Directory::open(&options.dir)?;
-        let keys = match &options.keys {
-            Some(file) => Keys::open(file, directory.path(), options.key_size)?,
-            None => Keys::Synthetic(Synthetic::new(options.key_size.unwrap_or(8), options.records.unwrap_or(RECORDS))?),
-        };
-        let parameters = parameters(options, &keys)?;
+        let trace = open_trace(options, &directory)?;
+        let (keys, usual) = open_keys(options, &directory, trace.as_ref())?;
+        let parameters = parameters(options, &keys, usual)?;
+        check_trace(trace.as_ref(), options, parameters.records)?;
         let found = directory.state(&parameters)?;
         let fresh = found.is_none();
         let records = parameters.records;
-        let mut state = found.unwrap_or(State { parameters, finished: false, run: 0, existing: records });
+        if fresh && options.prepared {
+            let size = keys.mean_bytes() + options.value_size as f64;
+            check_room(directory.path(), (records as f64 * size) as u64)?;
+        }
+        let mut state =
+            found.unwrap_or(State { parameters, finished: false, run: 0, loaded: records, preparation: None, existing: records });
         state.run += 1;
         let store = open_store(options, &directory, fresh)?;
         directory.save(&state)?;
-        let shape = options.distribution.unwrap_or(options.workload.usual_shape());
+        let shape = shape(options);
         let bench = Bench {
             checks: store.remembers(),
             store,
             value_size: options.value_size,
             base_version: versions::base_version(state.run),
-            versions: options.workload.updates().then(|| Versions::new(state.run)),
+            versions: match options.workload.updates() || options.prepared && fresh {
+                true => Some(Versions::new(state.run, options.threads, options.batch)?),
+                false => None,
+            },
             inserts: Inserts::new(state.existing, keys.count(), usize::from(options.threads)),
             keys,
         };
-        Ok(Run { options, directory, state, shape, bench })
+        Ok(Run { options, accounts, directory, state, shape, trace, bench })
     }
 
     /// Loads all records and lets the store settle.
     fn load(&mut self) -> Result<(Load, Measured)> {
         let records = self.state.parameters.records;
-        let measured = self.measure("load", &Plan::load(records), Limit::Operations(records), None, 0)?;
-        let begin = Instant::now();
-        let waiting = Progress::waiting("settle");
-        self.bench.store.settle()?;
-        drop(waiting);
+        let measured = self.measure("load", &Plan::Load, Limit::Operations(records), self.manner(), 0)?;
+        let settle_seconds = self.settle()?;
         self.save(true)?;
-        let seconds = measured.outcome.seconds;
-        Ok((
-            Load { seconds, ops_per_second: per_second(&measured.outcome), settle_seconds: begin.elapsed().as_secs_f64() },
-            measured,
-        ))
+        let (seconds, ops_per_second) = (measured.outcome.seconds, measured.outcome.per_second());
+        Ok((Load { seconds, ops_per_second, settle_seconds, updates_seconds: None, capped: false }, measured))
+    }
+
+    /// Lets the store settle and gives the seconds that it took.
+    pub(crate) fn settle(&self) -> Result<f64> {
+        let (begin, _waiting) = (Instant::now(), Progress::waiting("settle"));
+        self.bench.store.settle()?;
+        Ok(begin.elapsed().as_secs_f64())
+    }
+
+    /// As fast as it goes.
+    pub(crate) fn manner(&self) -> Manner {
+        Manner { threads: usize::from(self.options.threads), batch: usize::from(self.options.batch), rate: None, cap: None }
     }
 
     /// Warms the store up and measures the workload.
     fn measure_workload(&mut self) -> Result<Measured> {
-        let (options, records) = (self.options, self.state.parameters.records);
-        let distribution = Distribution::new(self.shape, records, options.theta);
-        let plan = Plan::Mix { workload: options.workload, distribution };
+        let (options, records) = (self.options, self.state.loaded);
+        let mix = options.workload.mix(options.read_share);
+        let (mut plan, once) = match self.trace.take() {
+            Some(trace) => {
+                let accesses = trace.accesses();
+                (Plan::Traced(mix, trace, 0), accesses)
+            }
+            None => (Plan::Drawn(mix, Distribution::new(self.shape, records, options.theta)), records),
+        };
         if options.workload.inserts() {
             self.save(false)?;
         }
         let usual = if options.workload == Workload::Insert { 0 } else { records };
         let warmup = options.warmup.unwrap_or(usual);
         if warmup > 0 {
-            self.measure("warm up", &plan, Limit::Operations(warmup), None, 1)?;
+            self.measure("warm up", &plan, Limit::Operations(warmup), self.manner(), 1)?;
         }
-        let operations = Limit::Operations(options.operations.unwrap_or(records));
+        if let Plan::Traced(_, _, start) = &mut plan {
+            *start = warmup;
+        }
+        let operations = Limit::Operations(options.operations.unwrap_or(once));
         let limit = options.seconds.map_or(operations, |seconds| Limit::Time(Duration::from_secs_f64(seconds)));
-        self.measure("measure", &plan, limit, options.rate, 2)
+        self.measure("measure", &plan, limit, Manner { rate: options.rate, ..self.manner() }, 2)
     }
 
-    fn measure(&self, name: &'static str, plan: &Plan, limit: Limit, rate: Option<f64>, phase: u64) -> Result<Measured> {
-        let manner = Manner { threads: usize::from(self.options.threads), batch: usize::from(self.options.batch), rate };
+    pub(crate) fn measure(&self, name: &'static str, plan: &Plan, limit: Limit, manner: Manner, phase: u64) -> Result<Measured> {
         let progress = Progress::new(name, limit);
-        let (stats, kernel, cpu) = (self.bench.store.stats(), DeviceBytes::now(), process::cpu_time());
+        let (stats, kernel, cpu) = (self.bench.store.stats(), self.accounts.transfers(), process::cpu_time());
         let seed = self.options.seed.wrapping_mul(3).wrapping_add(phase);
-        let outcome = Phase::new(&self.bench, plan, manner, limit).run(&progress, seed)?;
+        let outcome = Phase::new(&self.bench, plan, manner, limit, self.accounts).run(&progress, seed)?;
         let (cpu, stats) = (process::cpu_time() - cpu, self.bench.store.stats().since(&stats));
-        let kernel = DeviceBytes::now().zip(kernel).map(|(now, then)| now.since(then));
+        let kernel = self.accounts.transfers().zip(kernel).map(|(now, then)| now.since(then));
         Ok(Measured { outcome, stats, cpu, kernel })
     }
 
-    fn save(&mut self, finished: bool) -> Result<()> {
+    pub(crate) fn save(&mut self, finished: bool) -> Result<()> {
         self.state.finished = finished;
         self.state.existing = self.bench.inserts.existing();
         self.directory.save(&self.state)
     }
 
-    /// Closes the store and puts the result together.
+    /// Closes the store, opens it once more and puts the result together.
     fn close(mut self, load: Option<Load>, measured: Measured) -> Result<Row> {
         self.state.existing = self.bench.inserts.existing();
-        let key_size = self.bench.keys.mean_bytes();
-        self.bench.store.close()?;
+        let (options, bench) = (self.options, self.bench);
+        bench.store.close()?;
         self.state.finished = true;
         self.directory.save(&self.state)?;
-        let Measured { outcome, stats, cpu, kernel } = measured;
-        let options = self.options;
-        Ok(Row {
-            store: options.store,
-            workload: options.workload,
-            distribution: self.shape,
-            theta: options.theta,
-            records: self.state.parameters.records,
-            key_size,
-            value_size: options.value_size as u64,
-            threads: u64::from(options.threads),
-            batch: u64::from(options.batch),
-            rate: options.rate,
-            durability: options.durability,
-            operations: outcome.operations,
-            seconds: outcome.seconds,
-            ops_per_second: per_second(&outcome),
-            latency_us: Latency::new(&outcome.latency),
-            device_reads: stats.device_reads,
-            device_writes: stats.device_writes,
-            read_bytes: stats.read_bytes,
-            write_bytes: stats.write_bytes,
-            kernel_read_bytes: kernel.map(|bytes| bytes.read),
-            kernel_write_bytes: kernel.map(|bytes| bytes.written),
-            user_read_bytes: outcome.traffic.read,
-            user_write_bytes: outcome.traffic.written,
-            device_reads_per_op: stats.device_reads as f64 / outcome.operations.max(1) as f64,
-            ideal_device_reads_per_op: ideal(options, self.shape, self.state.parameters.records, key_size),
-            memory_budget: options.memory,
-            memory_peak: process::peak_memory(),
-            index_bytes: stats.index_bytes,
-            cpu_seconds: cpu.as_secs_f64(),
+        let (memory_peak, path) = (process::peak_memory(), self.directory.store());
+        let size_on_disk = if path.exists() { files::allocated(&path)? } else { 0 };
+        files::drop_cached(&path)?;
+        let begin = Instant::now();
+        let bench = Bench { store: open_store(options, &self.directory, false)?, ..bench };
+        Executor::new(&bench, 0).single(Operation { kind: Kind::Read, record: 0, length: 0 })?;
+        let open_seconds = begin.elapsed().as_secs_f64();
+        bench.store.close()?;
+        let key_size = bench.keys.mean_bytes();
+        Ok(Row::new(
+            options,
+            self.shape,
+            &self.state,
+            measured,
+            &Footprint { key_size, memory_peak, size_on_disk, open_seconds },
             load,
-            engine: stats.engine,
-        })
+        ))
     }
 }
 
-/// The misses of a memory that holds the hottest records in all of the budget, with nothing for their administration.
-fn ideal(options: &RunOptions, shape: Shape, records: u64, key_size: f64) -> Option<f64> {
-    let kept = (options.memory as f64 / (key_size + options.value_size as f64)) as u64;
-    let ideal = distribution::ideal_miss(shape, records, options.theta, kept);
-    ideal.filter(|_| options.workload.reads_points())
+/// Which records the operations are for.
+pub(crate) fn shape(options: &RunOptions) -> Shape {
+    let usual = if options.trace.is_some() { Shape::Trace } else { options.workload.usual_shape() };
+    options.distribution.unwrap_or(usual)
 }
 
-fn per_second(outcome: &Outcome) -> f64 {
-    outcome.operations as f64 / outcome.seconds.max(1e-9)
+fn open_trace(options: &RunOptions, directory: &Directory) -> Result<Option<Trace>> {
+    let Some(file) = &options.trace else { return Ok(None) };
+    if options.workload.inserts() {
+        return Err("a trace is of accesses to records that are there; --trace goes with the workloads a, b, c and f".into());
+    }
+    Trace::open(file, directory.path()).map(Some)
 }
 
-fn parameters(options: &RunOptions, keys: &Keys) -> Result<Parameters> {
-    let usual = if options.keys.is_some() { keys.count() } else { RECORDS };
+fn check_trace(trace: Option<&Trace>, options: &RunOptions, records: u64) -> Result<()> {
+    match trace {
+        None if options.distribution == Some(Shape::Trace) => Err("--distribution trace needs a --trace".into()),
+        Some(trace) if trace.objects() > records => {
+            Err(format!("the trace has {} different objects, and there are {records} records", trace.objects()).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The keys, and how many records there usually are.
+fn open_keys(options: &RunOptions, directory: &Directory, trace: Option<&Trace>) -> Result<(Keys, u64)> {
+    let objects = trace.map(Trace::objects);
+    let Some(file) = &options.keys else {
+        let usual = objects.unwrap_or(RECORDS);
+        return Ok((Keys::synthetic(options.key_size.unwrap_or(8), options.records.unwrap_or(usual))?, usual));
+    };
+    let order = options.order.unwrap_or(Order::Shuffled);
+    let keys = Keys::open(file, directory.path(), Use { key_size: options.key_size, order, scale: scale(options) })?;
+    let usual = objects.unwrap_or(keys.count());
+    Ok((keys, usual))
+}
+
+fn scale(options: &RunOptions) -> Option<Scale> {
+    options.scale_keys.map(|keys| Scale { keys, seed: options.seed })
+}
+
+fn parameters(options: &RunOptions, keys: &Keys, usual: u64) -> Result<Parameters> {
     let records = options.records.unwrap_or(usual);
     if records > keys.count() {
         return Err(format!("--records is {records}, and there are {} keys", keys.count()).into());
@@ -213,6 +258,9 @@ fn parameters(options: &RunOptions, keys: &Keys) -> Result<Parameters> {
         key_size: options.key_size.or(options.keys.is_none().then_some(8)),
         value_size: size,
         keys: options.keys.as_ref().map(|file| fs::canonicalize(file).context("find", file)).transpose()?,
+        order: options.keys.as_ref().map(|_| options.order.unwrap_or(Order::Shuffled)),
+        scale: scale(options),
+        prepared: options.prepared,
         logged: options.durability != Durability::None,
         set: options.settings.iter().cloned().collect(),
     })

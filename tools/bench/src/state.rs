@@ -9,7 +9,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    disk,
     error::{Context, Result},
+    keys::{Order, Scale},
+    row::Load,
     store,
 };
 
@@ -27,6 +30,11 @@ pub(crate) struct Parameters {
     pub(crate) key_size: Option<usize>,
     pub(crate) value_size: usize,
     pub(crate) keys: Option<PathBuf>,
+    /// In which order a file's keys became records, and what they were scaled to.
+    pub(crate) order: Option<Order>,
+    pub(crate) scale: Option<Scale>,
+    /// Whether the records were updated after the load.
+    pub(crate) prepared: bool,
     /// Whether the store has a log; `buffered` and `sync` can share a store, `none` needs its own.
     pub(crate) logged: bool,
     pub(crate) set: BTreeMap<String, String>,
@@ -40,6 +48,10 @@ pub(crate) struct State {
     pub(crate) finished: bool,
     /// The number of runs so far; versions of later runs are higher.
     pub(crate) run: u32,
+    /// Records that were loaded: fewer than asked for if a preparation was capped.
+    pub(crate) loaded: u64,
+    /// How a prepared state was made.
+    pub(crate) preparation: Option<Load>,
     /// Records that exist, with those that workloads inserted.
     pub(crate) existing: u64,
 }
@@ -95,10 +107,17 @@ impl Directory {
         fs::rename(&new, &file).context("write", &file)
     }
 
+    /// Removes the store and its state.
+    pub(crate) fn clear(&self) -> Result<()> {
+        let file = self.path.join(NAME);
+        fs::remove_dir_all(self.store()).context("remove", &self.store())?;
+        fs::remove_file(&file).context("remove", &file)
+    }
+
     fn check_empty(&self) -> Result<()> {
         for entry in fs::read_dir(&self.path).context("read", &self.path)? {
             let name = entry.context("read", &self.path)?.file_name();
-            if !name.to_string_lossy().starts_with(KEYS) {
+            if !name.to_string_lossy().starts_with(KEYS) && name != disk::DIRECTORY {
                 let (directory, name) = (self.path.display(), name.to_string_lossy());
                 return Err(format!("{directory} holds {name:?} and no finished store; choose an empty --dir").into());
             }
@@ -128,6 +147,9 @@ mod tests {
             key_size: Some(8),
             value_size: 56,
             keys: None,
+            order: None,
+            scale: None,
+            prepared: false,
             logged: true,
             set: BTreeMap::new(),
         }
@@ -138,7 +160,7 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let directory = Directory::open(&temporary.path().join("new")).unwrap();
         assert!(directory.state(&parameters()).unwrap().is_none());
-        let mut state = State { parameters: parameters(), finished: false, run: 3, existing: 12 };
+        let mut state = State { parameters: parameters(), finished: false, run: 3, loaded: 10, preparation: None, existing: 12 };
         directory.save(&state).unwrap();
         assert!(directory.state(&parameters()).unwrap_err().to_string().contains("not finished"));
         state.finished = true;

@@ -58,13 +58,14 @@ pub(crate) fn identity(key: &[u8]) -> u64 {
 }
 
 /// The filler's words.
+#[derive(Debug, Clone, Copy)]
 struct Filler {
     state: u64,
 }
 
 impl Filler {
-    fn new(key: &[u8], version: u64) -> Self {
-        Filler { state: identity(key) ^ version.wrapping_mul(VERSION_WEIGHT) }
+    fn new(identity: u64, version: u64) -> Self {
+        Filler { state: identity ^ version.wrapping_mul(VERSION_WEIGHT) }
     }
 
     /// The first eight bytes of the value.
@@ -72,32 +73,33 @@ impl Filler {
         ((mix(self.state) << VERSION_BITS) | version).to_le_bytes()
     }
 
-    fn next(&mut self) -> [u8; 8] {
-        self.state = self.state.wrapping_add(1);
-        mix(self.state).to_le_bytes()
+    /// The word with this number, counted from 0; all are independent, so that the processor makes several at once.
+    fn word(self, number: usize) -> [u8; 8] {
+        mix(self.state.wrapping_add(number as u64).wrapping_add(1)).to_le_bytes()
     }
 }
 
-/// Makes the value of `key` at `version` in `buffer`, `size` bytes, at least [`VERSION_BYTES`].
-pub(crate) fn fill(buffer: &mut Vec<u8>, key: &[u8], version: u64, size: usize) {
-    let mut filler = Filler::new(key, version);
-    buffer.clear();
-    buffer.extend_from_slice(&filler.head(version));
-    buffer.extend_from_slice(&key[..key.len().min(size - VERSION_BYTES)]);
-    while buffer.len() < size {
-        let wanted = (size - buffer.len()).min(8);
-        buffer.extend_from_slice(&filler.next()[..wanted]);
-    }
+/// Makes the value of `key`, which has this [`identity`], at `version` in `buffer`, `size` bytes, at least [`VERSION_BYTES`].
+pub(crate) fn fill(buffer: &mut Vec<u8>, key: &[u8], identity: u64, version: u64, size: usize) {
+    let filler = Filler::new(identity, version);
+    buffer.resize(size, 0);
+    let (head, body) = buffer.split_first_chunk_mut().expect("values have at least eight bytes");
+    *head = filler.head(version);
+    let (copy, filled) = body.split_at_mut(key.len().min(body.len()));
+    copy.copy_from_slice(&key[..copy.len()]);
+    let (words, rest) = filled.as_chunks_mut();
+    words.iter_mut().enumerate().for_each(|(number, word)| *word = filler.word(number));
+    rest.copy_from_slice(&filler.word(words.len())[..rest.len()]);
 }
 
-/// Checks every byte of a value that was read, and that its version is at least `acknowledged`.
-pub(crate) fn check(value: Option<&[u8]>, key: &[u8], size: usize, acknowledged: u64) -> Result<(), Wrong> {
+/// Checks every byte of a value that was read for `key`, which has this [`identity`], and that its version is at least `acknowledged`.
+pub(crate) fn check(value: Option<&[u8]>, key: &[u8], identity: u64, size: usize, acknowledged: u64) -> Result<(), Wrong> {
     let value = value.ok_or(Wrong::Missing)?;
     let (true, Some((head, body))) = (value.len() == size, value.split_first_chunk()) else {
         return Err(Wrong::Length { found: value.len(), written: size });
     };
     let version = u64::from_le_bytes(*head) & ((1 << VERSION_BITS) - 1);
-    let mut filler = Filler::new(key, version);
+    let filler = Filler::new(identity, version);
     if *head != filler.head(version) {
         return Err(Wrong::Byte { at: 0, version });
     }
@@ -107,7 +109,7 @@ pub(crate) fn check(value: Option<&[u8]>, key: &[u8], size: usize, acknowledged:
         return Err(Wrong::Byte { at: VERSION_BYTES + at, version });
     }
     for (number, part) in filled.chunks(8).enumerate() {
-        if let Some(at) = difference(part, &filler.next()[..part.len()]) {
+        if let Some(at) = difference(part, &filler.word(number)[..part.len()]) {
             return Err(Wrong::Byte { at: VERSION_BYTES + copied + number * 8 + at, version });
         }
     }
@@ -120,7 +122,15 @@ fn difference(found: &[u8], written: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{check as check_identified, fill as fill_identified, *};
+
+    fn fill(buffer: &mut Vec<u8>, key: &[u8], version: u64, size: usize) {
+        fill_identified(buffer, key, identity(key), version, size);
+    }
+
+    fn check(value: Option<&[u8]>, key: &[u8], size: usize, acknowledged: u64) -> Result<(), Wrong> {
+        check_identified(value, key, identity(key), size, acknowledged)
+    }
 
     #[test]
     fn every_flipped_bit_is_noticed() {

@@ -1,45 +1,63 @@
-//! The newest acknowledged version of records, in bounded memory.
+//! The newest acknowledged version of records, in bounded memory and without locks.
 //!
-//! A table of fixed size, found by the key's identity. A record that is pushed out loses its lower bound, so that its reads are checked less,
-//! never wrongly. Versions rise within a bucket, whatever it remembers.
+//! A table of slots; the identity of a key chooses its slot, and the slot remembers the record that was written last. A record that is pushed
+//! out loses its lower bound, so that its reads are checked less, never wrongly.
 //!
-//! Writers are not held up by the table, and two writes of one record that overlap may be applied in either order. So only a write that
-//! overlapped no other one of its record raises the bound.
+//! A slot is two words: a name (the identity of its record) and a state. The state counts the versions that the slot has issued, how far the
+//! acknowledged one is behind, and the writes in flight, of whatever record. What holds:
+//!
+//! 1. Versions rise within a slot, whatever it remembers: every write raises `issued`, so no state comes back.
+//! 2. The name changes only while nothing is in flight, and between two changes of the state: `RENAMING` is set, the name is stored, `RENAMING` is
+//!    cleared. Who sees the same state before and after the name has the name that belongs to it.
+//! 3. Writes are not held up by the table, and two writes of one record that overlap may be applied in either order. So only a write that was alone in its slot
+//!    from begin to end raises the bound: it finds the state that it left.
 
-use parking_lot::Mutex;
+use std::{
+    hint,
+    sync::atomic::{
+        AtomicU64,
+        Ordering::{AcqRel, Acquire, Relaxed, Release},
+    },
+    thread,
+};
 
-use crate::value::VERSION_BITS;
+use ecotone_sys::prefetch::prefetch_write;
 
-/// Buckets; with their entries 1 MiB, which stays in the processor's second cache.
-const BUCKETS: usize = 1 << 13;
-/// Records that a bucket remembers.
-const WAYS: usize = 4;
+use crate::{error::Result, value::VERSION_BITS};
+
+/// Slots; together 1 MiB.
+const SLOTS: usize = 1 << 16;
 /// Bits of a version below the number of the run.
 const RUN_SHIFT: u32 = 32;
 /// Runs whose versions fit above that.
 const RUNS: u32 = 1 << (VERSION_BITS - RUN_SHIFT);
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Entry {
-    identity: u64,
-    /// The last version that was begun, less the run's base like all versions here; 0 in an entry that was never used.
-    newest: u32,
-    acknowledged: u32,
-    writers: u16,
-}
+/// The most writes in flight that a slot counts.
+const MAX_IN_FLIGHT: u64 = (1 << 15) - 1;
+/// Set while the name changes; above the writes in flight.
+const RENAMING: u64 = MAX_IN_FLIGHT + 1;
+/// One version behind; the field has 16 bits.
+const BEHIND: u64 = RENAMING << 1;
+/// So far behind that nothing counts as acknowledged.
+const FAR_BEHIND: u64 = (1 << 16) - 1;
+/// One version issued; the field has the upper 32 bits.
+const ISSUED: u64 = 1 << 32;
+/// Looks at a slot whose name changes before its processor is given to others.
+const SPINS: u32 = 100;
 
-#[derive(Debug, Default)]
-struct Bucket {
-    issued: u32,
-    hand: u8,
-    entries: [Entry; WAYS],
+/// A slot. Its state holds, from the lowest bit: the writes in flight, `RENAMING`, how far behind the acknowledged version is, the versions issued.
+#[derive(Debug)]
+#[repr(align(16))]
+struct Slot {
+    name: AtomicU64,
+    state: AtomicU64,
 }
 
 /// The table; shared by all threads.
 #[derive(Debug)]
 pub(crate) struct Versions {
     base: u64,
-    buckets: Box<[Mutex<Bucket>]>,
+    slots: Box<[Slot]>,
 }
 
 /// A write that was begun, for [`Versions::end`].
@@ -49,9 +67,8 @@ pub(crate) struct Ticket {
     identity: u64,
     /// The version to write.
     pub(crate) version: u64,
-    issue: u32,
-    alone: bool,
-    remembered: bool,
+    /// The state that the write left, if it was alone then.
+    alone: Option<u64>,
 }
 
 /// The version that the load of the run `run` writes. All versions of a later run are above all versions of an earlier one.
@@ -61,113 +78,106 @@ pub(crate) fn base_version(run: u32) -> u64 {
 }
 
 impl Versions {
-    /// An empty table for the run `run`.
-    pub(crate) fn new(run: u32) -> Self {
-        Versions { base: base_version(run), buckets: (0..BUCKETS).map(|_| Mutex::default()).collect() }
+    /// An empty table for the run `run`, for threads that each have up to `batch` writes in flight.
+    pub(crate) fn new(run: u32, threads: u16, batch: u16) -> Result<Self> {
+        if u64::from(threads) * u64::from(batch) > MAX_IN_FLIGHT {
+            return Err(format!(
+                "{threads} threads have batches of {batch}, and at most {MAX_IN_FLIGHT} writes can be in flight"
+            )
+            .into());
+        }
+        let empty = || Slot { name: AtomicU64::new(0), state: AtomicU64::new(FAR_BEHIND * BEHIND) };
+        Ok(Versions { base: base_version(run), slots: (0..SLOTS).map(|_| empty()).collect() })
+    }
+
+    /// A read or a write of the record with this identity is coming.
+    pub(crate) fn expect(&self, identity: u64) {
+        prefetch_write(self.slot(identity));
     }
 
     /// Issues a version for a write of the record with this identity.
     pub(crate) fn begin(&self, identity: u64) -> Ticket {
-        let mut bucket = self.bucket(identity).lock();
-        bucket.issued += 1;
-        let issue = bucket.issued;
-        let version = self.base + u64::from(issue);
-        let Some(entry) = bucket.entry_for_write(identity) else {
-            return Ticket { identity, version, issue, alone: false, remembered: false };
-        };
-        let alone = entry.writers == 0;
-        entry.writers += 1;
-        entry.newest = issue;
-        Ticket { identity, version, issue, alone, remembered: true }
+        let slot = self.slot(identity);
+        let mut state = slot.settled();
+        loop {
+            match slot.enter(identity, state) {
+                Ok(left) => {
+                    let alone = (in_flight(state) == 0).then_some(left);
+                    return Ticket { identity, version: self.base + issued(left), alone };
+                }
+                Err(_) => state = slot.settled(),
+            }
+        }
     }
 
     /// The write was acknowledged.
     pub(crate) fn end(&self, ticket: Ticket) {
-        if !ticket.remembered {
-            return;
-        }
-        let mut bucket = self.bucket(ticket.identity).lock();
-        let entry = bucket.entries.iter_mut().find(|entry| entry.writers > 0 && entry.identity == ticket.identity);
-        let entry = entry.expect("an entry stays while it has writers");
-        entry.writers -= 1;
-        if ticket.alone && entry.newest == ticket.issue {
-            entry.acknowledged = ticket.issue;
+        let slot = self.slot(ticket.identity);
+        let raised = ticket.alone.is_some_and(|left| {
+            let acknowledged = issued(left) * ISSUED;
+            slot.state.compare_exchange(left, acknowledged, AcqRel, Relaxed).is_ok()
+        });
+        if !raised {
+            // Of the fields only the lowest changes: this write is among those in flight.
+            slot.state.fetch_sub(1, AcqRel);
         }
     }
 
     /// No read of the record that begins now may give an older version; 0 if nothing is remembered.
     pub(crate) fn acknowledged(&self, identity: u64) -> u64 {
-        let bucket = self.bucket(identity).lock();
-        let known = bucket.entries.iter().find(|entry| entry.identity == identity && entry.acknowledged > 0);
-        known.map_or(0, |entry| self.base + u64::from(entry.acknowledged))
+        let slot = self.slot(identity);
+        let state = slot.state.load(Acquire);
+        let known = slot.name.load(Acquire) == identity && state & RENAMING == 0 && behind(state) < FAR_BEHIND;
+        let certain = known && slot.state.load(Relaxed) == state;
+        if certain { self.base + issued(state) - behind(state) } else { 0 }
     }
 
-    fn bucket(&self, identity: u64) -> &Mutex<Bucket> {
+    fn slot(&self, identity: u64) -> &Slot {
         // The identity is mixed already.
-        &self.buckets[(identity % BUCKETS as u64) as usize]
+        &self.slots[(identity % SLOTS as u64) as usize]
     }
 }
 
-impl Bucket {
-    /// The record's entry, or one that it takes over; none if all have writers.
-    fn entry_for_write(&mut self, identity: u64) -> Option<&mut Entry> {
-        let known = self.entries.iter().position(|entry| entry.identity == identity && entry.newest > 0);
-        let place = known.or_else(|| {
-            let place =
-                (0..WAYS).map(|step| (usize::from(self.hand) + step) % WAYS).find(|&place| self.entries[place].writers == 0)?;
-            self.hand = ((place + 1) % WAYS) as u8;
-            self.entries[place] = Entry { identity, ..Entry::default() };
-            Some(place)
-        })?;
-        self.entries.get_mut(place)
+impl Slot {
+    /// The state once no name is changing, which takes two stores.
+    fn settled(&self) -> u64 {
+        let mut spins = 0;
+        loop {
+            let state = self.state.load(Acquire);
+            if state & RENAMING == 0 {
+                return state;
+            }
+            spins += 1;
+            if spins < SPINS { hint::spin_loop() } else { thread::yield_now() }
+        }
     }
+
+    /// Counts a write that found `state` and gives the state that it leaves, or the one that is there by now.
+    fn enter(&self, identity: u64, state: u64) -> std::result::Result<u64, u64> {
+        if in_flight(state) == 0 && self.name.load(Acquire) != identity {
+            let left = (issued(state) + 1) * ISSUED + FAR_BEHIND * BEHIND + 1;
+            self.state.compare_exchange(state, left | RENAMING, AcqRel, Relaxed)?;
+            self.name.store(identity, Release);
+            self.state.store(left, Release);
+            return Ok(left);
+        }
+        let behind = (behind(state) + 1).min(FAR_BEHIND);
+        let left = (issued(state) + 1) * ISSUED + behind * BEHIND + in_flight(state) + 1;
+        self.state.compare_exchange(state, left, AcqRel, Relaxed).map(|_| left)
+    }
+}
+
+fn issued(state: u64) -> u64 {
+    state / ISSUED
+}
+
+fn behind(state: u64) -> u64 {
+    state % ISSUED / BEHIND
+}
+
+fn in_flight(state: u64) -> u64 {
+    state % RENAMING
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lone_write_raises_the_bound_and_overlapping_ones_do_not() {
-        let versions = Versions::new(3);
-        let first = versions.begin(9);
-        let written = first.version;
-        assert_eq!((versions.acknowledged(9), written), (0, base_version(3) + 1));
-        versions.end(first);
-        assert_eq!(versions.acknowledged(9), written);
-        let (second, third) = (versions.begin(9), versions.begin(9));
-        versions.end(third);
-        versions.end(second);
-        assert_eq!(versions.acknowledged(9), written);
-        let fourth = versions.begin(9);
-        let newest = fourth.version;
-        versions.end(fourth);
-        assert_eq!(versions.acknowledged(9), newest);
-    }
-
-    #[test]
-    fn forgotten_records_lose_their_bound_and_versions_still_rise() {
-        let versions = Versions::new(0);
-        let same_bucket = |n: u64| n * BUCKETS as u64 + 1;
-        let mut last = 0;
-        for round in 0..3 {
-            for n in 0..10 {
-                let ticket = versions.begin(same_bucket(n));
-                assert!(ticket.version > last, "round {round}");
-                last = ticket.version;
-                versions.end(ticket);
-            }
-        }
-        let remembered = (0..10).filter(|&n| versions.acknowledged(same_bucket(n)) > 0).count();
-        assert_eq!(remembered, WAYS);
-    }
-
-    #[test]
-    fn a_bucket_full_of_writers_forgets_nobody() {
-        let versions = Versions::new(0);
-        let tickets: Vec<_> = (0..=WAYS as u64).map(|n| versions.begin(n * BUCKETS as u64)).collect();
-        tickets.into_iter().for_each(|ticket| versions.end(ticket));
-        assert_eq!(versions.acknowledged(WAYS as u64 * BUCKETS as u64), 0);
-        assert!(versions.acknowledged(0) > 0);
-    }
-}
+mod tests;

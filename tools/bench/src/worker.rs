@@ -24,12 +24,15 @@ pub(crate) struct Done {
     pub(crate) traffic: Traffic,
 }
 
+/// Operations that are announced before they begin: about as many as take the time that a cache line takes from one processor to another.
+const AHEAD: usize = 8;
+
 /// The thread.
 pub(crate) struct Worker<'a> {
     phase: &'a Phase<'a>,
     executor: Executor<'a>,
     buffers: Buffers,
-    stopwatch: Stopwatch,
+    stopwatch: Stopwatch<'a>,
     schedule: Option<Schedule>,
 }
 
@@ -39,7 +42,7 @@ impl<'a> Worker<'a> {
             phase,
             executor: Executor::new(phase.bench, thread),
             buffers: Buffers::default(),
-            stopwatch: Stopwatch::new(),
+            stopwatch: Stopwatch::new(&phase.completions, thread),
             schedule: Schedule::new(phase.manner, thread),
         }
     }
@@ -50,7 +53,7 @@ impl<'a> Worker<'a> {
         let (mut operations, mut pace, mut outlook) = (0, Duration::MAX, Outlook::GoOn);
         while outlook == Outlook::GoOn {
             let Some(position) = self.phase.claim(begin) else { break };
-            let block = generator.draw(position);
+            let block = generator.draw(position)?;
             let start = Instant::now();
             self.stopwatch.resume(pace, start);
             let (count, after) = self.block(block, begin)?;
@@ -58,15 +61,19 @@ impl<'a> Worker<'a> {
             pace = start.elapsed() / u32::try_from(count).unwrap_or(u32::MAX).max(1);
             outlook = after;
             operations += count;
-            self.phase.advance(count);
+        }
+        if self.phase.is_stopped() {
+            self.count_overdue(begin);
         }
         Ok(Done { operations, end: Instant::now(), latency: self.stopwatch.histogram, traffic: self.executor.traffic })
     }
 
     /// Carries a block out and gives how many of its operations were done. Operations of a call that found no keys left do not count.
     fn block(&mut self, block: &[Operation], begin: Instant) -> Result<(u64, Outlook)> {
-        let mut done = 0;
+        let (mut done, mut coming) = (0, self.executor.is_forewarned().then(|| block.get(AHEAD..)).flatten().unwrap_or_default());
         for call in block.chunks(self.phase.manner.batch) {
+            let next = coming.split_off(..call.len().min(coming.len())).unwrap_or_default();
+            next.iter().try_for_each(|operation| self.executor.announce(*operation))?;
             let intended = self.schedule.as_mut().map(|schedule| schedule.wait(begin, self.phase));
             if self.phase.is_stopped() {
                 break;
@@ -86,6 +93,15 @@ impl<'a> Worker<'a> {
             done += count;
         }
         Ok((done, Outlook::GoOn))
+    }
+
+    /// Calls that should have begun before time was up waited at least until now: leaving them out would hide a store that is too slow.
+    fn count_overdue(&mut self, begin: Instant) {
+        let (now, operations) = (Instant::now(), self.phase.manner.batch as u64);
+        let Some(schedule) = &mut self.schedule else { return };
+        while let Some(intended) = schedule.overdue(begin, now) {
+            self.stopwatch.never_begun(intended, now, operations);
+        }
     }
 }
 
@@ -109,9 +125,21 @@ impl Schedule {
         Some(Schedule { offset: between * thread as f64, step: between * manner.threads as f64, calls: 0 })
     }
 
+    /// When the next call should begin.
+    fn next(&self, begin: Instant) -> Instant {
+        begin + Duration::from_secs_f64(self.offset + self.step * self.calls as f64)
+    }
+
+    /// Takes the next call if it should have begun before `now`, and gives when.
+    fn overdue(&mut self, begin: Instant, now: Instant) -> Option<Instant> {
+        let intended = Some(self.next(begin)).filter(|intended| *intended < now)?;
+        self.calls += 1;
+        Some(intended)
+    }
+
     /// Waits until the next call should begin, or the phase is stopped, and gives that time.
     fn wait(&mut self, begin: Instant, phase: &Phase<'_>) -> Instant {
-        let intended = begin + Duration::from_secs_f64(self.offset + self.step * self.calls as f64);
+        let intended = self.next(begin);
         self.calls += 1;
         loop {
             let left = intended.saturating_duration_since(Instant::now());

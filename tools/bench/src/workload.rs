@@ -2,12 +2,12 @@
 
 use clap::ValueEnum;
 use rand::Rng;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{distribution::Shape, zipf::below};
 
 /// The workloads by name: YCSB's six, and two that only write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Workload {
     /// 50% reads, 50% updates.
@@ -22,7 +22,7 @@ pub(crate) enum Workload {
     E,
     /// 50% reads, 50% read-modify-writes.
     F,
-    /// Inserts of new records into a loaded store.
+    /// Inserts of new records into a loaded store, and reads if asked for.
     Insert,
     /// The load itself.
     Load,
@@ -48,20 +48,46 @@ pub(crate) enum Kind {
 /// Longest scan in records; the lengths are uniform from 1.
 const LONGEST_SCAN: u64 = 100;
 
-impl Workload {
+/// Two kinds of operations and how often they come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mix {
+    first: Kind,
+    second: Kind,
+    /// A uniform 64-bit number below this draws the first kind; `None` for the first kind alone.
+    bound: Option<u64>,
+}
+
+impl Mix {
+    /// Operations of one kind.
+    pub(crate) fn only(kind: Kind) -> Self {
+        Mix { first: kind, second: kind, bound: None }
+    }
+
+    /// `share`, from 0 to 1, of the operations are of the first kind, the others of the second.
+    fn of(first: Kind, share: f64, second: Kind) -> Self {
+        // The conversion saturates, as it should.
+        Mix { first, second, bound: Some((share * 2f64.powi(64)) as u64) }
+    }
+
     /// Draws the kind of an operation.
     pub(crate) fn sample(self, rng: &mut impl Rng) -> Kind {
-        let (mostly, percent, else_) = match self {
-            Workload::A => (Kind::Read, 50, Kind::Update),
-            Workload::B => (Kind::Read, 95, Kind::Update),
-            Workload::C => return Kind::Read,
-            Workload::D => (Kind::Read, 95, Kind::Insert),
-            Workload::E => (Kind::Scan, 95, Kind::Insert),
-            Workload::F => (Kind::Read, 50, Kind::Modify),
-            Workload::Insert => return Kind::Insert,
-            Workload::Load => return Kind::Load,
-        };
-        if below(rng.next_u64(), 100).0 < percent { mostly } else { else_ }
+        if self.bound.is_none_or(|bound| rng.next_u64() < bound) { self.first } else { self.second }
+    }
+}
+
+impl Workload {
+    /// Its operations; `read_share` is the part of reads beside the inserts of `Insert`.
+    pub(crate) fn mix(self, read_share: f64) -> Mix {
+        match self {
+            Workload::A => Mix::of(Kind::Read, 0.5, Kind::Update),
+            Workload::B => Mix::of(Kind::Read, 0.95, Kind::Update),
+            Workload::C => Mix::only(Kind::Read),
+            Workload::D => Mix::of(Kind::Read, 0.95, Kind::Insert),
+            Workload::E => Mix::of(Kind::Scan, 0.95, Kind::Insert),
+            Workload::F => Mix::of(Kind::Read, 0.5, Kind::Modify),
+            Workload::Insert => Mix::of(Kind::Read, read_share, Kind::Insert),
+            Workload::Load => Mix::only(Kind::Load),
+        }
     }
 
     /// Whether it adds records.
@@ -103,7 +129,10 @@ mod tests {
     #[test]
     fn mixes_are_those_of_ycsb() {
         let mut rng = SmallRng::seed_from_u64(1);
-        let mut share = |workload: Workload, kind| (0..100_000).filter(|_| workload.sample(&mut rng) == kind).count() / 100;
+        let mut share = |workload: Workload, kind| {
+            let mix = workload.mix(0.3);
+            (0..100_000).filter(|_| mix.sample(&mut rng) == kind).count() / 100
+        };
         for (workload, kind, permille) in [
             (Workload::A, Kind::Update, 500),
             (Workload::B, Kind::Update, 50),
@@ -111,10 +140,12 @@ mod tests {
             (Workload::D, Kind::Insert, 50),
             (Workload::E, Kind::Scan, 950),
             (Workload::F, Kind::Modify, 500),
-            (Workload::Insert, Kind::Insert, 1000),
+            (Workload::Insert, Kind::Insert, 700),
         ] {
             assert!(share(workload, kind).abs_diff(permille) <= 6, "{workload:?}");
         }
+        let (inserts, mut rng) = (Workload::Insert.mix(0.0), SmallRng::seed_from_u64(2));
+        assert!((0..100_000).all(|_| inserts.sample(&mut rng) == Kind::Insert));
     }
 
     #[test]

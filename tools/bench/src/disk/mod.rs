@@ -1,6 +1,7 @@
 //! The subcommand `disk`: what the disk gives, through the same drivers as the store's requests.
 
 mod bed;
+mod gauge;
 mod stream;
 
 use std::{
@@ -16,6 +17,7 @@ use std::{
 use ecotone::internal::substrate::storage::Op;
 use serde::Serialize;
 
+pub(crate) use self::gauge::Gauge;
 use self::{bed::Bed, stream::Stream};
 use crate::{
     cli::DiskOptions,
@@ -27,17 +29,17 @@ use crate::{
 /// Requests in flight together, over all threads.
 const DEPTHS: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 /// The test file's own directory below --dir.
-const DIRECTORY: &str = "ecotone-bench-disk";
+pub(crate) const DIRECTORY: &str = "ecotone-bench-disk";
 
 /// One result; the names are a public interface.
 #[derive(Debug, Serialize)]
-struct Point {
+pub(crate) struct Point {
     operation: &'static str,
     queue_depth: usize,
     threads: usize,
     seconds: f64,
-    ops_per_second: f64,
-    cpu_us_per_op: f64,
+    pub(crate) ops_per_second: f64,
+    pub(crate) cpu_us_per_op: f64,
 }
 
 /// Carries `disk` out and prints a line for each point.
@@ -58,7 +60,7 @@ impl Bed {
         }
         for (name, op) in [("random_read", Op::Read), ("random_write", Op::Write)] {
             for depth in DEPTHS {
-                let point = self.point(name, op, depth, options)?;
+                let point = self.point(name, op, depth, usize::from(options.threads), options.seconds)?;
                 if options.json {
                     println!("{}", serde_json::to_string(&point)?);
                 } else {
@@ -70,8 +72,8 @@ impl Bed {
     }
 
     /// Measures one queue depth, split over the threads as evenly as it goes.
-    fn point(&self, operation: &'static str, op: Op, depth: usize, options: &DiskOptions) -> Result<Point> {
-        let threads = usize::from(options.threads).min(depth);
+    fn point(&self, operation: &'static str, op: Op, depth: usize, threads: usize, seconds: f64) -> Result<Point> {
+        let threads = threads.min(depth);
         let (barrier, stop) = (Barrier::new(threads + 1), AtomicBool::new(false));
         let progress = Progress::waiting(operation);
         let (count, seconds, cpu) = thread::scope(|scope| -> Result<_> {
@@ -87,7 +89,7 @@ impl Bed {
             let handles: Vec<_> = (0..threads).map(start).collect();
             barrier.wait();
             let (begin, cpu) = (Instant::now(), process::cpu_time());
-            thread::sleep(Duration::from_secs_f64(options.seconds));
+            thread::sleep(Duration::from_secs_f64(seconds));
             stop.store(true, Relaxed);
             let counts = handles.into_iter().map(|handle| handle.join().map_err(|_| "a thread panicked")?);
             let count = counts.sum::<Result<u64>>()?;

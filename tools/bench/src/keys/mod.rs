@@ -1,6 +1,7 @@
 //! The key of each record.
 
 mod numbers;
+mod scale;
 mod source;
 mod strings;
 mod synthetic;
@@ -9,17 +10,49 @@ mod tests;
 
 use std::path::Path;
 
-pub(crate) use self::synthetic::Synthetic;
-use self::{
-    numbers::Numbers,
-    source::{Format, Source},
-    strings::Strings,
-};
-use crate::error::Result;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 
-/// Where keys come from. Shared by all threads; a key is found by the number of its record.
+use self::{numbers::Numbers, strings::Strings, synthetic::Synthetic};
+pub(crate) use self::{
+    scale::Scale,
+    source::{Format, Source},
+};
+use crate::{error::Result, permutation::Permutation};
+
+/// Seed of the order in which the entries of a file become records.
+const SHUFFLE: u64 = 0x5eed_0003;
+
+/// In which order the entries of a file become records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Order {
+    /// By a fixed bijection, so that neighbours in the file do not follow each other.
+    Shuffled,
+    /// As they stand in the file.
+    Arrival,
+}
+
+/// How the keys of a file are used.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Use {
+    /// Bytes of a key; `None` for 8 with numbers. Text has its own lengths.
+    pub(crate) key_size: Option<usize>,
+    pub(crate) order: Order,
+    /// More keys than the file has, of the same kind.
+    pub(crate) scale: Option<Scale>,
+}
+
+/// The keys of all records. Shared by all threads; a key is found by the number of its record.
 #[derive(Debug)]
-pub(crate) enum Keys {
+pub(crate) struct Keys {
+    origin: Origin,
+    order: Option<Permutation>,
+}
+
+/// Where keys come from.
+#[derive(Debug)]
+enum Origin {
     /// Made from the record's number.
     Synthetic(Synthetic),
     /// 64-bit numbers of a file.
@@ -29,45 +62,63 @@ pub(crate) enum Keys {
 }
 
 impl Keys {
+    /// Keys of `key_size` bytes, made from the numbers of at least `records` records.
+    pub(crate) fn synthetic(key_size: usize, records: u64) -> Result<Keys> {
+        Ok(Keys { origin: Origin::Synthetic(Synthetic::new(key_size, records)?), order: None })
+    }
+
     /// Reads a file window by window and leaves what is needed to find a key by its number in `directory`. The kind of the file follows from its
-    /// name: `.u64`, `.u64.zst`, `.du64`, `.du64.zst`, anything else is lines of text, compressed if it ends in `.zst`. Numbers give keys
-    /// of `key_size` bytes, 8 if it is not given; text gives its own lengths.
-    pub(crate) fn open(file: &Path, directory: &Path, key_size: Option<usize>) -> Result<Keys> {
+    /// name: `.u64`, `.u64.zst`, `.du64`, `.du64.zst`, anything else is lines of text, compressed if it ends in `.zst`.
+    pub(crate) fn open(file: &Path, directory: &Path, choice: Use) -> Result<Keys> {
         let source = Source::open(file)?;
-        match (source.format, key_size) {
-            (Format::Text, None) => Ok(Keys::Strings(Strings::unpack(source, directory)?)),
-            (Format::Text, Some(_)) => Err("--key-size has no meaning with a file of strings; leave it out".into()),
-            (_, size) => Ok(Keys::Numbers(Numbers::unpack(source, directory, size.unwrap_or(8))?)),
-        }
+        let origin = match (source.format, choice) {
+            (_, Use { scale: Some(scale), key_size, .. }) => {
+                Origin::Numbers(Numbers::new(scale::scale(source, directory, scale)?, key_size.unwrap_or(8))?)
+            }
+            (Format::Text, Use { key_size: None, .. }) => Origin::Strings(Strings::unpack(source, directory)?),
+            (Format::Text, _) => return Err("--key-size has no meaning with a file of strings; leave it out".into()),
+            (_, Use { key_size, .. }) => {
+                Origin::Numbers(Numbers::new(numbers::unpack(source, directory)?, key_size.unwrap_or(8))?)
+            }
+        };
+        let keys = Keys { origin, order: None };
+        let order = (choice.order == Order::Shuffled).then(|| Permutation::new(keys.count(), SHUFFLE));
+        Ok(Keys { order, ..keys })
     }
 
     /// How many records can have a key.
     pub(crate) fn count(&self) -> u64 {
-        match self {
-            Keys::Synthetic(keys) => keys.count(),
-            Keys::Numbers(keys) => keys.count(),
-            Keys::Strings(keys) => keys.count(),
+        match &self.origin {
+            Origin::Synthetic(keys) => keys.count(),
+            Origin::Numbers(keys) => keys.count(),
+            Origin::Strings(keys) => keys.count(),
         }
+    }
+
+    /// Whether a key is made without looking at a file.
+    pub(crate) fn are_computed(&self) -> bool {
+        matches!(self.origin, Origin::Synthetic(_))
     }
 
     /// Puts the key of a record, which is below [`count`](Self::count), into `buffer`.
     pub(crate) fn write(&self, record: u64, buffer: &mut Vec<u8>) -> Result<()> {
-        match self {
-            Keys::Synthetic(keys) => {
-                keys.write(record, buffer);
+        let number = self.order.as_ref().map_or(record, |order| order.apply(record));
+        match &self.origin {
+            Origin::Synthetic(keys) => {
+                keys.write(number, buffer);
                 Ok(())
             }
-            Keys::Numbers(keys) => keys.write(record, buffer),
-            Keys::Strings(keys) => keys.write(record, buffer),
+            Origin::Numbers(keys) => keys.write(number, buffer),
+            Origin::Strings(keys) => keys.write(number, buffer),
         }
     }
 
     /// The mean length of a key in bytes.
     pub(crate) fn mean_bytes(&self) -> f64 {
-        match self {
-            Keys::Synthetic(keys) => keys.key_size() as f64,
-            Keys::Numbers(keys) => keys.key_size() as f64,
-            Keys::Strings(keys) => keys.mean_bytes(),
+        match &self.origin {
+            Origin::Synthetic(keys) => keys.key_size() as f64,
+            Origin::Numbers(keys) => keys.key_size() as f64,
+            Origin::Strings(keys) => keys.mean_bytes(),
         }
     }
 }

@@ -28,6 +28,9 @@ pub(crate) struct Source {
     pub(crate) format: Format,
     pub(crate) compressed: bool,
     reader: Box<dyn Read>,
+    /// The last number of a file of differences.
+    sum: u64,
+    words: Vec<u64>,
 }
 
 impl Source {
@@ -45,7 +48,7 @@ impl Source {
             None => Box::new(file),
             Some(_) => Box::new(ruzstd::decoding::StreamingDecoder::new(file).context("decompress", path)?),
         };
-        Ok(Source { path: path.to_owned(), format, compressed: plain.is_some(), reader })
+        Ok(Source { path: path.to_owned(), format, compressed: plain.is_some(), reader, sum: 0, words: Vec::new() })
     }
 
     /// Fills `window` as far as the file goes and gives the number of bytes; 0 at its end.
@@ -58,6 +61,25 @@ impl Source {
             }
         }
         Ok(filled)
+    }
+
+    /// The next numbers; `None` behind the last. Of differences, the numbers that they lead to.
+    pub(crate) fn words(&mut self) -> Result<Option<&[u64]>> {
+        let mut window = Self::window();
+        let filled = self.read(&mut window)?;
+        let (words, rest) = window[..filled].as_chunks();
+        if !rest.is_empty() {
+            return Err(format!("{} does not end with a whole 64-bit number", self.path.display()).into());
+        }
+        self.words.clear();
+        self.words.extend(words.iter().map(|word| u64::from_le_bytes(*word)));
+        if self.format == Format::Differences {
+            for word in &mut self.words {
+                self.sum = self.sum.wrapping_add(*word);
+                *word = self.sum;
+            }
+        }
+        Ok(Some(&self.words[..]).filter(|words| !words.is_empty()))
     }
 
     /// A buffer for [`read`](Self::read); its size is a multiple of eight.

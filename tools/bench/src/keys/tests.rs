@@ -29,7 +29,7 @@ impl Files {
     }
 
     fn open(&self, file: &Path, key_size: Option<usize>) -> Result<Keys> {
-        Keys::open(file, self.directory.path(), key_size)
+        Keys::open(file, self.directory.path(), Use { key_size, order: Order::Arrival, scale: None })
     }
 }
 
@@ -80,6 +80,7 @@ fn broken_files_are_told() {
     for (name, content, message) in [
         ("a.u64", &b"123456789"[..], "whole 64-bit numbers"),
         ("b.u64", b"", "whole 64-bit numbers"),
+        ("g.du64", b"123456789", "whole 64-bit number"),
         ("c.u64.zst", b"12345678", "cannot decompress"),
         ("d.txt", b"", "has no lines"),
         ("e.txt", b"a\n\nb\n", "line 2 of"),
@@ -111,7 +112,7 @@ fn lines_with_and_without_a_last_line_end() {
 #[test]
 fn synthetic_keys_are_distinct_and_unordered() {
     for (size, records) in [(1, 256), (2, 65_536), (3, 100_000), (8, 100_000), (20, 1000)] {
-        let keys = Keys::Synthetic(Synthetic::new(size, records).unwrap());
+        let keys = Keys::synthetic(size, records).unwrap();
         let mut buffer = Vec::new();
         let mut seen = std::collections::BTreeSet::new();
         for record in 0..records {
@@ -120,5 +121,18 @@ fn synthetic_keys_are_distinct_and_unordered() {
             assert!(seen.insert(buffer.clone()), "{size} bytes: record {record} has the key of another");
         }
     }
-    assert!(Synthetic::new(1, 257).is_err() && Synthetic::new(0, 1).is_err() && Synthetic::new(1025, 1).is_err());
+    assert!(Keys::synthetic(1, 257).is_err() && Keys::synthetic(0, 1).is_err() && Keys::synthetic(1025, 1).is_err());
+}
+
+#[test]
+fn shuffled_keys_are_the_same_keys_in_no_order() {
+    let files = Files::new();
+    let file = files.put("a.u64", &bytes(&(0..1000).collect::<Vec<_>>()));
+    let open = |order| Keys::open(&file, files.directory.path(), Use { key_size: None, order, scale: None }).unwrap();
+    let (arrival, mut shuffled) = (all(&open(Order::Arrival)), all(&open(Order::Shuffled)));
+    assert!(arrival.is_sorted());
+    let rising = shuffled.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    assert!((400..600).contains(&rising), "{rising} of 999 neighbours rise");
+    shuffled.sort_unstable();
+    assert!(arrival == shuffled);
 }

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "bf-tree")]
 mod bf_tree;
+mod fault;
 #[cfg(feature = "fjall")]
 mod fjall;
 #[cfg(any(feature = "lmdb", feature = "redb", feature = "fjall", feature = "sled"))]
@@ -154,7 +155,9 @@ pub(crate) trait Store: Send + Sync {
 pub(crate) fn open(kind: Kind, options: &Options<'_>) -> Result<Box<dyn Store>> {
     let open = opener(kind).ok_or(Unavailable(kind))?;
     match options.settings.first() {
-        Some((name, _)) if kind != Kind::Tree => Err(format!("{kind} takes no --set, and {name} is set").into()),
+        Some((name, _)) if !matches!(kind, Kind::Tree | Kind::Null) => {
+            Err(format!("{kind} takes no --set, and {name} is set").into())
+        }
         _ => open(options),
     }
 }
@@ -163,7 +166,7 @@ pub(crate) fn open(kind: Kind, options: &Options<'_>) -> Result<Box<dyn Store>> 
 fn opener(kind: Kind) -> Option<fn(&Options<'_>) -> Result<Box<dyn Store>>> {
     match kind {
         Kind::Tree => Some(|options| Ok(Box::new(Tree::open(options)?))),
-        Kind::Null => Some(|_| Ok(Box::new(Null))),
+        Kind::Null => Some(|options| Ok(Box::new(Null::open(options)?))),
         #[cfg(feature = "rocksdb")]
         Kind::Rocksdb => Some(self::rocksdb::open),
         #[cfg(feature = "lmdb")]

@@ -1,23 +1,38 @@
 //! The store that keeps nothing.
 
-use super::{Change, Record, Stats, Store, Visit, VisitMany, VisitRecord};
+use super::{Change, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord, fault::Faults};
 use crate::error::Result;
 
 /// Does nothing. A run over it measures the harness: drawing operations, making keys and values, timing.
 #[derive(Debug)]
-pub(super) struct Null;
+pub(super) struct Null {
+    /// What its reads do wrong, if it was told to.
+    faults: Option<Faults>,
+}
+
+impl Null {
+    pub(super) fn open(options: &Options<'_>) -> Result<Self> {
+        Ok(Null { faults: Faults::new(options)? })
+    }
+
+    fn before_read(&self) -> Result<()> {
+        self.faults.as_ref().map_or(Ok(()), Faults::strike)
+    }
+}
 
 impl Store for Null {
     fn remembers(&self) -> bool {
-        false
+        self.faults.as_ref().is_some_and(Faults::lies)
     }
 
     fn get(&self, _: &[u8], visit: &mut Visit<'_>) -> Result<()> {
+        self.before_read()?;
         visit(None);
         Ok(())
     }
 
     fn multi_get(&self, keys: &[&[u8]], visit: &mut VisitMany<'_>) -> Result<()> {
+        self.before_read()?;
         (0..keys.len()).for_each(|number| visit(number, None));
         Ok(())
     }

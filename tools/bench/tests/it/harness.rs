@@ -25,14 +25,14 @@ pub(crate) fn lines(output: &Output) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
 }
 
-/// The one line of a successful run.
+/// The one row of a successful run.
 pub(crate) fn line(arguments: &str, directory: &Path) -> Value {
     let mut lines = lines(&bench(arguments, directory));
-    assert_eq!(lines.len(), 1);
+    assert!(lines.len() == 1 && lines[0]["kind"] == "row", "{lines:?}");
     lines.remove(0)
 }
 
-/// What a failing run says.
+/// What a failing run without a row says.
 pub(crate) fn failure(arguments: &str, directory: &Path) -> String {
     let output = bench(arguments, directory);
     assert!(!output.status.success() && output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));

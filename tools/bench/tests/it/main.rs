@@ -1,6 +1,10 @@
 //! The binary as its users see it.
 
 mod disk;
+mod faults;
 mod harness;
+mod inputs;
 mod kernel;
+mod rows;
 mod run;
+mod states;

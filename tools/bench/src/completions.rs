@@ -1,0 +1,79 @@
+//! What the threads of a phase have completed, and the longest time in which none completed anything.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+/// One thread's operations; on a cache line of its own, because every operation writes it. Only its thread does.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Done {
+    operations: AtomicU64,
+    /// When the last one ended, in nanoseconds.
+    last: AtomicU64,
+}
+
+/// Watches all threads of a phase. Times are counted from its making.
+#[derive(Debug)]
+pub(crate) struct Completions {
+    epoch: Instant,
+    threads: Vec<Done>,
+    longest_stall: AtomicU64,
+}
+
+impl Completions {
+    pub(crate) fn new(threads: usize) -> Self {
+        let threads = (0..threads).map(|_| Done::default()).collect();
+        Completions { epoch: Instant::now(), threads, longest_stall: AtomicU64::new(0) }
+    }
+
+    /// `operations` operations of `thread` that began at `begin` ended at `end`. The others are asked only where this may be the longest stall so far.
+    pub(crate) fn add(&self, thread: usize, operations: u64, begin: Instant, end: Instant) {
+        let (begin, end) = (self.nanoseconds(begin), self.nanoseconds(end));
+        if end.saturating_sub(begin) > self.longest_stall.load(Relaxed) {
+            let last = self.threads.iter().map(|done| done.last.load(Relaxed)).max().unwrap_or(0);
+            self.longest_stall.fetch_max(end.saturating_sub(begin.max(last)), Relaxed);
+        }
+        let done = &self.threads[thread];
+        done.operations.store(done.operations.load(Relaxed) + operations, Relaxed);
+        done.last.store(end, Relaxed);
+    }
+
+    /// Operations of all threads.
+    pub(crate) fn operations(&self) -> u64 {
+        self.threads.iter().map(|done| done.operations.load(Relaxed)).sum()
+    }
+
+    /// The longest time in which operations were under way and none ended.
+    pub(crate) fn longest_stall(&self) -> Duration {
+        Duration::from_nanos(self.longest_stall.load(Relaxed))
+    }
+
+    fn nanoseconds(&self, time: Instant) -> u64 {
+        u64::try_from(time.saturating_duration_since(self.epoch).as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_stops_all_threads_is_a_stall() {
+        let completions = Completions::new(2);
+        let at = |milliseconds| completions.epoch + Duration::from_millis(milliseconds);
+        completions.add(0, 1, at(0), at(5));
+        assert_eq!(completions.longest_stall(), Duration::from_millis(5));
+        // The second thread is slow, but the first one ended an operation meanwhile.
+        completions.add(0, 1, at(5), at(8));
+        completions.add(1, 1, at(0), at(9));
+        assert_eq!(completions.longest_stall(), Duration::from_millis(5));
+        completions.add(0, 1, at(8), at(30));
+        assert_eq!(completions.longest_stall(), Duration::from_millis(21));
+        // Nothing was asked of the store from 30 to 90.
+        completions.add(1, 3, at(90), at(95));
+        assert_eq!(completions.longest_stall(), Duration::from_millis(21));
+        assert_eq!(completions.operations(), 7);
+    }
+}

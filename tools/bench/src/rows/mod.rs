@@ -1,0 +1,134 @@
+//! The subcommand `run`: rounds of rows, each store and round in a child process of its own, so that peak, I/O, hang and want of memory belong to
+//! their row.
+
+mod cgroup;
+mod child;
+mod line;
+mod machine;
+mod message;
+mod parent;
+mod summary;
+mod table;
+
+use std::{process::ExitCode, time::Duration};
+
+pub(crate) use self::{child::row, message::Message};
+use self::{
+    line::{Line, Request},
+    machine::{Machine, Observer, State},
+    message::Status,
+    parent::{Ending, Terms},
+    summary::Summary,
+};
+use crate::{
+    cli::{Ceiling, RowsOptions, RunOptions},
+    error::Result,
+    state::Directory,
+    store,
+    workload::Workload,
+};
+
+/// What the harness may take, and with it the pages of a store that counts on the page cache are held to the budget.
+const HARNESS: u64 = 16 << 20;
+/// What a process may take over the budget of a store that has its own cache.
+const MARGIN: u64 = 48 << 20;
+
+/// Carries `run` out and prints its results; the code tells whether all rows ended well.
+pub(crate) fn run(options: &RowsOptions) -> Result<ExitCode> {
+    if let Some(twice) = options.store.iter().enumerate().find(|(number, store)| options.store[..*number].contains(store)) {
+        return Err(format!("--store names {} twice; --rounds repeats the measurement", twice.1).into());
+    }
+    let mut observer = Observer::new(&options.row.dir);
+    let (mut state, mut lines) = (observer.look(), Vec::new());
+    for round in 1..=options.rounds {
+        for store in &options.store {
+            let line = measure(options, *store, round, &mut state, &mut observer);
+            report(options, &line)?;
+            lines.push(line);
+        }
+    }
+    conclude(options, &lines)?;
+    let all_well = lines.iter().all(|line| line.status == Status::Ok);
+    Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Measures one row. `state` is the machine's before it, and then the one after it.
+fn measure(options: &RowsOptions, store: store::Kind, round: u32, state: &mut State, observer: &mut Observer) -> Line {
+    let row = row_options(options, store);
+    let title = if is_single(options) { String::new() } else { format!("{store} {round}/{}: ", options.rounds) };
+    let terms = Terms {
+        title: &title,
+        memory: memory_limit(options, store),
+        must_limit: options.cgroup_memory.is_some(),
+        hang: Duration::from_secs_f64(options.hang_seconds + between_calls(&row)),
+    };
+    let ready = if round > 1 && row.workload == Workload::Load { empty(&row) } else { Ok(()) };
+    let ending = ready.and_then(|()| parent::row(&row, &terms));
+    let ending = ending.unwrap_or_else(|error| Ending::failure(&error));
+    let before = std::mem::replace(state, observer.look());
+    Line::new(Request::new(&row), round, ending, Machine { before, after: *state })
+}
+
+/// Several stores have directories of their own.
+fn row_options(options: &RowsOptions, store: store::Kind) -> RunOptions {
+    let mut row = options.row.clone();
+    row.store = store;
+    if options.store.len() > 1 {
+        row.dir.push(store.to_string());
+    }
+    row
+}
+
+/// Seconds from one call to the next, where they have a rate.
+fn between_calls(row: &RunOptions) -> f64 {
+    row.rate.map_or(0.0, |rate| f64::from(row.batch) / rate)
+}
+
+fn memory_limit(options: &RowsOptions, store: store::Kind) -> Option<u64> {
+    match options.cgroup_memory {
+        Some(Ceiling::None) => None,
+        Some(Ceiling::Bytes(bytes)) => Some(bytes),
+        None => Some(options.row.memory.saturating_add(if store.uses_page_cache() { HARNESS } else { MARGIN })),
+    }
+}
+
+/// Every load begins with nothing; what is removed is what the round before loaded.
+fn empty(row: &RunOptions) -> Result<()> {
+    Directory::open(&row.dir)?.clear()
+}
+
+fn is_single(options: &RowsOptions) -> bool {
+    options.store.len() == 1 && options.rounds == 1
+}
+
+/// Prints a row when it is done.
+fn report(options: &RowsOptions, line: &Line) -> Result<()> {
+    if let Some(error) = &line.error {
+        let place = if is_single(options) { String::new() } else { format!("{}, round {}: ", line.store(), line.round) };
+        eprintln!("error: {place}{error}");
+    }
+    if options.json {
+        println!("{}", serde_json::to_string(line)?);
+    } else if let Some(row) = line.row().filter(|_| is_single(options)) {
+        println!("{}", table::row(row, line.ideal()));
+    }
+    Ok(())
+}
+
+/// Prints what follows from all rows together; a single one says it all.
+fn conclude(options: &RowsOptions, lines: &[Line]) -> Result<()> {
+    if is_single(options) {
+        return Ok(());
+    }
+    let request = |store: &store::Kind| Request::new(&row_options(options, *store));
+    let summaries: Vec<Summary> = options.store.iter().map(|store| Summary::new(request(store), lines)).collect();
+    if options.json {
+        for summary in &summaries {
+            println!("{}", serde_json::to_string(summary)?);
+        }
+    } else {
+        println!("{}", table::comparison(&summaries, lines));
+        summaries.iter().filter_map(Summary::warning).for_each(|warning| println!("{warning}"));
+    }
+    Ok(())
+}
