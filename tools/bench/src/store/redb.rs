@@ -38,8 +38,13 @@ pub(super) fn open(options: &Options<'_>) -> Result<Box<dyn Store>> {
     fs::create_dir_all(options.directory)?;
     let cache = options.memory / 100 * CACHE_PERCENT;
     let database = Database::builder().set_cache_size(cache).create(options.directory.join("redb"))?;
-    let redb =
-        Redb { database, group: Group::new(), durable: options.durability != Durability::None, commits: AtomicU64::new(0) };
+    let redb = Redb {
+        database,
+        group: Group::new(),
+        durable: options.durability != Durability::None,
+        durable_every: (options.memory / PENDING_PART / TRANSACTION).max(1) as u64,
+        commits: AtomicU64::new(0),
+    };
     // Makes the table, so that readers find it.
     redb.commit(&[])?;
     Ok(Box::new(redb))
