@@ -16,9 +16,12 @@ use crate::error::Result;
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("bench");
 /// Share of the budget for its cache, in percent; the rest is for transactions and for the page cache below it.
-const CACHE_PERCENT: usize = 75;
-/// Without durability one of so many transactions is durable all the same, since only then are pages that older ones left used again.
-const DURABLE_EVERY: u64 = 1024;
+const CACHE_PERCENT: usize = 50;
+/// Without durability a transaction is durable all the same when so large a part of the budget may be in pages of those before it: they stay in
+/// memory until then, and pages that they left are used again only after it.
+const PENDING_PART: usize = 8;
+/// About what a transaction of several threads changes, in bytes: 16 pages.
+const TRANSACTION: usize = 16 * 4096;
 
 /// An open database with one table.
 pub(super) struct Redb {
@@ -26,6 +29,8 @@ pub(super) struct Redb {
     group: Group<Write>,
     /// Whether a commit waits for the disk.
     durable: bool,
+    /// Otherwise one of so many does.
+    durable_every: u64,
     commits: AtomicU64,
 }
 
@@ -33,8 +38,13 @@ pub(super) fn open(options: &Options<'_>) -> Result<Box<dyn Store>> {
     fs::create_dir_all(options.directory)?;
     let cache = options.memory / 100 * CACHE_PERCENT;
     let database = Database::builder().set_cache_size(cache).create(options.directory.join("redb"))?;
-    let redb =
-        Redb { database, group: Group::new(), durable: options.durability != Durability::None, commits: AtomicU64::new(0) };
+    let redb = Redb {
+        database,
+        group: Group::new(),
+        durable: options.durability != Durability::None,
+        durable_every: (options.memory / PENDING_PART / TRANSACTION).max(1) as u64,
+        commits: AtomicU64::new(0),
+    };
     // Makes the table, so that readers find it.
     redb.commit(&[])?;
     Ok(Box::new(redb))
@@ -57,7 +67,7 @@ impl Redb {
     }
 
     fn commit(&self, writes: &[Write]) -> Result<Vec<bool>> {
-        let durable = self.durable || self.commits.fetch_add(1, Ordering::Relaxed).is_multiple_of(DURABLE_EVERY);
+        let durable = self.durable || self.commits.fetch_add(1, Ordering::Relaxed).is_multiple_of(self.durable_every);
         self.commit_as(if durable { ::redb::Durability::Immediate } else { ::redb::Durability::None }, writes)
     }
 

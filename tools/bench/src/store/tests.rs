@@ -157,11 +157,20 @@ fn a_store_that_is_not_built_in_says_so() {
 }
 
 #[test]
-fn what_a_store_cannot_do_is_an_error() {
+fn other_stores_take_no_settings() {
     let settings = [("speed".to_owned(), "9".to_owned())];
-    let nowhere = Path::new("nowhere");
-    let options = Options { directory: nowhere, memory: MEMORY, durability: Durability::None, settings: &settings };
+    let directory = directory();
+    let options = Options { directory: directory.path(), memory: MEMORY, durability: Durability::None, settings: &settings };
     assert!(open(Kind::Null, &options).err().unwrap().to_string().contains("the null store knows fault"));
+    let others = Kind::value_variants().iter().copied().filter(|kind| !matches!(kind, Kind::Tree | Kind::Null));
+    for kind in others.filter(|kind| opener(*kind).is_some()) {
+        let refusal = open(kind, &options).err().unwrap().to_string();
+        assert_eq!(refusal, format!("{kind} takes no --set, and speed is set"));
+    }
+}
+
+#[test]
+fn a_key_that_is_too_long_is_refused() {
     for (kind, longest) in [(Kind::Lmdb, 511), (Kind::BfTree, 64)] {
         if opener(kind).is_none() {
             continue;
