@@ -163,10 +163,10 @@ pub(crate) fn open(kind: Kind, options: &Options<'_>) -> Result<Box<dyn Store>> 
 }
 
 /// Opens stores of one kind.
-type Opener = fn(&Options<'_>) -> Result<Box<dyn Store>>;
+pub(crate) type Opener = fn(&Options<'_>) -> Result<Box<dyn Store>>;
 
 /// How a store of this kind is opened, if it was built in.
-fn opener(kind: Kind) -> Option<Opener> {
+pub(crate) fn opener(kind: Kind) -> Option<Opener> {
     match kind {
         Kind::Tree => Some(|options| Ok(Box::new(Tree::open(options)?))),
         Kind::Null => Some(|options| Ok(Box::new(Null::open(options)?))),

@@ -58,7 +58,7 @@ impl Suite {
 /// Why this build does not have a store, if it has not.
 pub(super) fn missing_store(store: &str) -> Option<String> {
     if let Ok(kind) = <store::Kind as ValueEnum>::from_str(store, false) {
-        (!store::is_built_in(kind)).then(|| store::Unavailable(kind).to_string())
+        (store::opener(kind).is_none()).then(|| store::Unavailable(kind).to_string())
     } else if PLANNED_ENGINES.contains(&store) {
         Some(format!("the engine {store} does not exist yet"))
     } else {
