@@ -12,8 +12,8 @@ use std::{fmt, sync::Arc};
 use ecotone_sys::chunk::{Arena, Block, CHUNK_BYTES, Size};
 use parking_lot::Mutex;
 
-pub use self::share::Share;
 use self::share::Member;
+pub use self::share::Share;
 use crate::{Error, Result};
 
 /// Who has memory.
