@@ -1,4 +1,4 @@
-//! The life of tables (`docs/decisions/0006-the-house-once-more.md`): after a crash at any I/O, and after a drop, there are the tables that the structure
+//! The life of tables (`docs/decisions/0004-the-house-once-more.md`): after a crash at any I/O, and after a drop, there are the tables that the structure
 //! names and no others.
 
 use std::sync::Arc;

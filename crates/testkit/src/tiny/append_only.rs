@@ -1,5 +1,5 @@
 //! Tables written once: records are collected in memory and flushed as a sorted run, a table of its own; several runs are compacted to one, and
-//! the tables of the old ones are removed (`docs/decisions/0006-the-house-once-more.md`, "The life of a table").
+//! the tables of the old ones are removed (`docs/decisions/0004-the-house-once-more.md`, "The life of a table").
 
 use std::sync::{
     Arc,

@@ -8,8 +8,8 @@ use super::{Change, Durability, Options, Record, Stats, Store, Visit, VisitMany,
 use crate::error::Result;
 
 /// The longest key, and the longest record with its key; longer keys would leave less room for records in its pages of 4096 bytes.
-const MAX_KEY: usize = 64;
-const MAX_RECORD: usize = 1856;
+const LONGEST_KEY: usize = 64;
+const LARGEST_RECORD: usize = 1856;
 /// The most of the budget that its buffer may have, in percent; inner nodes and page table are beside it.
 const BUFFER_PERCENT: usize = 80;
 /// Name of the file of an open tree, and of the snapshot that a closed one leaves.
@@ -54,17 +54,17 @@ fn buffer_size(memory: usize) -> usize {
 
 fn configuration(file: &std::path::Path, size: usize) -> Config {
     let mut configuration = Config::new(file, size);
-    configuration.storage_backend(StorageBackend::Std).use_snapshot(true).cb_max_key_len(MAX_KEY).cb_max_record_size(MAX_RECORD);
+    configuration.storage_backend(StorageBackend::Std).use_snapshot(true).cb_max_key_len(LONGEST_KEY).cb_max_record_size(LARGEST_RECORD);
     configuration
 }
 
 impl Store for Bf {
     fn get(&self, key: &[u8], visit: &mut Visit<'_>) -> Result<()> {
-        let mut value = [0; MAX_RECORD];
+        let mut value = [0; LARGEST_RECORD];
         match self.tree.read(key, &mut value) {
             LeafReadResult::Found(length) => visit(Some(&value[..length as usize])),
             LeafReadResult::NotFound | LeafReadResult::Deleted => visit(None),
-            LeafReadResult::InvalidKey => return Err(format!("bf-tree takes keys of 1 to {MAX_KEY} bytes").into()),
+            LeafReadResult::InvalidKey => return Err(format!("bf-tree takes keys of 1 to {LONGEST_KEY} bytes").into()),
         }
         Ok(())
     }
@@ -85,7 +85,7 @@ impl Store for Bf {
     fn scan(&self, start: &[u8], length: usize, visit: &mut VisitRecord<'_>) -> Result<()> {
         let found = self.tree.scan_with_count(start, length, ScanReturnField::KeyAndValue);
         let mut records = found.map_err(|error| format!("bf-tree: {error:?}"))?;
-        let mut record = [0; MAX_RECORD];
+        let mut record = [0; LARGEST_RECORD];
         while let Some((key, value)) = records.next(&mut record) {
             visit(&record[..key], &record[key..key + value]);
         }
@@ -120,7 +120,7 @@ impl Bf {
         match self.tree.insert(key, value) {
             LeafInsertResult::Success => Ok(()),
             LeafInsertResult::InvalidKV(why) => {
-                Err(format!("bf-tree: {why}; here it takes keys of 1 to {MAX_KEY} bytes and records of at most {MAX_RECORD}")
+                Err(format!("bf-tree: {why}; here it takes keys of 1 to {LONGEST_KEY} bytes and records of at most {LARGEST_RECORD}")
                     .into())
             }
         }
