@@ -54,7 +54,11 @@ fn buffer_size(memory: usize) -> usize {
 
 fn configuration(file: &std::path::Path, size: usize) -> Config {
     let mut configuration = Config::new(file, size);
-    configuration.storage_backend(StorageBackend::Std).use_snapshot(true).cb_max_key_len(LONGEST_KEY).cb_max_record_size(LARGEST_RECORD);
+    configuration
+        .storage_backend(StorageBackend::Std)
+        .use_snapshot(true)
+        .cb_max_key_len(LONGEST_KEY)
+        .cb_max_record_size(LARGEST_RECORD);
     configuration
 }
 
@@ -119,10 +123,10 @@ impl Bf {
     fn write(&self, key: &[u8], value: &[u8]) -> Result<()> {
         match self.tree.insert(key, value) {
             LeafInsertResult::Success => Ok(()),
-            LeafInsertResult::InvalidKV(why) => {
-                Err(format!("bf-tree: {why}; here it takes keys of 1 to {LONGEST_KEY} bytes and records of at most {LARGEST_RECORD}")
-                    .into())
-            }
+            LeafInsertResult::InvalidKV(why) => Err(format!(
+                "bf-tree: {why}; here it takes keys of 1 to {LONGEST_KEY} bytes and records of at most {LARGEST_RECORD}"
+            )
+            .into()),
         }
     }
 }
