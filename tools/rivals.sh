@@ -15,7 +15,7 @@ esac
 say() { printf '== %s\n' "$*" >&2; }
 
 # RocksDB's bindings are made by libclang.
-if ! ldconfig -p | grep -qE 'libclang(-[0-9]+)?\.so'; then
+if [[ -z $(ldconfig -p | grep -E 'libclang(-[0-9]+)?\.so') ]]; then
     if [[ $(id -u) != 0 ]]; then
         say "libclang is missing and only root can install it: apt-get install libclang-dev" && exit 1
     fi
