@@ -50,6 +50,13 @@ open_after_kill() {
 say "disk"
 "$bench" disk --dir "$dir" --json >"$out/disk.jsonl"
 
+# The harness alone.
+for workload in c b a f d; do
+    say "harness: $workload"
+    "$bench" run --store null --dir "$dir/null" --json --workload "$workload" --distribution uniform --threads 2 --memory 64MiB --warmup 0 --seconds 3 >>"$out/harness.jsonl"
+    rm -rf "${dir:?}/null"
+done
+
 # Uniform reads, data ten times the budget of 64 MiB.
 uniform=(--workload c --distribution uniform --memory 64MiB)
 run uniform small "${uniform[@]}" --records 10485760 --value-size 56
@@ -62,10 +69,12 @@ rm -rf "${dir:?}/large"
 say "disk, once more"
 "$bench" disk --dir "$dir" --json >>"$out/disk.jsonl"
 
-# 20 M records of 108 bytes with 220 MiB: the load and the reads.
-zipf=(--workload c --distribution zipfian --theta 0.99 --records 20000000 --value-size 100 --memory 220MiB)
-run zipf zipf "${zipf[@]}"
-rm -rf "${dir:?}/zipf"
+# 20 M records of 108 bytes with 220 MiB: the load and the reads, then the other workloads.
+large=(--records 20000000 --value-size 100 --memory 220MiB)
+run zipf killed-20000000 --workload c --distribution zipfian --theta 0.99 "${large[@]}"
+for workload in b a f d e; do
+    run workloads killed-20000000 --workload "$workload" --warmup 2000000 --seconds 15 "${large[@]}"
+done
 
 open_after_kill 1000000
 open_after_kill 20000000
