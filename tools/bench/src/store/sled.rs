@@ -1,5 +1,10 @@
 //! sled. `docs/rivals.md` says why it is configured like this.
 
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
 use ::sled::{Batch, Config, Db, Mode};
 
 use super::{Change, Durability, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord, group::Group};
@@ -7,6 +12,9 @@ use crate::error::Result;
 
 /// Share of the budget for its cache, in percent: a byte of it was seen to take three of memory, and the page table is beside it.
 const CACHE_PERCENT: usize = 25;
+
+/// Longest wait for the lock of a database.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An open database with its one unnamed tree.
 pub(super) struct Sled {
@@ -16,14 +24,27 @@ pub(super) struct Sled {
 }
 
 pub(super) fn open(options: &Options<'_>) -> Result<Box<dyn Store>> {
-    let database = Config::new()
+    let configuration = Config::new()
         .path(options.directory)
         .mode(Mode::HighThroughput)
         .cache_capacity((options.memory / 100 * CACHE_PERCENT) as u64)
-        .flush_every_ms(None)
-        .open()?;
+        .flush_every_ms(None);
+    let database = open_when_free(&configuration)?;
     let syncs = (options.durability != Durability::None).then(Group::new);
     Ok(Box::new(Sled { database, syncs }))
+}
+
+/// Threads of a database that was just closed hold its lock for a moment longer.
+fn open_when_free(configuration: &Config) -> ::sled::Result<Db> {
+    let begin = Instant::now();
+    loop {
+        match configuration.open() {
+            Err(::sled::Error::Io(error)) if error.to_string().contains("acquire lock") && begin.elapsed() < PATIENCE => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            opened => return opened,
+        }
+    }
 }
 
 impl Sled {
