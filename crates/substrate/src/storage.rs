@@ -22,7 +22,7 @@ pub enum FileId {
     Double(u32),
     /// `pages.K`: the pages of keyspace `K`.
     Pages(u32),
-    /// `table.K.N`: a file of keyspace `K` that is written once; `N` is below [`MAX_TABLES`](crate::limits::MAX_TABLES).
+    /// `table.K.N`: a file of keyspace `K` that is written once; `N` is below [`MAX_TABLES`].
     Table {
         /// The keyspace.
         keyspace: u32,

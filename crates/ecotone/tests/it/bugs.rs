@@ -69,7 +69,10 @@ fn noticed_by_threads() -> Result<(), String> {
 /// What notices a bug in each run.
 fn answers(bug: Bug) -> Vec<Option<String>> {
     switch(bug);
-    let mut answers: Vec<Option<String>> = (0..RUNS).map(|run| noticed(run).err()).collect();
+    let mut answers: Vec<Option<String>> = std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..RUNS).map(|run| scope.spawn(move || noticed(run).err())).collect();
+        runs.into_iter().map(|run| run.join().expect("the suites catch panics")).collect()
+    });
     if SEEN_BY_THREADS.contains(&bug) {
         answers.push(noticed_by_threads().err());
     }
