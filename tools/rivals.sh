@@ -29,6 +29,9 @@ rm -f "$out"/*.jsonl
 cargo build --release -p ecotone-bench --features rivals
 bench=${CARGO_TARGET_DIR:-target}/release/ecotone-bench
 
+# RocksDB keeps much more memory than its budget if every thread has a heap of its own (docs/rivals.md).
+export MALLOC_ARENA_MAX=${MALLOC_ARENA_MAX:-2}
+
 common=(--store tree,rocksdb,lmdb,redb,fjall,sled,bf-tree --rounds 3 --distribution zipfian --theta 0.99 --records "$records"
     --value-size 56 --memory $((records * 64 / 3)) --durability none --json)
 
