@@ -26,6 +26,7 @@ mod rows;
 mod run;
 mod size;
 mod state;
+mod statistics;
 mod store;
 mod suite;
 mod timeline;

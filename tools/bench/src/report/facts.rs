@@ -7,6 +7,7 @@ use super::{
     read::Results,
     record::{Pace, Row},
 };
+use crate::statistics;
 
 /// A name and what there is to say.
 pub(crate) type Fact = (&'static str, String);
@@ -53,8 +54,8 @@ fn endings(rows: &[&Row]) -> String {
 /// The median of what was measured of the machine around the rows, with the range.
 fn over(rows: &[&Row], value: fn(&Pace) -> Option<f64>, show: fn(f64) -> String) -> Option<String> {
     let values = || rows.iter().flat_map(|row| machine::paces(row)).filter_map(value);
-    let (low, high) = number::range(values())?;
-    Some(format!("median {}, from {} to {}", show(number::median(values())?), show(low), show(high)))
+    let (low, high) = statistics::range(values())?;
+    Some(format!("median {}, from {} to {}", show(statistics::median(values())?), show(low), show(high)))
 }
 
 fn dates(results: &Results) -> Option<String> {

@@ -7,6 +7,7 @@ use super::{
     record::{Parameters, Row, Summary},
     series::Series,
 };
+use crate::statistics;
 
 /// One measurement: the stores under the same parameters.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl Group {
 
     /// The median of a figure that does not depend on the store.
     pub(crate) fn median(&self, figure: fn(&Row) -> Option<f64>) -> Option<f64> {
-        number::median(self.series.iter().flat_map(Series::counted).filter_map(figure))
+        statistics::median(self.series.iter().flat_map(Series::counted).filter_map(figure))
     }
 
     /// What distinguishes it from others of its suite.

@@ -1,13 +1,9 @@
 //! In which state the machine was while a row was measured. Machines shared with others are fast at one time and nearly half as fast at
 //! another, and rows from different states say nothing about stores.
 
-use super::{
-    number,
-    record::{Pace, Row},
-};
+use super::record::{Pace, Row};
+use crate::statistics;
 
-/// The factor beyond which loop or disk are of another state. The states lie nearly a factor of 2 apart, repetitions within one a few percent.
-const TOLERANCE: f64 = 1.15;
 /// Stolen time above this part of the processors' time is mentioned.
 const STOLEN: f64 = 0.05;
 
@@ -21,7 +17,7 @@ pub(crate) struct Usual {
 impl Usual {
     /// The medians over rows.
     pub(crate) fn of<'a>(rows: impl Iterator<Item = &'a Row> + Clone) -> Self {
-        let over = |value: fn(&Pace) -> Option<f64>| number::lower_median(rows.clone().flat_map(paces).filter_map(value));
+        let over = |value: fn(&Pace) -> Option<f64>| statistics::lower_median(rows.clone().flat_map(paces).filter_map(value));
         Usual { loop_ns: over(|pace| pace.loop_ns), disk_reads_per_second: over(|pace| pace.disk_reads_per_second) }
     }
 
@@ -32,8 +28,7 @@ impl Usual {
 }
 
 fn near(one: Option<f64>, other: Option<f64>) -> bool {
-    let (Some(one), Some(other)) = (one, other) else { return true };
-    one <= other * TOLERANCE && other <= one * TOLERANCE
+    one.zip(other).is_none_or(|(one, other)| statistics::are_alike(one, other))
 }
 
 /// The states before and after a row, as far as they are known.

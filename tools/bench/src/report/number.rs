@@ -1,4 +1,4 @@
-//! Numbers as people read them, and the few statistics that the report needs.
+//! Numbers as people read them.
 
 /// The digits of a number in groups of three.
 fn grouped(digits: &str) -> String {
@@ -94,38 +94,6 @@ pub(crate) fn seconds(number: f64) -> String {
     if number < 1.0 { microseconds(number * 1e6) } else { format!("{} s", short(number)) }
 }
 
-/// The middle of numbers, or the mean of the two that are in the middle.
-pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
-    let sorted = sorted(numbers);
-    let upper = sorted.get(sorted.len() / 2)?;
-    let lower = sorted.get((sorted.len() - 1) / 2)?;
-    Some(lower.midpoint(*upper))
-}
-
-/// The middle of numbers, or the smaller of the two in the middle: always one of them.
-pub(crate) fn lower_median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
-    let sorted = sorted(numbers);
-    sorted.get(sorted.len().checked_sub(1)? / 2).copied()
-}
-
-/// The smallest and the largest.
-pub(crate) fn range(numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let sorted = sorted(numbers);
-    Some((*sorted.first()?, *sorted.last()?))
-}
-
-/// The geometric mean.
-pub(crate) fn geometric_mean(numbers: &[f64]) -> Option<f64> {
-    let logarithms: f64 = numbers.iter().map(|number| number.ln()).sum();
-    (!numbers.is_empty()).then(|| (logarithms / numbers.len() as f64).exp())
-}
-
-fn sorted(numbers: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut sorted: Vec<f64> = numbers.filter(|number| number.is_finite()).collect();
-    sorted.sort_by(f64::total_cmp);
-    sorted
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,15 +114,5 @@ mod tests {
         assert_eq!(sizes, ["0 B", "512 B", "1.50 KiB", "220 MiB", "1.25 GiB", "1.00 MiB"]);
         assert_eq!([0.5, 84.2, 1240.0, 2.1e6].map(microseconds), ["0.500 µs", "84.2 µs", "1.24 ms", "2.10 s"]);
         assert_eq!([0.14, 61.2].map(seconds), ["140 ms", "61.2 s"]);
-    }
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        let of = |numbers: &[f64]| (median(numbers.iter().copied()), lower_median(numbers.iter().copied()));
-        assert_eq!(of(&[5.0, 1.0, 3.0]), (Some(3.0), Some(3.0)));
-        assert_eq!(of(&[4.0, 1.0, 2.0, 8.0]), (Some(3.0), Some(2.0)));
-        assert_eq!(of(&[]), (None, None));
-        assert_eq!(geometric_mean(&[2.0, 8.0]), Some(4.0));
-        assert_eq!(range([3.0, f64::NAN, 1.0].into_iter()), Some((1.0, 3.0)));
     }
 }

@@ -7,9 +7,7 @@ use super::{
     number,
     record::{Row, Summary},
 };
-
-/// Rounds further apart than this, (max - min) / median, are noisy.
-const SPREAD: f64 = 0.05;
+use crate::statistics;
 
 /// The rounds of one store that are told together.
 #[derive(Debug)]
@@ -50,12 +48,12 @@ impl Series {
 
     /// The median of a figure over the rounds that count.
     pub(crate) fn median(&self, figure: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
-        number::median(self.counted().into_iter().filter_map(figure))
+        statistics::median(self.counted().into_iter().filter_map(figure))
     }
 
     /// The smallest and largest throughput of the rounds that count.
     pub(crate) fn range(&self) -> Option<(f64, f64)> {
-        number::range(self.counted().into_iter().filter_map(Row::throughput))
+        statistics::range(self.counted().into_iter().filter_map(Row::throughput))
     }
 
     /// (max - min) / median of the throughput, with two rounds or more.
@@ -78,7 +76,7 @@ impl Series {
         let mut doubts = self.bad_ends();
         doubts.extend(self.other_states());
         doubts.extend(self.noise());
-        if let Some(stolen) = number::range(self.counted().into_iter().filter_map(machine::stolen)) {
+        if let Some(stolen) = statistics::range(self.counted().into_iter().filter_map(machine::stolen)) {
             doubts.push(format!("other guests took up to {} of the processors", number::percent(stolen.1)));
         }
         let capped = |row: &&Row| row.load.as_ref().is_some_and(|load| load.capped == Some(true));
@@ -136,7 +134,7 @@ impl Series {
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
         });
-        let spread = self.spread().filter(|spread| *spread > SPREAD);
+        let spread = self.spread().filter(|spread| *spread > statistics::NOISY);
         let why = told.or_else(|| spread.map(|spread| format!("the rounds are {} apart", number::percent(spread))))?;
         Some(format!("noisy: {why}"))
     }

@@ -9,6 +9,7 @@ use super::{
     series::{Judged, Series},
     table::{Cell, Head, Table},
 };
+use crate::statistics;
 
 /// All rows that did not end well, those with the same error together; nothing if there is none.
 pub(crate) fn troubles(sections: &[Section]) -> Option<Table> {
@@ -85,7 +86,7 @@ fn mean_cell(section: &Section, label: &str) -> Cell {
     let of = |group: &Group| group.ratio(group.series.iter().find(|series| series.label == label)?);
     let ratios: Vec<f64> = section.groups.iter().filter_map(of).filter(|ratio| *ratio > 0.0).collect();
     let all = section.groups.len();
-    let mean = number::geometric_mean(&ratios).map(number::times);
+    let mean = statistics::geometric_mean(&ratios).map(number::times);
     let detail = (mean.is_some() && ratios.len() < all).then(|| format!("{} of {all}", ratios.len()));
     Cell { detail, class: "mean", ..Cell::new(mean) }
 }

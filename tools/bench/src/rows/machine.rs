@@ -9,14 +9,12 @@ use std::{
 
 use serde::Serialize;
 
-use crate::disk::Gauge;
+use crate::{disk::Gauge, statistics::are_alike};
 
 /// Rounds of the loop that is timed: some 20 ms.
 const ROUNDS: u64 = 10_000_000;
 /// The best of so many counts.
 const LOOPS: usize = 3;
-/// States that differ by more than this factor are not alike.
-const ALIKE: f64 = 1.15;
 
 /// The state at a moment.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -36,9 +34,8 @@ pub(super) struct State {
 impl State {
     /// Whether rows in the two states may be compared.
     pub(super) fn is_like(&self, other: &State) -> bool {
-        let near = |a: f64, b: f64| a.max(b) <= a.min(b) * ALIKE;
         let disks = self.disk_reads_per_second.zip(other.disk_reads_per_second);
-        near(self.loop_ns as f64, other.loop_ns as f64) && disks.is_none_or(|(a, b)| near(a, b))
+        are_alike(self.loop_ns as f64, other.loop_ns as f64) && disks.is_none_or(|(a, b)| are_alike(a, b))
     }
 }
 

@@ -9,10 +9,10 @@ use super::{
     machine::Machine,
     message::Status,
 };
-use crate::store;
-
-/// Rounds further apart than this are noise.
-const SPREAD: f64 = 0.05;
+use crate::{
+    statistics::{NOISY, median},
+    store,
+};
 
 /// One line of JSON; `docs/benchmark.md` explains the names.
 #[derive(Debug, Serialize)]
@@ -37,7 +37,7 @@ impl Summary {
     pub(super) fn new(request: Request, lines: &[Line]) -> Self {
         let own: Vec<&Line> = well(lines).filter(|line| line.store() == request.store).collect();
         let speeds: Vec<f64> = own.iter().filter_map(|line| speed(line)).collect();
-        let (ops_per_second, spread) = (median(&speeds), spread(&speeds));
+        let (ops_per_second, spread) = (median(speeds.iter().copied()), spread(&speeds));
         let why = noise(spread, &own);
         let mut others: Vec<store::Kind> = well(lines).map(Line::store).filter(|store| *store != request.store).collect();
         others.dedup();
@@ -68,14 +68,14 @@ fn ratio(own: &[&Line], other: store::Kind, lines: &[Line]) -> Option<f64> {
     };
     let pairs = own.iter().filter_map(|line| Some((speed(line)?, speed(partner(line)?)?)));
     let (ours, theirs): (Vec<f64>, Vec<f64>) = pairs.unzip();
-    Some(median(&ours)? / median(&theirs)?)
+    Some(median(ours.into_iter())? / median(theirs.into_iter())?)
 }
 
 /// Why the rounds of a store say little, if they do.
 fn noise(spread: Option<f64>, own: &[&Line]) -> Option<String> {
     let machines: Vec<&Machine> = own.iter().map(|line| &line.machine).collect();
     let alike = machines.iter().all(|one| machines.iter().all(|another| one.is_like(another)));
-    let wide = spread.filter(|spread| *spread > SPREAD);
+    let wide = spread.filter(|spread| *spread > NOISY);
     let far = wide.map(|spread| format!("the rounds are {:.0}% apart", spread * 100.0));
     let changed = (!alike).then(|| format!("the machine changed: {}", range(&machines)));
     let reasons: Vec<String> = far.into_iter().chain(changed).collect();
@@ -93,18 +93,10 @@ fn range(machines: &[&Machine]) -> String {
     format!("{fastest:.1} to {slowest:.1} ms for the same loop{disk}")
 }
 
-/// The middle number, or the mean of the two in the middle.
-pub(super) fn median(numbers: &[f64]) -> Option<f64> {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let (low, high) = (sorted.get(sorted.len().checked_sub(1)? / 2)?, sorted.get(sorted.len() / 2)?);
-    Some((low + high) / 2.0)
-}
-
 /// How far the numbers are apart, by their median; `None` for fewer than two.
 fn spread(numbers: &[f64]) -> Option<f64> {
     let (least, most) = (numbers.iter().copied().fold(f64::MAX, f64::min), numbers.iter().copied().fold(0.0, f64::max));
-    median(numbers).filter(|_| numbers.len() > 1).map(|median| (most - least) / median)
+    median(numbers.iter().copied()).filter(|_| numbers.len() > 1).map(|median| (most - least) / median)
 }
 
 #[cfg(test)]
@@ -121,6 +113,7 @@ mod tests {
 
     #[test]
     fn medians_and_spreads() {
+        let median = |numbers: &[f64]| median(numbers.iter().copied());
         assert_eq!((median(&[]), median(&[3.0]), median(&[9.0, 1.0, 2.0])), (None, Some(3.0), Some(2.0)));
         assert_eq!((median(&[4.0, 1.0]), spread(&[4.0, 1.0]), spread(&[4.0])), (Some(2.5), Some(1.2), None));
     }

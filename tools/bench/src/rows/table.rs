@@ -3,13 +3,11 @@
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{
-    line::Line,
-    summary::{Summary, median},
-};
+use super::{line::Line, summary::Summary};
 use crate::{
     row::{Load, Row},
     size,
+    statistics::median,
 };
 
 /// One row, from top to bottom.
@@ -106,7 +104,7 @@ fn compared(summary: &Summary, first: &str, lines: &[Line]) -> Vec<String> {
     let rows: Vec<&Row> = own.iter().filter_map(|line| line.row()).collect();
     let middle = |of: fn(&Row) -> Option<f64>, digits: usize| {
         let numbers: Vec<f64> = rows.iter().filter_map(|row| of(row)).collect();
-        show(median(&numbers), |number| format!("{number:.digits$}"))
+        show(median(numbers.into_iter()), |number| format!("{number:.digits$}"))
     };
     vec![
         store.to_string(),

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::cell::Cell;
+use crate::statistics::{geometric_mean, median};
 
 /// What two rows are compared by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -179,8 +180,10 @@ pub(super) fn means(suite: &'static str, group: &Group, cells: &[(&Cell, Vec<Com
         ratios.extend(compared.our_ratio);
     }
     let mean = |(sides, ratios): ((String, String), Vec<f64>)| {
+        let positive: Vec<f64> = ratios.iter().copied().filter(|ratio| *ratio > 0.0).collect();
         let paper = group.paper.iter().find(|(theirs, _)| *theirs == sides.1).map(|(_, ratio)| *ratio);
-        let compared = Compared::new(suite, format!("mean: {}", group.name), group.metric, sides, paper, geometric_mean(&ratios));
+        let compared =
+            Compared::new(suite, format!("mean: {}", group.name), group.metric, sides, paper, geometric_mean(&positive));
         Compared { cells: ratios.len(), of_cells, ..compared }
     };
     sides.into_iter().map(mean).collect()
@@ -196,8 +199,9 @@ fn side(side: Side, ours: &str) -> String {
 }
 
 fn line(suite: &'static str, cell: &Cell, metric: Metric, sides: (String, String), paper: Option<f64>, rows: &Rows) -> Compared {
-    let values =
-        |store: &str, of: &dyn Fn(&Value) -> Option<f64>| median(rows.get(store)?.iter().map(of).collect::<Option<Vec<f64>>>()?);
+    let values = |store: &str, of: &dyn Fn(&Value) -> Option<f64>| {
+        median(rows.get(store)?.iter().map(of).collect::<Option<Vec<f64>>>()?.into_iter())
+    };
     let ours = values(&sides.0, &|row| metric.of(row));
     let theirs = match sides.1.as_str() {
         "ideal" => values(&sides.0, &|row| metric.ideal(row)),
@@ -206,17 +210,4 @@ fn line(suite: &'static str, cell: &Cell, metric: Metric, sides: (String, String
     };
     let ratio = ours.zip(theirs).map(|(ours, theirs)| ours / theirs).filter(|ratio| ratio.is_finite());
     Compared::new(suite, cell.name(), metric, sides, paper, ratio)
-}
-
-/// The middle of some numbers, or the mean of the two in the middle.
-pub(super) fn median(mut numbers: Vec<f64>) -> Option<f64> {
-    numbers.sort_by(f64::total_cmp);
-    let (low, high) = (numbers.len().checked_sub(1)? / 2, numbers.len() / 2);
-    Some((numbers[low] + numbers[high]) / 2.0)
-}
-
-/// The geometric mean of ratios above zero; nothing where there are none.
-fn geometric_mean(ratios: &[f64]) -> Option<f64> {
-    let ratios: Vec<f64> = ratios.iter().copied().filter(|ratio| *ratio > 0.0).collect();
-    (!ratios.is_empty()).then(|| (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp())
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     cell::{Cell, Data, Scale, Variant},
     child::Request,
-    compare::{Compared, Comparison, Metric, Rows, Side, compare, means, median},
+    compare::{Compared, Comparison, Metric, Rows, Side, compare, means},
     list,
     options::SuiteOptions,
     states::{MOST_BYTES, States},
@@ -17,6 +17,7 @@ use super::{
 use crate::{
     cli::{Cli, Command},
     distribution::Shape,
+    statistics::median,
     store::Durability,
     workload::Workload,
 };
@@ -195,9 +196,9 @@ fn a_variant_has_the_stores_that_know_its_settings() {
 
 #[test]
 fn the_middle_of_rounds_counts() {
-    assert_eq!(median(vec![5.0, 1.0, 3.0]), Some(3.0));
-    assert_eq!(median(vec![4.0, 1.0]), Some(2.5));
-    assert_eq!(median(Vec::new()), None);
+    assert_eq!(median(vec![5.0, 1.0, 3.0].into_iter()), Some(3.0));
+    assert_eq!(median(vec![4.0, 1.0].into_iter()), Some(2.5));
+    assert_eq!(median(Vec::new().into_iter()), None);
 }
 
 fn example() -> (Cell, Rows) {

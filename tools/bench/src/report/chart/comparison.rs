@@ -7,6 +7,7 @@ use super::{
     axis::Axis,
     frame, px, shortened, text_width,
 };
+use crate::statistics;
 
 /// Wider than other charts: names of cells are long.
 const WIDTH: f64 = 520.0;
@@ -18,7 +19,7 @@ const COLUMN: f64 = 88.0;
 /// For each comparison with a paper a line from its ratio to ours, over a logarithmic axis; nothing if there is none.
 pub(crate) fn comparisons(title: &str, comparisons: &[Comparison]) -> Option<Markup> {
     let shown: Vec<&Comparison> = comparisons.iter().filter(|comparison| comparison.paper_ratio.is_some()).collect();
-    let (low, high) = number::range(shown.iter().flat_map(|comparison| ratios(comparison)))?;
+    let (low, high) = statistics::range(shown.iter().flat_map(|comparison| ratios(comparison)))?;
     let axis = Axis::logarithmic((low.min(1.0), high.max(1.0)), |ratio| format!("{}×", number::tick(ratio)));
     let bottom = ROW * shown.len() as f64;
     let body = html! {

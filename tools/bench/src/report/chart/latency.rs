@@ -7,6 +7,7 @@ use super::{
     axis::Axis,
     plot::{Ends, Line, Plot},
 };
+use crate::statistics;
 
 /// The highest quantile shown.
 const LAST: f64 = 0.9999;
@@ -16,7 +17,7 @@ const LAST: f64 = 0.9999;
 pub(crate) fn latency(group: &Group) -> Option<Markup> {
     let lines: Vec<Line> = group.series.iter().filter(|series| series.store != palette::HARNESS).filter_map(line).collect();
     let times = lines.iter().flat_map(|line| &line.points).map(|point| 10_f64.powf(point.0));
-    let x = Axis::logarithmic(number::range(times)?, short_time);
+    let x = Axis::logarithmic(statistics::range(times)?, short_time);
     let shares = [0.5, 0.9, 0.99, 0.999, LAST];
     let ticks = shares.iter().map(|share| (nines(*share), format!("{}%", number::tick(share * 100.0)))).collect();
     let y = Axis { low: 0.0, high: nines(LAST), ticks };

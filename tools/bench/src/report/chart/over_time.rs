@@ -7,6 +7,7 @@ use super::{
     axis::Axis,
     plot::{Ends, Line, Plot},
 };
+use crate::statistics;
 
 /// Seconds and values.
 type Points = Vec<(f64, f64)>;
@@ -14,8 +15,8 @@ type Points = Vec<(f64, f64)>;
 /// Resident memory through the measured phase of each store's median round.
 pub(crate) fn memory(group: &Group) -> Option<Markup> {
     let lines = lines(group, sizes, number::bytes);
-    let (_, latest) = number::range(lines.iter().flat_map(|line| &line.points).map(|point| point.0))?;
-    let (_, most) = number::range(lines.iter().flat_map(|line| &line.points).map(|point| point.1))?;
+    let (_, latest) = statistics::range(lines.iter().flat_map(|line| &line.points).map(|point| point.0))?;
+    let (_, most) = statistics::range(lines.iter().flat_map(|line| &line.points).map(|point| point.1))?;
     let budget = group.parameters.memory_budget.map(|budget| budget as f64);
     let level = budget.map(|budget| (budget, format!("budget {}", number::bytes(budget))));
     let (x, y) = (time(latest), Axis::bytes(most.max(budget.unwrap_or(0.0)) * 1.1, 4.0));
@@ -25,8 +26,8 @@ pub(crate) fn memory(group: &Group) -> Option<Markup> {
 /// Operations a second between the moments of each store's median round.
 pub(crate) fn pace(group: &Group) -> Option<Markup> {
     let lines = lines(group, rates, number::rate);
-    let (_, latest) = number::range(lines.iter().flat_map(|line| &line.points).map(|point| point.0))?;
-    let (_, most) = number::range(lines.iter().flat_map(|line| &line.points).map(|point| point.1))?;
+    let (_, latest) = statistics::range(lines.iter().flat_map(|line| &line.points).map(|point| point.0))?;
+    let (_, most) = statistics::range(lines.iter().flat_map(|line| &line.points).map(|point| point.1))?;
     let (x, y) = (time(latest), Axis::linear(most * 1.05, 4.0, number::tick));
     Some(
         Plot { title: format!("Operations a second over time: {}", group.title()), x, y, lines, level: None, ends: Ends::Right }
@@ -45,7 +46,7 @@ fn lines(group: &Group, points: fn(&Row) -> Option<Points>, show: fn(f64) -> Str
 
 fn line(series: &Series, points: fn(&Row) -> Option<Points>, show: fn(f64) -> String) -> Option<Line> {
     let points = series.typical(points)?;
-    let (least, most) = number::range(points.iter().map(|point| point.1))?;
+    let (least, most) = statistics::range(points.iter().map(|point| point.1))?;
     let tip = format!("{}: from {} to {}", series.label, show(least), show(most));
     Some(Line { label: series.label.clone(), class: palette::class(&series.store), points, tip })
 }
