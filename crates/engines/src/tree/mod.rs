@@ -13,6 +13,7 @@ mod delay;
 mod family;
 pub mod index;
 mod install;
+mod layout;
 mod lookup;
 mod merge;
 mod options;

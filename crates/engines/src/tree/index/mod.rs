@@ -10,6 +10,7 @@ mod checkpoint;
 mod load;
 mod node;
 mod pack;
+mod placement;
 mod root;
 mod segment;
 mod snapshot;
@@ -25,8 +26,9 @@ use ecotone_substrate::{Result, memory::Memory, page::PageKind};
 use node::{Entry, Item, Meter};
 use pack::{Builder, Fill, Packing};
 use parking_lot::Mutex;
+pub use placement::Placement;
 pub use root::TreeRoot;
-pub use segment::Segment;
+pub use segment::{MOST_FENCE_BYTES, MOST_PAGES, Segment};
 use snapshot::Tree;
 pub use snapshot::{Ascent, Descent, Snapshot};
 

@@ -2,6 +2,11 @@
 
 use ecotone_substrate::codec::{Malformed, Reader, Writer};
 
+/// Most base pages of a segment.
+pub const MOST_PAGES: u8 = 16;
+/// Bytes that the fences of a directory may take in an entry, their lengths included: with the longest key the entry must fit a node.
+pub const MOST_FENCE_BYTES: usize = 640;
+
 /// One base page.
 const PAGE_ONLY: u8 = 1;
 /// One base page with an overflow page.
