@@ -88,7 +88,16 @@ impl Report {
         let (kind, value) = match &planned.placement {
             Placement::Single => ('s', 5),
             Placement::Line { .. } => ('l', 15),
-            Placement::Directory { fences, .. } => ('d', 7 + fences.iter().map(|f| f.len() + 1).sum::<usize>()),
+            Placement::Directory { fences, .. } => {
+                let mut before: &[u8] = &[];
+                let mut total = 7;
+                for f in fences {
+                    let shared = common(before, f);
+                    total += crate::tree::index::fence_len(shared, f.len() - shared);
+                    before = f;
+                }
+                ('d', total)
+            }
         };
         *self.kinds.entry((kind, n)).or_default() += 1;
         self.entries.push((planned.pages[0].lower.clone(), value));
