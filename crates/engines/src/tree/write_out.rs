@@ -20,7 +20,7 @@ use super::{
     index::{Attach, Change, Home},
     merge::{self, Changed, Outcome, Shape},
     records::Records,
-    store::Stored,
+    store::{Stored, Strange},
     structure::Structure,
 };
 
@@ -159,6 +159,10 @@ impl Tree {
     /// Takes the dirty records away if they are to be written.
     fn prepare_job(&self, stored: Stored, detached: &mut Detached, leftover: &mut Leftover) -> Result<Option<Job>> {
         let (base, overflow) = self.store.claimed_pages(&stored)?;
+        let ends = [detached.dirty.first(), detached.dirty.last()];
+        if !ends.into_iter().flatten().all(|record| base.covers(&record.key)) {
+            return Err(self.store.damage(stored.home.page, Strange::Other));
+        }
         let changed = match merge::write_out(&base, overflow.as_ref(), &detached.dirty) {
             Outcome::Pages(changed) => changed,
             Outcome::Reorganise => {
