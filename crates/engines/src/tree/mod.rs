@@ -186,7 +186,10 @@ impl Engine for Tree {
     }
 
     fn checkpoint_is_durable(&self) {
-        self.store.space.checkpoint_is_durable();
+        let space = &self.store.space;
+        space.checkpoint_is_durable();
+        space.release(self.context.shared.wal.synced());
+        self.writeback.start_trimming(&self.context.shared);
     }
 
     fn replay_structure(&self, _seq: Seq, body: &[u8]) -> Result<()> {
@@ -202,6 +205,7 @@ impl Engine for Tree {
     }
 
     fn structure_recovered(&self) -> Result<()> {
+        self.store.space.settle();
         self.writeback.refresh_limit();
         Ok(())
     }

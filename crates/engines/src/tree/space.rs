@@ -105,7 +105,7 @@ impl Space {
         &self.file
     }
 
-    /// Takes single pages, from small gaps first. The file grows if need be; `NoSpace` if it cannot.
+    /// Takes single pages, as low in the file as there are any. The file grows if need be; `NoSpace` if it cannot.
     pub fn allocate(&self, pages: usize) -> Result<Vec<u32>> {
         self.allocate_all(&std::iter::repeat_n(1, pages), pages)
     }
