@@ -29,7 +29,9 @@ impl Blob {
 
     /// Reads what [`encode`](Self::encode) wrote.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Blob, Malformed> {
-        if let Some(([fill, neighbours], index)) = bytes.split_first_chunk::<OLD_OPTIONS>().filter(|(options, _)| options[0] >= 50) {
+        if let Some(([fill, neighbours], index)) =
+            bytes.split_first_chunk::<OLD_OPTIONS>().filter(|(options, _)| options[0] >= 50)
+        {
             let options = TreeOptions { fill: *fill, neighbours: *neighbours, ..TreeOptions::default() };
             return Ok(Blob { options: options.checked()?, production: 0, index: TreeRoot::decode(index)? });
         }

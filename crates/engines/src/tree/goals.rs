@@ -22,17 +22,16 @@ impl Tree {
 
 /// Plans the last segment of all once more, so that its last page is a segment of its own: keys that only rise then find one page to reorganise, not
 /// sixteen.
-fn with_last_apart(
-    records: &Records,
-    last: &Planned,
-    layout: impl Fn(&Records, &[u8], &[u8]) -> Vec<Planned>,
-) -> Vec<Planned> {
+fn with_last_apart(records: &Records, last: &Planned, layout: impl Fn(&Records, &[u8], &[u8]) -> Vec<Planned>) -> Vec<Planned> {
     let [first, .., tail] = last.pages.as_slice() else { return vec![last.clone()] };
     let start = first.records.start;
     let mut planned = layout(&records.part(start..tail.records.start), &first.lower, &tail.lower);
     for part in planned.iter_mut().flat_map(|planned| &mut planned.pages) {
         part.records = start + part.records.start..start + part.records.end;
     }
-    planned.push(Planned { placement: Placement::Single, pages: vec![Part { lower: tail.lower.clone(), records: tail.records.clone() }] });
+    planned.push(Planned {
+        placement: Placement::Single,
+        pages: vec![Part { lower: tail.lower.clone(), records: tail.records.clone() }],
+    });
     planned
 }

@@ -323,8 +323,12 @@ impl<'a> Fresh<'a> {
     fn of(hood: &'a Neighbourhood) -> Vec<Fresh<'a>> {
         let parts: Vec<(u32, &Part)> = hood.parts().collect();
         let uppers = parts.iter().skip(1).map(|(_, part)| Some(part.lower.as_slice())).chain([hood.upper()]);
-        let fresh = |(&(page, part), upper): (&(u32, &'a Part), Option<&'a [u8]>)| {
-            Fresh { page, lower: &part.lower, upper, records: &hood.records, range: part.records.clone() }
+        let fresh = |(&(page, part), upper): (&(u32, &'a Part), Option<&'a [u8]>)| Fresh {
+            page,
+            lower: &part.lower,
+            upper,
+            records: &hood.records,
+            range: part.records.clone(),
         };
         parts.iter().zip(uppers).map(fresh).collect()
     }

@@ -240,14 +240,7 @@ impl Tree {
     }
 
     /// The first page of a read is not what was expected.
-    fn doubt(
-        &self,
-        home: Home,
-        choose: impl Fn(&Tree) -> Vec<Home>,
-        page: u32,
-        why: Strange,
-        doubts: &mut u32,
-    ) -> Result<()> {
+    fn doubt(&self, home: Home, choose: impl Fn(&Tree) -> Vec<Home>, page: u32, why: Strange, doubts: &mut u32) -> Result<()> {
         if self.store.claims.is_claimed(home.page) || choose(self).first() != Some(&home) {
             *doubts = 0;
             std::thread::yield_now();

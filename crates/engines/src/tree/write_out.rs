@@ -209,9 +209,7 @@ impl Tree {
     }
 
     fn attach_fresh(&self, jobs: &[Job]) -> Result<()> {
-        let attach = |job: &Job| {
-            Some(Attach { lower: job.segment.clone(), page: job.stored.home.page, overflow: job.fresh? })
-        };
+        let attach = |job: &Job| Some(Attach { lower: job.segment.clone(), page: job.stored.home.page, overflow: job.fresh? });
         let attach: Vec<Attach> = jobs.iter().filter_map(attach).collect();
         if attach.is_empty() {
             return Ok(());
