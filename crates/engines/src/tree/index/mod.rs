@@ -7,6 +7,7 @@
 
 mod change;
 mod checkpoint;
+mod fences;
 mod load;
 mod node;
 mod pack;
@@ -23,6 +24,7 @@ use arc_swap::ArcSwap;
 pub use change::{Attach, Change, Prepared};
 pub use checkpoint::Checkpoint;
 use ecotone_substrate::{Result, memory::Memory, page::PageKind};
+pub(crate) use fences::encoded_len as fence_len;
 use node::{Entry, Item, Meter};
 use pack::{Builder, Fill, Packing};
 use parking_lot::Mutex;

@@ -3,7 +3,7 @@
 use ecotone_substrate::page::prefix_len;
 
 use super::{
-    super::index::{MOST_FENCE_BYTES, Placement},
+    super::index::{MOST_FENCE_BYTES, Placement, fence_len},
     Part, Planned, Planner,
     price::{Choice, Price},
 };
@@ -21,15 +21,19 @@ impl Planner<'_> {
         let start = cuts[0];
         let lower = self.run.lower(start);
         let mut best = Directory { pages: 1, price: self.directory_price(start, cuts[1], 1, 0) };
-        let mut fences = 0;
+        // What each fence shares with the one before (the first one with the segment's), and has of its own.
+        let mut lengths: Vec<(usize, usize)> = Vec::new();
         for pages in 2..cuts.len() {
-            fences += self.run.fence(cuts[pages - 1]).map_or(0, <[u8]>::len);
+            let (before, fence) = (self.run.lower(cuts[pages - 2]), self.run.lower(cuts[pages - 1]));
+            let shared = prefix_len(before, Some(fence));
+            lengths.push((shared, fence.len() - shared));
             let skip = prefix_len(lower, self.run.fence(cuts[pages]));
-            let bytes = fences - (pages - 1) * skip;
-            if bytes + 2 * (pages - 1) > MOST_FENCE_BYTES {
-                continue;
+            lengths[0] = (skip, self.run.lower(cuts[1]).len() - skip);
+            let bytes = lengths.iter().map(|(shared, own)| fence_len(shared - skip, *own)).sum();
+            if bytes > MOST_FENCE_BYTES {
+                break;
             }
-            let price = self.directory_price(start, cuts[pages], pages, bytes + pages - 1);
+            let price = self.directory_price(start, cuts[pages], pages, bytes);
             if price.is_below(best.price) {
                 best = Directory { pages, price };
             }

@@ -29,9 +29,9 @@ impl Planner<'_> {
         for pages in PAGES.into_iter().filter(|pages| usize::from(*pages) < cuts.len()) {
             let whole = cuts[usize::from(pages)];
             let mut end = whole;
-            while end >= start + usize::from(pages) && self.line_price(start, end, pages.into()).is_below(below) {
+            while end >= start + usize::from(pages) && self.line_price(start, end, whole, pages.into()).is_below(below) {
                 if let Some(planned) = Span::new(&self.run, start, end, pages).and_then(|span| span.plan(self.goals.model)) {
-                    below = self.line_price(start, end, pages.into());
+                    below = self.line_price(start, end, whole, pages.into());
                     best = Some(Choice { planned, end });
                     break;
                 }
