@@ -31,6 +31,7 @@ impl Tree {
             ("index_bytes", index.bytes() as u64),
             ("file_bytes", u64::from(space.total()) * PAGE as u64),
             ("used_bytes", u64::from(space.used()) * PAGE as u64),
+            ("hole_bytes", u64::from(space.hollow()) * PAGE as u64),
             ("write_outs", self.counters.write_outs.get()),
             ("reorganisations", self.counters.reorganisations.get()),
             ("dirty_bytes", self.cache.dirty_bytes() as u64),

@@ -4,6 +4,7 @@
 //! [`cache`] (T1, T3, T4), [`store`] with [`index`] and [`space`] (T5, T6), [`lookup`], [`scan`] (T17), [`write_out`],
 //! [`reorganise`] (T10–T13), [`bulk`].
 
+mod blob;
 mod bulk;
 pub mod cache;
 mod check;
@@ -11,6 +12,7 @@ mod claims;
 mod counters;
 mod delay;
 mod family;
+mod goals;
 pub mod index;
 mod install;
 mod layout;
@@ -21,7 +23,6 @@ mod records;
 mod reorganise;
 mod scan;
 pub mod space;
-mod spread;
 mod store;
 mod structure;
 mod write_out;
@@ -185,7 +186,10 @@ impl Engine for Tree {
     }
 
     fn checkpoint_is_durable(&self) {
-        self.store.space.checkpoint_is_durable();
+        let space = &self.store.space;
+        space.checkpoint_is_durable();
+        space.release(self.context.shared.wal.synced());
+        self.writeback.start_trimming(&self.context.shared);
     }
 
     fn replay_structure(&self, _seq: Seq, body: &[u8]) -> Result<()> {
@@ -201,6 +205,7 @@ impl Engine for Tree {
     }
 
     fn structure_recovered(&self) -> Result<()> {
+        self.store.space.settle();
         self.writeback.refresh_limit();
         Ok(())
     }

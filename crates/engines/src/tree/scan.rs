@@ -2,16 +2,19 @@
 
 use std::{collections::VecDeque, ops::Bound, sync::Arc};
 
-use ecotone_substrate::Result;
+use ecotone_substrate::{Result, page::Page};
 
 use super::{
-    Tree, merge,
+    Tree,
+    cache::DirtyRecord,
+    index::Home,
+    merge,
     records::Records,
-    store::{Located, Stored, Strange, ascending, descending},
+    store::{Pages, Strange, homes_below, homes_from},
 };
 use crate::engine::{Range, Record};
 
-/// Segments that a long scan reads at once.
+/// Homes that a long scan reads at once.
 const WIDEST: usize = 16;
 /// Strange pages in a row, with nobody to blame, after which a page is damaged.
 const PATIENCE: u32 = 3;
@@ -120,19 +123,21 @@ impl Scan {
             return Ok(false);
         }
         let width = self.front.width;
-        let runs = self.tree.read_runs(|tree| {
-            let mut segments = ascending(&tree.store.index.snapshot(), &start, width);
-            // The first holds the start.
-            let more = segments.iter().skip(1).take_while(|at| below(&at.lower, &self.high)).count();
-            segments.truncate(1 + more);
-            segments
+        let high = match &self.high {
+            Bound::Included(high) | Bound::Excluded(high) => Some(high.as_slice()),
+            Bound::Unbounded => None,
+        };
+        let choose = |tree: &Tree| homes_from(&tree.store.index.snapshot(), &start, high, width);
+        let runs = self.tree.read_runs(choose, |before, page| match before {
+            None => page.covers(&start),
+            Some(before) => before.upper.as_deref() == Some(page.lower()),
         })?;
-        self.front.next = runs.last().map(|(at, _)| at.upper.clone());
-        if let (Some((at, first)), true) = (runs.first(), self.front.given == 0) {
+        self.front.next = runs.last().map(|run| run.upper.clone());
+        if let (Some(first), true) = (runs.first(), self.front.given == 0) {
             // Skip what lies below the start at once.
-            self.front.given = if at.lower < start { first.lower_bound(&start) } else { 0 };
+            self.front.given = if first.lower < start { first.records.lower_bound(&start) } else { 0 };
         }
-        self.front.runs.extend(runs.into_iter().map(|(_, run)| run));
+        self.front.runs.extend(runs.into_iter().map(|run| run.records));
         self.front.width = (width * 2).min(WIDEST);
         Ok(true)
     }
@@ -147,16 +152,20 @@ impl Scan {
             (None, Bound::Unbounded) => (None, true),
         };
         let width = self.back.width;
-        let runs = self.tree.read_runs(|tree| {
-            let mut segments = descending(&tree.store.index.snapshot(), end.as_deref(), whole, width);
-            let within = segments.iter().take_while(|at| at.upper.as_ref().is_none_or(|upper| reaches(upper, &self.low))).count();
-            segments.truncate(within);
-            segments
+        if end.as_ref().is_some_and(|end| !reaches(end, &self.low)) && !whole {
+            return Ok(false);
+        }
+        let choose = |tree: &Tree| homes_below(&tree.store.index.snapshot(), end.as_deref(), whole, width);
+        let runs = self.tree.read_runs(choose, |before, page| match (before, &end) {
+            (Some(before), _) => page.upper() == Some(&before.lower),
+            (None, None) => page.upper().is_none(),
+            (None, Some(end)) if whole => page.covers(end),
+            (None, Some(end)) => page.lower() < end && page.upper().is_none_or(|upper| end.as_slice() <= upper),
         })?;
-        let Some((last, _)) = runs.last() else { return Ok(false) };
+        let Some(last) = runs.last() else { return Ok(false) };
         // Below the empty fence there is nothing.
         self.back.next = Some(Some(last.lower.clone()).filter(|lower| !lower.is_empty()));
-        self.back.runs.extend(runs.into_iter().map(|(_, run)| run));
+        self.back.runs.extend(runs.into_iter().map(|run| run.records));
         self.back.width = (width * 2).min(WIDEST);
         Ok(true)
     }
@@ -191,54 +200,68 @@ impl DoubleEndedIterator for Scan {
 }
 
 impl Tree {
-    /// Reads the segments that `choose` gives, each merged with its dirty records. Gives at least the first of them, and fewer than all if the rest changed
-    /// meanwhile; nothing if there are none.
-    fn read_runs(&self, choose: impl Fn(&Tree) -> Vec<Located>) -> Result<Vec<(Located, Records)>> {
+    /// Reads the homes that `choose` gives, each merged with its dirty records. `follows` says whether a base page is the one that comes after the run
+    /// before it. Gives at least the first of them, and fewer than all if the rest changed meanwhile; nothing if there are none.
+    fn read_runs(
+        &self,
+        choose: impl Fn(&Tree) -> Vec<Home>,
+        follows: impl Fn(Option<&Run>, &Page<'_>) -> bool,
+    ) -> Result<Vec<Run>> {
         self.check_live()?;
         let mut doubts = 0;
         loop {
-            // With the install lock the chains are the segments' own (decision 2, "Scanning").
-            let (segments, dirty) = {
+            // With the install lock the chains are the homes' own (decision 2, "Scanning").
+            let (homes, dirty) = {
                 let _installing = self.store.install.read();
-                let segments = choose(self);
-                let dirty: Vec<_> = segments.iter().map(|at| self.cache.peek_dirty(self.number, at.segment.page)).collect();
-                (segments, dirty)
+                let homes = choose(self);
+                let dirty: Vec<_> = homes.iter().map(|home| self.cache.peek_dirty(self.number, home.page)).collect();
+                (homes, dirty)
             };
-            if segments.is_empty() {
-                return Ok(Vec::new());
-            }
-            let mut runs = Vec::with_capacity(segments.len());
+            let mut runs: Vec<Run> = Vec::with_capacity(homes.len());
             let mut strange = None;
-            for (stored, dirty) in self.store.read(segments)?.into_iter().zip(&dirty) {
-                match self.store.pages(&stored) {
-                    Ok((base, overflow)) => {
-                        let run = merge::visible(&base, overflow.as_ref(), dirty);
-                        runs.push((stored.at, run));
-                    }
+            for (stored, dirty) in self.store.read(&homes)?.iter().zip(&dirty) {
+                let found = self.store.pages(stored).and_then(|pages| {
+                    let right = follows(runs.last(), &pages.0);
+                    if right { Ok(pages) } else { Err((stored.home.page, Strange::Other)) }
+                });
+                match found {
+                    Ok(pages) => runs.push(Run::new(&pages, dirty)),
                     Err(found) => {
-                        strange = Some((stored, found));
+                        strange = Some((stored.home, found));
                         break;
                     }
                 }
             }
-            if !runs.is_empty() {
-                return Ok(runs);
-            }
-            if let Some((stored, (page, why))) = strange {
-                self.doubt(&stored, page, why, &mut doubts)?;
+            match strange {
+                Some((home, (page, why))) if runs.is_empty() => self.doubt(home, &choose, page, why, &mut doubts)?,
+                _ => return Ok(runs),
             }
         }
     }
 
     /// The first page of a read is not what was expected.
-    fn doubt(&self, stored: &Stored, page: u32, why: Strange, doubts: &mut u32) -> Result<()> {
-        if self.store.claims.is_claimed(stored.at.segment.page) || !self.store.is_current(&stored.at) {
+    fn doubt(&self, home: Home, choose: impl Fn(&Tree) -> Vec<Home>, page: u32, why: Strange, doubts: &mut u32) -> Result<()> {
+        if self.store.claims.is_claimed(home.page) || choose(self).first() != Some(&home) {
             *doubts = 0;
             std::thread::yield_now();
         } else {
             *doubts += 1;
         }
         if *doubts >= PATIENCE { Err(self.store.damage(page, why)) } else { Ok(()) }
+    }
+}
+
+/// What one home holds.
+struct Run {
+    lower: Vec<u8>,
+    upper: Option<Vec<u8>>,
+    records: Records,
+}
+
+impl Run {
+    fn new((base, overflow): &Pages<'_>, dirty: &[DirtyRecord]) -> Self {
+        let records = merge::visible(base, overflow.as_ref(), dirty);
+        Run { lower: base.lower().to_vec(), upper: base.upper().map(<[u8]>::to_vec), records }
     }
 }
 

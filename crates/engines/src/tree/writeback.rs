@@ -30,6 +30,7 @@ pub(crate) struct Writeback {
     trees: Mutex<Vec<Weak<Tree>>>,
     writing: AtomicBool,
     tidying: AtomicBool,
+    trimming: AtomicBool,
     /// Rounds of write-out that have ended.
     rounds: AtomicU64,
     /// Why the last round ended early: a full disk.
@@ -50,6 +51,7 @@ impl Writeback {
             trees: Mutex::default(),
             writing: AtomicBool::new(false),
             tidying: AtomicBool::new(false),
+            trimming: AtomicBool::new(false),
             rounds: AtomicU64::new(0),
             failure: Mutex::default(),
             hard_limit: AtomicUsize::new(hard_limit),
@@ -148,8 +150,7 @@ impl Writeback {
     }
 
     fn dirtiest(&self) -> Option<Arc<Tree>> {
-        let trees: Vec<Arc<Tree>> = self.trees.lock().iter().filter_map(Weak::upgrade).collect();
-        trees.into_iter().max_by_key(|tree| self.cache.dirty_records(tree.number))
+        self.living().into_iter().max_by_key(|tree| self.cache.dirty_records(tree.number))
     }
 
     /// Writes out these pages until enough is clean; false if nothing could be written.
@@ -174,8 +175,7 @@ impl Writeback {
 
     /// Has segments with overflow pages reorganised while nothing else is to be done.
     pub(crate) fn start_tidying(self: &Arc<Self>, shared: &Shared) {
-        let overflowing = |tree: Arc<Tree>| tree.store.overflow_pages() > 0;
-        let work = self.trees.lock().iter().filter_map(Weak::upgrade).any(overflowing);
+        let work = self.living().iter().any(|tree| tree.store.overflow_pages() > 0);
         if !work || self.tidying.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -193,15 +193,37 @@ impl Writeback {
         });
     }
 
+    /// Has free space given back to the file system while nothing else is to be done.
+    pub(crate) fn start_trimming(self: &Arc<Self>, shared: &Shared) {
+        let work = self.living().iter().any(|tree| tree.store.space.has_spare());
+        if !work || self.trimming.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (writeback, shared) = (self.clone(), shared.clone());
+        let scheduler = shared.scheduler.clone();
+        scheduler.spawn(Priority::Idle, "give free space back", move || {
+            let trees = writeback.living();
+            let trimmed = shared.health.check().and_then(|()| trees.iter().try_for_each(|tree| tree.store.space.trim()));
+            writeback.trimming.store(false, Ordering::Release);
+            if let Err(error) = trimmed {
+                drop(shared.health.poison(error));
+            }
+            shared.scheduler.notify();
+        });
+    }
+
+    fn living(&self) -> Vec<Arc<Tree>> {
+        self.trees.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// One step for each keyspace; false when there is nothing to do, or something better.
     fn tidy(&self, shared: &Shared) -> Result<bool> {
         shared.health.check()?;
         if self.cache.dirty_bytes() > self.hard_limit() / BUSY {
             return Ok(false);
         }
-        let trees: Vec<Arc<Tree>> = self.trees.lock().iter().filter_map(Weak::upgrade).collect();
         let mut more = false;
-        for tree in trees {
+        for tree in self.living() {
             more |= tree.tidy()?;
         }
         Ok(more)
