@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use ecotone_substrate::page::{capacity, prefix_len};
+use ecotone_substrate::page::{capacity, prefix_len, record_bytes};
 use ruzstd::decoding::StreamingDecoder;
 
 use super::*;
