@@ -2,9 +2,9 @@
 
 use super::{Planned, Planner};
 
-/// What a page is worth, in bytes of the index: a line may leave pages emptier than the goal only where it saves so many bytes of memory for each page of
-/// disk that it takes more.
-pub(super) const PAGE: usize = 100;
+/// What a page is worth, in bytes of the index: a line may take more pages than a directory only where it saves so many bytes of memory for each. What that
+/// comes to is told in the module's head.
+pub(super) const PAGE: usize = 64;
 
 /// Slot and kind of an entry in the index.
 const ENTRY: usize = 11;

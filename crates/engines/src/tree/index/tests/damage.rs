@@ -174,7 +174,8 @@ fn roots_and_segments_are_golden() {
     let mut lined = Segment::placed(0x2000, 16, Placement::Line { skip: 300, line });
     assert!(lined.attach(0x2003, 0x1236));
     lined.encode(&mut w);
-    Segment::placed(0x3000, 3, Placement::directory(b"k", [b"kb".to_vec(), b"kcc".to_vec()])).encode(&mut w);
+    let fences = [&b"kb"[..], b"kcc", b"kccdddddddddddddddd"].map(<[u8]>::to_vec);
+    Segment::placed(0x3000, 4, Placement::directory(b"k", fences)).encode(&mut w);
     let labels = [
         (1, "kind: one page"),
         (4, "page"),
@@ -196,6 +197,9 @@ fn roots_and_segments_are_golden() {
         (1, "skip"),
         (2, "fence of the second page"),
         (3, "fence of the third page"),
+        (1, "fence of the fourth page: two bytes shared, 15 or more its own"),
+        (1, "one more than 15"),
+        (16, "its own"),
     ];
     golden("tree-segment", &render(w.as_slice(), &labels));
 }

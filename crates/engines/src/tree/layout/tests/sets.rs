@@ -1,4 +1,4 @@
-//! What plans make of real keys: how large the index gets, and how many pages it takes (the figures of `docs/performance.md`).
+//! What plans make of real keys: how large the index gets, and how many pages they take.
 
 use std::{
     fs::File,
@@ -12,7 +12,7 @@ use ruzstd::decoding::StreamingDecoder;
 use super::*;
 use crate::tree::index::Segment;
 
-/// Keys that are looked at, of those that a set begins with.
+/// Keys of a set that are looked at.
 const KEYS: usize = 60_000;
 /// Bytes of records that a bulk load plans at a time.
 const CHUNK: usize = 192 * 4096;
@@ -27,7 +27,7 @@ fn open(name: &str) -> Option<StreamingDecoder<File, ruzstd::decoding::FrameDeco
     file.map(|file| StreamingDecoder::new(file).expect("it is packed"))
 }
 
-/// Every `step`-th stretch of ascending integers that are stored as differences.
+/// Ascending integers that are stored as differences, from behind the first of them.
 fn differences(name: &str) -> Option<Vec<Vec<u8>>> {
     let mut bytes = Vec::new();
     open(name)?.take(8 * 8 * KEYS as u64).read_to_end(&mut bytes).expect("it can be read");
