@@ -132,9 +132,12 @@ pub trait File: Send + Sync + fmt::Debug {
     fn write(&self, buffer: &[u8], offset: u64) -> Result<()>;
     /// Makes everything written and the length durable.
     fn sync(&self) -> Result<()>;
-    /// Reserves space up to `length` and makes the file at least that long; new bytes read as zero.
+    /// Reserves space for `length` bytes from `offset` on and makes the file at least long enough for them; new bytes, and holes, read as zero.
     /// The only call that gives [`NoSpace`](crate::Error::NoSpace).
-    fn preallocate(&self, length: u64) -> Result<()>;
+    fn preallocate(&self, offset: u64, length: u64) -> Result<()>;
+    /// Gives the space of a range of whole pages within the file back; the range reads as zero, and must be preallocated before it is written again. What a
+    /// crash leaves of it before the next sync is unsure. False if the file system cannot do it, now or ever, or not for all of the range.
+    fn punch(&self, offset: u64, length: u64) -> Result<bool>;
     /// Cuts or extends the file.
     fn set_len(&self, length: u64) -> Result<()>;
     /// Tells the kernel that its cached pages of this range are not needed (cached files, after a sync).

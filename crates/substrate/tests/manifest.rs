@@ -98,7 +98,7 @@ fn a_process_that_dies_while_storing_leaves_what_the_next_makes_durable() {
     let file =
         ecotone_substrate::storage::Storage::open(&unsynced, FileId::Manifest(2), ecotone_substrate::storage::Access::Cached)
             .unwrap();
-    file.preallocate(two.len() as u64).unwrap();
+    file.preallocate(0, two.len() as u64).unwrap();
     file.write(&two, 0).unwrap();
     assert_eq!(Manifest::load(&unsynced).unwrap(), Some(sample(2)));
     assert_eq!(Manifest::load(&unsynced.crash(Crash::DropAll)).unwrap(), Some(sample(2)));

@@ -2,7 +2,7 @@
 
 use ecotone_substrate::{Error, Result, limits::PAGE};
 
-use super::{Tree, records::Records, reorganise::Neighbourhood, spread::fill_up, store::descending};
+use super::{Tree, records::Records, reorganise::Neighbourhood, store::descending};
 use crate::engine::Record;
 
 /// Bytes of records in one chunk.
@@ -45,7 +45,7 @@ impl Tree {
         let last = loop {
             let snapshot = self.store.index.snapshot();
             let last = descending(&snapshot, None, true, 1).pop().expect("there is a last segment");
-            if self.claim_current(&mut claim, &last) {
+            if let Some(last) = self.claim_segment(&mut claim, &last) {
                 break last;
             }
             // Its holder is in the middle of a write-out.
@@ -54,8 +54,7 @@ impl Tree {
         };
         let mut hood = Neighbourhood::new(vec![last]);
         hood.records = chunk;
-        let layout =
-            |tree: &Tree, hood: &Neighbourhood| fill_up(&hood.records, hood.lower(), hood.upper(), tree.options.fill.into());
+        let layout = |tree: &Tree, hood: &Neighbourhood| Some(tree.plan(&hood.records, hood.lower(), hood.upper(), true));
         // This is the caller's thread; what panics on the scheduler's is seen to there.
         self.context.shared.health.unless_panics("a bulk load", || self.rebuild(vec![hood], layout))?;
         Ok(records)

@@ -4,6 +4,7 @@
 //! [`cache`] (T1, T3, T4), [`store`] with [`index`] and [`space`] (T5, T6), [`lookup`], [`scan`] (T17), [`write_out`],
 //! [`reorganise`] (T10–T13), [`bulk`].
 
+mod blob;
 mod bulk;
 pub mod cache;
 mod check;
@@ -11,8 +12,10 @@ mod claims;
 mod counters;
 mod delay;
 mod family;
+mod goals;
 pub mod index;
 mod install;
+mod layout;
 mod lookup;
 mod merge;
 mod options;
@@ -20,7 +23,6 @@ mod records;
 mod reorganise;
 mod scan;
 pub mod space;
-mod spread;
 mod store;
 mod structure;
 mod write_out;

@@ -4,17 +4,20 @@
 
 mod bitmap;
 mod header;
+mod hollow;
 mod page_file;
 #[cfg(test)]
 mod tests;
+mod trim;
 
 use std::collections::BTreeMap;
 
-use bitmap::Bitmap;
+use bitmap::{BLOCK, Bitmap};
 use ecotone_substrate::{
     Error, Result, Seq, bug,
     limits::{MAX_PAGES, PAGE},
 };
+use hollow::Hollow;
 pub use page_file::PageFile;
 use parking_lot::Mutex;
 
@@ -23,7 +26,7 @@ const SMALLEST_EXTENT: u32 = 256;
 /// Largest growth that is not asked for, in pages (64 MiB).
 const LARGEST_EXTENT: u32 = 64 * SMALLEST_EXTENT;
 /// The file grows by this part of itself.
-const GROWTH: u32 = 8;
+const GROWTH: u32 = 32;
 
 /// The allocator of the pages of one keyspace.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub struct Space {
 #[derive(Debug, Default)]
 struct State {
     pages: Bitmap,
+    /// Free blocks that are out of use. Their pages count as used in `pages`.
+    hollow: Hollow,
     /// Pages that are free once the log is synced beyond the sequence.
     after_sync: BTreeMap<Seq, Vec<u32>>,
     /// Pages that are free once the next checkpoint is durable.
@@ -46,6 +51,33 @@ struct State {
 }
 
 impl State {
+    /// Pages that are used or wait to become free.
+    fn used(&self) -> u32 {
+        self.pages.total() - self.pages.free() - self.hollow.len() * BLOCK
+    }
+
+    /// Takes all the runs, of so many pages in all, and gives their first pages; or takes none, and says how many pages are missing at least.
+    fn take_all(
+        &mut self,
+        lengths: &(impl Iterator<Item = u32> + Clone),
+        mut pages: usize,
+    ) -> std::result::Result<Vec<u32>, usize> {
+        let free = self.pages.free() as usize;
+        if pages > free {
+            return Err(pages - free);
+        }
+        let mut firsts = Vec::new();
+        for length in lengths.clone() {
+            let Some(first) = self.pages.take_run(length) else {
+                self.free(firsts.into_iter().zip(lengths.clone()).flat_map(|(first, length)| first..first + length));
+                return Err(pages);
+            };
+            firsts.push(first);
+            pages -= length as usize;
+        }
+        Ok(firsts)
+    }
+
     fn free(&mut self, pages: impl IntoIterator<Item = u32>) {
         for page in pages {
             assert!(self.pages.give(page), "page {page} was given back twice");
@@ -54,6 +86,9 @@ impl State {
 }
 
 impl Space {
+    /// Longest run that [`allocate_runs`](Self::allocate_runs) gives.
+    pub const MAX_RUN: u8 = bitmap::MAX_RUN as u8;
+
     /// The space of a file, all of it free but the header.
     pub fn new(file: &PageFile) -> Result<Space> {
         let pages = file.file().len()? / PAGE as u64;
@@ -70,38 +105,59 @@ impl Space {
         &self.file
     }
 
-    /// Takes pages: a run of neighbours if there is one, the lowest first. The file grows if need be; `NoSpace` if it cannot.
+    /// Takes single pages, from small gaps first. The file grows if need be; `NoSpace` if it cannot.
     pub fn allocate(&self, pages: usize) -> Result<Vec<u32>> {
+        self.allocate_all(&std::iter::repeat_n(1, pages), pages)
+    }
+
+    /// Takes runs of neighbouring pages, 1 to [`MAX_RUN`](Self::MAX_RUN) each, all of them or none, and gives the first page of each. A page of a run is given
+    /// back like any other. The file grows if need be; `NoSpace` if it cannot.
+    ///
+    /// # Panics
+    /// If a length is out of bounds.
+    pub fn allocate_runs(&self, lengths: &[u8]) -> Result<Vec<u32>> {
+        assert!(lengths.iter().all(|length| (1..=Self::MAX_RUN).contains(length)), "a run has 1 to {} pages", Self::MAX_RUN);
+        let pages = lengths.iter().map(|length| usize::from(*length)).sum();
+        self.allocate_all(&lengths.iter().map(|length| u32::from(*length)), pages)
+    }
+
+    fn allocate_all(&self, lengths: &(impl Iterator<Item = u32> + Clone), pages: usize) -> Result<Vec<u32>> {
+        if let Ok(taken) = self.state.lock().take_all(lengths, pages) {
+            return Ok(taken);
+        }
+        let _alone = self.growth.lock();
         loop {
-            if let Some(taken) = self.state.lock().pages.take_many(pages) {
-                return Ok(taken);
-            }
-            self.grow(pages)?;
+            // Somebody else may have made room meanwhile.
+            let missing = match self.state.lock().take_all(lengths, pages) {
+                Ok(taken) => return Ok(taken),
+                Err(missing) => missing,
+            };
+            self.grow(missing)?;
         }
     }
 
-    /// Makes the file longer until `wanted` pages are free.
-    fn grow(&self, wanted: usize) -> Result<()> {
-        let _alone = self.growth.lock();
-        let (total, free) = {
-            let state = self.state.lock();
-            (state.pages.total(), state.pages.free() as usize)
-        };
-        if wanted <= free {
+    /// Puts more pages into use, `missing` ones if there are so many in one place: first those that were out of use, then by making the file longer. With the growth
+    /// lock held, and `state` never held across I/O.
+    fn grow(&self, missing: usize) -> Result<()> {
+        let (usual, least) = extents(self.total(), missing);
+        match self.reserve(usual) {
+            Err(error) if error.is_no_space() && least < usual => self.reserve(least),
+            reserved => reserved,
+        }
+    }
+
+    fn reserve(&self, pages: u32) -> Result<()> {
+        if self.reopen(pages)? {
             return Ok(());
         }
-        let (usual, least) = extents(total, wanted - free)?;
-        let grown = match self.preallocate(total + usual) {
-            Err(error) if error.is_no_space() && least < usual => self.preallocate(total + least)?,
-            other => other?,
+        let total = self.total();
+        let Some(end) = total.checked_add(pages).filter(|end| *end <= MAX_PAGES) else {
+            let (limit, actual) = (MAX_PAGES.into(), u64::from(total) + u64::from(pages));
+            return Err(Error::Limit { what: "number of pages of a keyspace", limit, actual });
         };
-        self.state.lock().pages.grow(grown);
+        self.file.file().preallocate(offset(total), offset(end - total))?;
+        self.state.lock().pages.grow(end);
         Ok(())
-    }
-
-    fn preallocate(&self, total: u32) -> Result<u32> {
-        self.file.file().preallocate(u64::from(total) * PAGE as u64)?;
-        Ok(total)
     }
 
     /// Gives pages back for use at once: nothing durable refers to them, or the log record that replaces them is being replayed.
@@ -169,13 +225,19 @@ impl Space {
 
     /// Whether a page is used or waits to become free.
     pub fn is_used(&self, page: u32) -> bool {
-        self.state.lock().pages.is_used(page)
+        let state = self.state.lock();
+        state.pages.is_used(page) && !state.hollow.contains(page / BLOCK)
     }
 
     /// Pages that are used or wait to become free.
     pub fn used(&self) -> u32 {
+        self.state.lock().used()
+    }
+
+    /// Free pages of the file that take no space, as far as is known.
+    pub fn hollow(&self) -> u32 {
         let state = self.state.lock();
-        state.pages.total() - state.pages.free()
+        (state.hollow.len() - state.hollow.present()) * BLOCK
     }
 
     /// Pages of the file.
@@ -202,14 +264,20 @@ impl Drop for Hold<'_> {
     }
 }
 
-/// By how many pages a file of `total` pages that lacks `missing` grows: what is usual, and the least that helps.
-fn extents(total: u32, missing: usize) -> Result<(u32, u32)> {
-    let room = MAX_PAGES - total;
-    let Some(missing) = u32::try_from(missing).ok().filter(|missing| *missing <= room) else {
-        let (limit, actual) = (MAX_PAGES.into(), u64::from(total) + missing as u64);
-        return Err(Error::Limit { what: "number of pages of a keyspace", limit, actual });
+/// By how many pages a file of `total` pages that lacks `missing` grows: what is usual, and the least that helps. Whole blocks, so that runs find room
+/// everywhere.
+fn extents(total: u32, missing: usize) -> (u32, u32) {
+    let missing = u32::try_from(missing).unwrap_or(u32::MAX);
+    let extent = |pages: u32| {
+        let ragged = total % BLOCK;
+        let pages = pages.checked_next_multiple_of(SMALLEST_EXTENT).unwrap_or(MAX_PAGES);
+        if ragged == 0 { pages } else { pages.saturating_add(BLOCK - ragged) }
     };
-    let extent = |pages: u32| pages.checked_next_multiple_of(SMALLEST_EXTENT).unwrap_or(room).min(room);
     let (least, usual) = (extent(missing), extent((total / GROWTH).clamp(SMALLEST_EXTENT, LARGEST_EXTENT)));
-    Ok((usual.max(least), least))
+    (usual.min(MAX_PAGES - total).max(least), least)
+}
+
+/// Where a page lies in the file, or how long so many pages are, in bytes.
+fn offset(pages: u32) -> u64 {
+    u64::from(pages) * PAGE as u64
 }

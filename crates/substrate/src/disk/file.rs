@@ -75,14 +75,17 @@ impl File for DiskFile {
         self.system.sync().map_err(|error| self.failed("sync", error))
     }
 
-    fn preallocate(&self, length: u64) -> Result<()> {
-        self.system.preallocate(length).map_err(|error| match error.kind() {
+    fn preallocate(&self, offset: u64, length: u64) -> Result<()> {
+        self.system.preallocate(offset, length).map_err(|error| match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-                let wanted = length.saturating_sub(self.system.len().unwrap_or(0));
-                Error::NoSpace { file: self.id.to_string(), wanted }
+                Error::NoSpace { file: self.id.to_string(), wanted: length }
             }
             _ => self.failed("preallocate", error),
         })
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> Result<bool> {
+        self.system.punch(offset, length).map_err(|error| self.failed("punch a hole into", error))
     }
 
     fn set_len(&self, length: u64) -> Result<()> {

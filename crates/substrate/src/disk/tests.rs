@@ -81,7 +81,7 @@ fn files_are_made_listed_opened_and_removed() {
 fn blocking_calls_and_queues_see_the_same_bytes() {
     for (_directory, disk) in disks() {
         let (file, arena) = (disk.create(FileId::Pages(1), Access::Direct).unwrap(), Arena::new(CHUNK_BYTES));
-        file.preallocate(100 * PAGE as u64).unwrap();
+        file.preallocate(0, 100 * PAGE as u64).unwrap();
         assert_eq!(file.len().unwrap(), 100 * PAGE as u64);
         let (mut queue, mut done) = (disk.queue().unwrap(), Vec::new());
         (0..100).for_each(|page| queue.submit(request(&file, Op::Write, page, block(&arena, page as u8))));
@@ -146,11 +146,11 @@ fn a_full_disk_is_no_space_only_from_preallocation() {
     let disk = Disk::with_driver(directory.path(), true, Driver::Blocking).unwrap();
     let file = disk.create(FileId::Table { keyspace: 9, number: 2 }, Access::Cached).unwrap();
     file.write(&[1; 100], 0).unwrap();
-    match file.preallocate(1 << 50) {
+    match file.preallocate(0, 1 << 50) {
         Err(Error::NoSpace { file, wanted }) => assert_eq!((file.as_str(), wanted), ("table.9.2", (1 << 50) - 100)),
         other => panic!("{other:?}"),
     }
-    file.preallocate(4096).unwrap();
+    file.preallocate(0, 4096).unwrap();
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl DoubleWrite {
     pub fn create(storage: &Arc<dyn Storage>, memory: &Arc<Memory>, health: &Arc<Health>) -> Result<Self> {
         let area = Area::new(memory)?;
         let file = storage.create(FILE, Access::Direct)?;
-        file.preallocate(AREA_BYTES as u64)?;
+        file.preallocate(0, AREA_BYTES as u64)?;
         for (offset, block) in area.whole() {
             file.write(block, offset).map_err(|e| health.poison(e))?;
         }

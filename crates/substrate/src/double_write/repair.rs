@@ -57,13 +57,14 @@ fn parse<'a>(entry: &Entry, page: &'a [u8]) -> std::result::Result<Page<'a>, Pag
     Page::parse(page, Place { file: entry.file, page: entry.page })
 }
 
-/// Reads the page in place. Gives whether it is there and fails its checksum.
+/// Reads the page in place. Gives whether it is there and fails its checksum. One of zeros was not torn by the batch, since both the page before and the one after
+/// have their head in the first sector: it was freed since, and is a hole that must not be written to.
 fn read_torn(file: &dyn File, entry: &Entry, page: &mut [u8]) -> Result<bool> {
     if file.len()? < offset(entry) + PAGE as u64 {
         return Ok(false);
     }
     file.read(page, offset(entry))?;
-    Ok(matches!(parse(entry, page), Err(PageError::Checksum)))
+    Ok(matches!(parse(entry, page), Err(PageError::Checksum)) && page.iter().any(|byte| *byte != 0))
 }
 
 /// Lays the saved sectors over the page. Gives whether it now is the page that the batch wrote.

@@ -88,7 +88,7 @@ fn settle(storage: &dyn Storage, manifest: Manifest, predecessors: &[u64]) -> Re
 
 fn write(storage: &dyn Storage, number: u64, bytes: &[u8]) -> Result<()> {
     let file = storage.create(FileId::Manifest(number), Access::Cached)?;
-    file.preallocate(bytes.len() as u64)?;
+    file.preallocate(0, bytes.len() as u64)?;
     file.write(bytes, 0)?;
     file.sync()
 }

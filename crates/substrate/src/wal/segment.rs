@@ -149,7 +149,7 @@ pub(super) fn make(storage: &dyn Storage, id: FileId, bytes: u64) -> Result<Arc<
 }
 
 fn fill(storage: &dyn Storage, file: &dyn File, bytes: u64) -> Result<()> {
-    file.preallocate(bytes)?;
+    file.preallocate(0, bytes)?;
     for offset in (0..bytes).step_by(ZEROS.len()) {
         let left = usize::try_from(bytes - offset).unwrap_or(usize::MAX).min(ZEROS.len());
         file.write(&ZEROS[..left], offset)?;

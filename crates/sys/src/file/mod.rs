@@ -114,15 +114,28 @@ impl File {
         Ok(retry_on_intr(|| fs::fdatasync(&self.fd))?)
     }
 
-    /// Reserves space up to `length` and makes the file at least that long; new bytes read as zero. Where the file system cannot, writes zeros
-    /// (of a direct file up to the next multiple of [`ALIGN`]).
-    pub fn preallocate(&self, length: u64) -> io::Result<()> {
+    /// Reserves space for `length` bytes from `offset` on, holes included, and makes the file at least long enough for them; new bytes read as zero. Where the
+    /// file system cannot, appends zeros (of a direct file up to the next multiple of [`ALIGN`]).
+    pub fn preallocate(&self, offset: u64, length: u64) -> io::Result<()> {
         if length == 0 {
             return Ok(());
         }
-        match retry_on_intr(|| fs::fallocate(&self.fd, FallocateFlags::empty(), 0, length)) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.append_zeros(length),
+        match retry_on_intr(|| fs::fallocate(&self.fd, FallocateFlags::empty(), offset, length)) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                self.append_zeros(offset.checked_add(length).ok_or(io::ErrorKind::FileTooLarge)?)
+            }
             result => Ok(result?),
+        }
+    }
+
+    /// Gives the space of a range back to the file system, so that it reads as zero; the length stays. False if the file system cannot, or has no room for what it
+    /// must note about it.
+    pub fn punch(&self, offset: u64, length: u64) -> io::Result<bool> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match retry_on_intr(|| fs::fallocate(&self.fd, flags, offset, length)) {
+            Ok(()) => Ok(true),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOSPC | Errno::DQUOT) => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -89,7 +89,7 @@ fn a_file_is_direct_if_and_only_if_the_kernel_knows_it_so() {
 #[test]
 fn preallocation_extends_with_zeros_and_keeps_what_is_there() {
     type Extend = fn(&File, u64) -> io::Result<()>;
-    let ways: [Extend; 2] = [File::preallocate, File::append_zeros];
+    let ways: [Extend; 2] = [|file, length| file.preallocate(0, length), File::append_zeros];
     for (extend, direct) in ways.into_iter().flat_map(|way| [(way, false), (way, true)]) {
         let (_directory, path) = place();
         let file = File::open(&path, Open::New, direct).unwrap();
@@ -111,16 +111,39 @@ fn preallocation_takes_space_and_a_full_disk_is_recognised() {
     use std::os::unix::fs::MetadataExt;
     let (_directory, path) = place();
     let file = File::open(&path, Open::New, false).unwrap();
-    file.preallocate(1 << 20).unwrap();
+    file.preallocate(0, 1 << 20).unwrap();
     assert!(std_fs::metadata(&path).unwrap().blocks() * 512 >= 1 << 20, "the space is taken");
     // A tmpfs of limited size refuses at once; other file systems would fill up first.
     match TempDir::new_in("/dev/shm").map(|shm| (File::open(&shm.path().join("file"), Open::New, false), shm)) {
         Ok((file, _shm)) => {
-            let error = file.unwrap().preallocate(1 << 50).unwrap_err();
+            let error = file.unwrap().preallocate(0, 1 << 50).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         }
         Err(error) => println!("/dev/shm is not there ({error})"),
     }
+}
+
+#[test]
+fn a_punched_range_reads_as_zero_and_gives_its_space_back() {
+    use std::os::unix::fs::MetadataExt;
+    let (_directory, path) = place();
+    let file = File::open(&path, Open::New, true).unwrap();
+    let page = filled(7);
+    (0..1 << 20).step_by(page.len()).for_each(|at| file.write_at(page, at).unwrap());
+    file.sync().unwrap();
+    let space = || std_fs::metadata(&path).unwrap().blocks() * 512;
+    let before = space();
+    if !file.punch(1 << 18, 1 << 19).unwrap() {
+        println!("this file system cannot punch holes");
+        return;
+    }
+    assert_eq!(file.len().unwrap(), 1 << 20);
+    assert!(space() <= before - (1 << 19), "{before} bytes, then {}", space());
+    let bytes = std_fs::read(&path).unwrap();
+    assert!(bytes[1 << 18..3 << 18].iter().all(|byte| *byte == 0));
+    assert!(bytes[..1 << 18].iter().chain(&bytes[3 << 18..]).all(|byte| *byte == 7));
+    file.preallocate(1 << 18, 1 << 19).unwrap();
+    assert!(space() >= before, "the space is taken again");
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn random_transfers_follow_the_model_at_every_depth() {
     for (name, make) in drivers() {
         for (depth, direct) in [(1, true), (7, false), (32, true), (ENTRIES, true), (300, true)] {
             let (_directory, file) = file(direct);
-            file.preallocate(512 * FRAME as u64).unwrap();
+            file.preallocate(0, 512 * FRAME as u64).unwrap();
             let mut pages = Pages { file, model: vec![0; 512], busy: vec![false; 512] };
             let (mut random, arena) = (SmallRng::seed_from_u64(depth as u64), Arena::new(4 * CHUNK_BYTES));
             let (mut driver, mut done) = (make(), Vec::new());

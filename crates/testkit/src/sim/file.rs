@@ -47,7 +47,7 @@ impl SimFile {
     }
 
     fn write_whole(&self, world: &World, buffer: &[u8], offset: u64) -> Result<()> {
-        let growth = self.inode.lock().extent().growth(offset + buffer.len() as u64);
+        let growth = self.inode.lock().extent().growth(offset, offset + buffer.len() as u64);
         world.take_space(growth).map_err(|error| Error::io(Io::Write.verb(), self.id, error))?;
         self.inode.lock().write(buffer, offset);
         Ok(())
@@ -112,13 +112,13 @@ impl File for SimFile {
         })
     }
 
-    fn preallocate(&self, length: u64) -> Result<()> {
+    fn preallocate(&self, offset: u64, length: u64) -> Result<()> {
         let mut wanted = 0;
         let done = self.shared.perform((self.id, Io::Preallocate), (0, 0), |world, fate| {
-            wanted = self.inode.lock().extent().growth(length);
+            wanted = self.inode.lock().extent().growth(offset, offset + length);
             world.take_space(wanted).map_err(|error| Error::io(Io::Preallocate.verb(), self.id, error))?;
             if fate.takes_effect(&mut world.random) {
-                self.inode.lock().preallocate(length);
+                self.inode.lock().preallocate(offset, length);
             }
             Ok(())
         });
@@ -127,6 +127,16 @@ impl File for SimFile {
                 Error::NoSpace { file: self.id.to_string(), wanted }
             }
             other => other,
+        })
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> Result<bool> {
+        let span = usize::try_from(length).expect("a simulated file fits into memory");
+        self.shared.perform((self.id, Io::Punch), (offset, span), |world, fate| {
+            if fate.takes_effect(&mut world.random) {
+                self.inode.lock().punch(offset, offset + length);
+            }
+            Ok(true)
         })
     }
 

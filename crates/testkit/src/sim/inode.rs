@@ -1,6 +1,10 @@
 //! One file: what of it is synced, and every version since.
 
-use std::{collections::BTreeMap, ops::Range, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::Arc,
+};
 
 use ecotone_substrate::limits::{PAGE, SECTOR};
 use rand::{RngExt, rngs::SmallRng};
@@ -10,11 +14,15 @@ use super::{
     pages::{Page, Pages, ZERO},
 };
 
-/// Length and reserved space of a file, in bytes. They travel together, as a journalled file system has it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Length and reserved space of a file. They travel together, as a journalled file system has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Extent {
+    /// In bytes.
     pub(super) length: u64,
-    pub(super) allocated: u64,
+    /// Where the reserved part ends, in bytes.
+    allocated: u64,
+    /// The pages before that end that have no space.
+    holes: Arc<BTreeSet<u64>>,
 }
 
 /// How much of an interrupted or failed piece of work is found done.
@@ -59,9 +67,15 @@ impl Default for Inode {
 }
 
 impl Extent {
-    /// Bytes that must be reserved before the file can reach to `end`.
-    pub(super) fn growth(self, end: u64) -> u64 {
-        rounded(end).saturating_sub(self.allocated)
+    /// Bytes that must be reserved before the file can be written from `offset` to `end`.
+    pub(super) fn growth(&self, offset: u64, end: u64) -> u64 {
+        let holes = self.holes.range(pages_of(offset, end)).count() as u64;
+        rounded(end).saturating_sub(self.allocated) + holes * PAGE as u64
+    }
+
+    /// Bytes that are reserved.
+    pub(super) fn reserved(&self) -> u64 {
+        self.allocated - self.holes.len() as u64 * PAGE as u64
     }
 }
 
@@ -74,8 +88,8 @@ impl Inode {
         inode
     }
 
-    pub(super) fn extent(&self) -> Extent {
-        *self.extent.now()
+    pub(super) fn extent(&self) -> &Extent {
+        self.extent.now()
     }
 
     /// What the running system sees of a page.
@@ -94,14 +108,14 @@ impl Inode {
     /// Writes all of `bytes`, growing the file where needed.
     pub(super) fn write(&mut self, bytes: &[u8], offset: u64) {
         self.write_sectors(bytes, offset, |_| true);
-        self.extend(offset + bytes.len() as u64);
+        self.reserve(offset, offset + bytes.len() as u64);
     }
 
     /// Writes what a write leaves behind that was interrupted or failed: nothing, everything, or any of its sectors.
     pub(super) fn write_torn(&mut self, bytes: &[u8], offset: u64, random: &mut SmallRng) {
         let part = Part::draw(random);
         if part.takes(random) {
-            self.extend(offset + bytes.len() as u64);
+            self.reserve(offset, offset + bytes.len() as u64);
         }
         let room = usize::try_from(self.extent().length.saturating_sub(offset)).unwrap_or(usize::MAX);
         self.write_sectors(&bytes[..bytes.len().min(room)], offset, |_| part.takes(random));
@@ -122,26 +136,43 @@ impl Inode {
         }
     }
 
-    fn extend(&mut self, end: u64) {
-        let Extent { length, allocated } = self.extent();
-        if end > length || self.extent().growth(end) > 0 {
-            self.extent.push(Extent { length: length.max(end), allocated: allocated.max(rounded(end)) });
+    fn reserve(&mut self, offset: u64, end: u64) {
+        let before = self.extent();
+        if end > before.length || before.growth(offset, end) > 0 {
+            let mut extent = before.clone();
+            extent.length = extent.length.max(end);
+            extent.allocated = extent.allocated.max(rounded(end));
+            if !extent.holes.is_empty() {
+                Arc::make_mut(&mut extent.holes).retain(|page| !pages_of(offset, end).contains(page));
+            }
+            self.extent.push(extent);
         }
     }
 
-    /// Reserves space and extends the file to at least `length`.
-    pub(super) fn preallocate(&mut self, length: u64) {
-        self.extend(length);
+    /// Reserves space for a range and extends the file to at least its end.
+    pub(super) fn preallocate(&mut self, offset: u64, length: u64) {
+        self.reserve(offset, offset + length);
+    }
+
+    /// Makes holes of the whole pages of a range.
+    pub(super) fn punch(&mut self, offset: u64, end: u64) {
+        let mut extent = self.extent().clone();
+        let pages = offset.div_ceil(PAGE as u64)..end.min(extent.allocated) / PAGE as u64;
+        Arc::make_mut(&mut extent.holes).extend(pages.clone());
+        self.zero(pages.start * PAGE as u64, pages.end * PAGE as u64);
+        self.extent.push(extent);
     }
 
     /// Cuts the file, or extends it by a hole.
     pub(super) fn set_len(&mut self, length: u64) {
-        let before = self.extent();
-        if length < before.length {
-            self.zero(length, before.length);
+        let mut extent = self.extent().clone();
+        if length < extent.length {
+            self.zero(length, extent.length);
+            extent.allocated = extent.allocated.min(rounded(length));
+            Arc::make_mut(&mut extent.holes).retain(|page| page * (PAGE as u64) < extent.allocated);
         }
-        let allocated = if length < before.length { before.allocated.min(rounded(length)) } else { before.allocated };
-        self.extent.push(Extent { length, allocated });
+        extent.length = length;
+        self.extent.push(extent);
     }
 
     /// Writes zeros over `from..to`, where there is anything else.
@@ -183,12 +214,13 @@ impl Inode {
     }
 
     fn after_power_loss(&self, mut random: Option<&mut SmallRng>) -> Inode {
-        let extent = *self.extent.survivor(random.as_deref_mut());
+        let extent = self.extent.survivor(random.as_deref_mut()).clone();
         let mut durable = self.durable.clone();
         if let Some(random) = random {
             self.settle_pages(&mut durable, random);
         }
         durable.cut(extent.length);
+        extent.holes.iter().for_each(|page| durable.set(*page, Arc::new(ZERO)));
         Inode { durable, dirty: BTreeMap::new(), extent: History::new(extent) }
     }
 
@@ -258,6 +290,11 @@ fn pieces(offset: u64, len: usize) -> impl Iterator<Item = Piece> {
 
 fn overlap(a: &Range<usize>, b: Range<usize>) -> Range<usize> {
     a.start.max(b.start)..a.end.min(b.end)
+}
+
+/// The pages that a range touches.
+fn pages_of(offset: u64, end: u64) -> Range<u64> {
+    offset / PAGE as u64..end.div_ceil(PAGE as u64)
 }
 
 fn rounded(bytes: u64) -> u64 {

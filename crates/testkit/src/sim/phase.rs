@@ -32,6 +32,8 @@ pub enum Io {
     Sync,
     /// Reserves space.
     Preallocate,
+    /// Gives space back.
+    Punch,
     /// Cuts or extends a file.
     SetLen,
     /// Makes a file.
@@ -50,6 +52,7 @@ impl Io {
             Io::Write => "write",
             Io::Sync => "sync",
             Io::Preallocate => "preallocate",
+            Io::Punch => "punch a hole into",
             Io::SetLen => "set the length of",
             Io::Create => "create",
             Io::Remove => "remove",

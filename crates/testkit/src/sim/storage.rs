@@ -55,7 +55,7 @@ impl SimStorage {
         self.shared.world().off
     }
 
-    /// Index that the next I/O will get. Indices count reads, writes, syncs, directory syncs, creations, removals, preallocations and
+    /// Index that the next I/O will get. Indices count reads, writes, syncs, directory syncs, creations, removals, preallocations, punches and
     /// changes of length, from 0.
     pub fn io_index(&self) -> u64 {
         self.shared.world().trace.len() as u64
@@ -99,7 +99,7 @@ impl SimStorage {
         self.shared.world().space_limit = bytes;
     }
 
-    /// Bytes that all files have reserved: for each the end of its written or preallocated part, in pages.
+    /// Bytes that all files have reserved: for each the end of its written or preallocated part, in pages, less the holes in it.
     pub fn space_used(&self) -> u64 {
         self.shared.world().space_used()
     }

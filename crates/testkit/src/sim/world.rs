@@ -71,7 +71,7 @@ impl World {
 
     /// Bytes reserved by the files that have a name.
     pub(super) fn space_used(&self) -> u64 {
-        self.files().map(|(_, inode)| inode.lock().extent().allocated).sum()
+        self.files().map(|(_, inode)| inode.lock().extent().reserved()).sum()
     }
 
     /// Whether `growth` more bytes fit on the disk.
@@ -118,7 +118,7 @@ impl World {
             Io::Read => (counters.reads, counters.read_bytes) = (counters.reads + 1, counters.read_bytes + len as u64),
             Io::Write => (counters.writes, counters.write_bytes) = (counters.writes + 1, counters.write_bytes + len as u64),
             Io::Sync | Io::SyncDir => counters.syncs += 1,
-            Io::Preallocate | Io::SetLen | Io::Create | Io::Remove => {}
+            Io::Preallocate | Io::Punch | Io::SetLen | Io::Create | Io::Remove => {}
         }
     }
 }

@@ -41,7 +41,7 @@ impl Pages {
 
     /// Makes room for `pages` pages in all.
     pub(super) fn reserve(&self, pages: u32) -> Result<()> {
-        let reserved = self.file.preallocate(u64::from(pages) * PAGE as u64);
+        let reserved = self.file.preallocate(0, u64::from(pages) * PAGE as u64);
         reserved.map_err(|error| self.context.shared.health.poison(error))
     }
 

@@ -63,7 +63,7 @@ impl Bed {
     fn fill(disk: Disk, memory: Arc<Memory>, pages: u64) -> Result<Self> {
         let bed = Bed { file: disk.create(FILE, Access::Direct)?, memory, pages, disk };
         let end = pages * PAGE as u64;
-        bed.file.preallocate(end + PAGE as u64)?;
+        bed.file.preallocate(0, end + PAGE as u64)?;
         let progress = Progress::new("fill", Limit::Operations(pages));
         let mut queue = bed.disk.queue()?;
         let mut rng = SmallRng::seed_from_u64(1);

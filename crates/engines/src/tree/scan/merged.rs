@@ -10,10 +10,10 @@ use ecotone_substrate::{
 use super::{
     super::{
         cache::DirtyRecord,
-        index::Segment,
+        index::Home,
         store::{Store, Strange},
     },
-    plan::Planned,
+    plan::Expected,
     rest::{Direction, Rest},
     window::{Batch, Spot},
 };
@@ -102,7 +102,7 @@ pub(super) enum Unfit {
 struct Wanted<'a> {
     page: u32,
     kind: PageKind,
-    planned: &'a Planned,
+    expected: &'a Expected,
 }
 
 impl Wanted<'_> {
@@ -118,8 +118,8 @@ impl Wanted<'_> {
     }
 
     fn is(self, page: &Page<'_>) -> bool {
-        let related = self.kind == PageKind::Base || page.related() == self.planned.home.page;
-        let fences = page.lower() == self.planned.lower && page.upper() == self.planned.upper.as_deref();
+        let related = self.kind == PageKind::Base || page.related() == self.expected.home.page;
+        let fences = page.lower() == self.expected.lower && page.upper() == self.expected.upper.as_deref();
         page.kind() == self.kind && related && fences
     }
 }
@@ -133,13 +133,13 @@ pub(super) struct Pages {
 
 impl Pages {
     /// Checks that they are what the index said when the chains were copied.
-    pub(super) fn open(store: &Store, planned: &Planned, batch: &mut Batch, rest: &Rest) -> std::result::Result<Pages, Unfit> {
-        let Segment { page, overflow } = planned.home;
-        let base = Wanted { page, kind: PageKind::Base, planned }.open(store, batch, rest)?;
-        if overflow == Segment::NONE {
+    pub(super) fn open(store: &Store, expected: &Expected, batch: &mut Batch, rest: &Rest) -> std::result::Result<Pages, Unfit> {
+        let Home { page, overflow } = expected.home;
+        let base = Wanted { page, kind: PageKind::Base, expected }.open(store, batch, rest)?;
+        if overflow == Home::NONE {
             return Ok(Pages { base, overflow: None });
         }
-        let overflow = Wanted { page: overflow, kind: PageKind::Overflow, planned }.open(store, batch, rest)?;
+        let overflow = Wanted { page: overflow, kind: PageKind::Overflow, expected }.open(store, batch, rest)?;
         Ok(Pages { base, overflow: Some(overflow) })
     }
 
@@ -169,17 +169,17 @@ impl Pages {
 /// The records of a base page with all that belongs to it: those of the cache replace stored ones, come beside them, and (as tombstones) hide them.
 #[derive(Debug)]
 pub(super) struct Merged {
-    planned: Planned,
+    expected: Expected,
     pages: Pages,
     changed: Span,
     found: Found,
 }
 
 impl Merged {
-    pub(super) fn new(planned: Planned, pages: Pages, rest: &Rest) -> Merged {
-        let search = |key: &[u8]| planned.dirty.binary_search_by(|record| record.key.as_slice().cmp(key));
-        let changed = Span::of(planned.dirty.len(), rest, search);
-        Merged { planned, pages, changed, found: Found::Base(0) }
+    pub(super) fn new(expected: Expected, pages: Pages, rest: &Rest) -> Merged {
+        let search = |key: &[u8]| expected.dirty.binary_search_by(|record| record.key.as_slice().cmp(key));
+        let changed = Span::of(expected.dirty.len(), rest, search);
+        Merged { expected, pages, changed, found: Found::Base(0) }
     }
 
     /// Goes to the next record; false if there is none.
@@ -204,7 +204,7 @@ impl Merged {
             let changed = self.changed.peek(direction);
             let order = match (stored, changed) {
                 (Some((_, suffix)), Some(at)) => {
-                    direction.order(suffix, self.planned.dirty[at].key.get(prefix..).unwrap_or_default())
+                    direction.order(suffix, self.expected.dirty[at].key.get(prefix..).unwrap_or_default())
                 }
                 (Some(_), None) => Ordering::Less,
                 _ => Ordering::Greater,
@@ -217,7 +217,7 @@ impl Merged {
             }
             let at = changed?;
             self.changed.pass(direction);
-            if self.planned.dirty[at].value.is_some() {
+            if self.expected.dirty[at].value.is_some() {
                 return Some(Found::Dirty(at));
             }
         }
@@ -228,7 +228,7 @@ impl Merged {
     pub(super) fn record<'a>(&'a self, store: &Store, batch: &'a Batch) -> Result<(&'a [u8], &'a [u8], &'a [u8])> {
         let (source, position) = match (self.found, &self.pages.overflow) {
             (Found::Dirty(at), _) => {
-                let DirtyRecord { key, value } = &self.planned.dirty[at];
+                let DirtyRecord { key, value } = &self.expected.dirty[at];
                 return Ok((&[], key, value.as_deref().unwrap_or_default()));
             }
             (Found::Overflow(at), Some(overflow)) => (overflow, at),
@@ -237,7 +237,7 @@ impl Merged {
         let page = source.page(batch);
         match page.entry(position) {
             Some(entry) if entry.kind == RecordKind::Value => Ok((page.prefix(), entry.suffix, entry.value)),
-            _ => Err(store.file.corruption(self.planned.home.page, "the page holds a record that a tree does not write")),
+            _ => Err(store.file.corruption(self.expected.home.page, "the page holds a record that a tree does not write")),
         }
     }
 }

@@ -16,7 +16,7 @@ use ecotone_sys::chunk::Size;
 
 use self::{
     merged::{Merged, Pages, Unfit},
-    plan::{Planned, Position, Width},
+    plan::{Expected, Position, Width},
     rest::{Direction, Rest},
     window::{WIDEST, Window},
 };
@@ -142,18 +142,18 @@ impl End {
         loop {
             self.window.pass();
             self.read_ahead(tree, rest)?;
-            let Some(planned) = self.window.next() else { return Ok(false) };
+            let Some(expected) = self.window.next() else { return Ok(false) };
             let Some(batch) = self.window.first_mut() else { return Ok(false) };
-            match Pages::open(&tree.store, &planned, batch, rest) {
+            match Pages::open(&tree.store, &expected, batch, rest) {
                 Ok(pages) => {
-                    self.open = Some(Merged::new(planned, pages, rest));
+                    self.open = Some(Merged::new(expected, pages, rest));
                     self.doubts = 0;
                     return Ok(true);
                 }
                 Err(Unfit::Unread(error)) => return Err(error),
                 Err(Unfit::Strange(page, why)) => {
-                    self.begin_again(&planned);
-                    self.doubt(tree, &planned, page, why)?;
+                    self.begin_again(&expected);
+                    self.doubt(tree, &expected, page, why)?;
                 }
             }
         }
@@ -168,7 +168,7 @@ impl End {
                 return Ok(());
             }
             let grade = self.reads.min(WIDTHS.len() - 1);
-            let pages = tree.plan(self.direction, &self.position, rest, WIDTHS[grade])?;
+            let pages = tree.next_pages(self.direction, &self.position, rest, WIDTHS[grade])?;
             if pages.is_empty() {
                 self.position = Position::Over;
                 return Ok(());
@@ -184,16 +184,16 @@ impl End {
     }
 
     /// Reads on from a page that turned out to be another one, with what is dirty of it now.
-    fn begin_again(&mut self, planned: &Planned) {
+    fn begin_again(&mut self, expected: &Expected) {
         self.window.clear();
-        self.position = Position::before(planned, self.direction);
+        self.position = Position::before(expected, self.direction);
         self.reads = 0;
     }
 
     /// A page is not what was expected: somebody writes it, or the index has moved on, or it is damaged.
-    fn doubt(&mut self, tree: &Tree, planned: &Planned, page: u32, why: Strange) -> Result<()> {
-        let is_current = tree.store.index.lookup(&planned.lower) == planned.home;
-        if tree.store.claims.is_claimed(planned.home.page) || !is_current {
+    fn doubt(&mut self, tree: &Tree, expected: &Expected, page: u32, why: Strange) -> Result<()> {
+        let is_current = tree.store.index.lookup(&expected.lower) == expected.home;
+        if tree.store.claims.is_claimed(expected.home.page) || !is_current {
             self.doubts = 0;
             std::thread::yield_now();
         } else {

@@ -1,13 +1,15 @@
 //! Which pages come next, with what is dirty of them.
 
+use std::{mem, ops::Bound};
+
 use ecotone_substrate::Result;
 
 use super::{
     super::{
         Tree,
         cache::DirtyRecord,
-        index::Segment,
-        store::{Located, ascending, descending},
+        index::{Home, Snapshot},
+        store::ABOVE_ALL,
     },
     rest::{Direction, Rest},
     window::Runs,
@@ -15,8 +17,8 @@ use super::{
 
 /// A base page with its overflow page, the range that they had when the index said so, and the records of that range that were dirty then.
 #[derive(Debug)]
-pub(super) struct Planned {
-    pub(super) home: Segment,
+pub(super) struct Expected {
+    pub(super) home: Home,
     pub(super) lower: Vec<u8>,
     pub(super) upper: Option<Vec<u8>>,
     pub(super) dirty: Vec<DirtyRecord>,
@@ -35,7 +37,7 @@ pub(super) enum Position {
 
 impl Position {
     /// Behind a page.
-    pub(super) fn behind(at: &Planned, direction: Direction) -> Position {
+    pub(super) fn behind(at: &Expected, direction: Direction) -> Position {
         match direction {
             Direction::Up => at.upper.clone().map_or(Position::Over, Position::Fence),
             // Below the empty fence there is nothing.
@@ -45,7 +47,7 @@ impl Position {
     }
 
     /// In front of a page, to read it again. (The last page has no upper fence, and only the bound is above it.)
-    pub(super) fn before(at: &Planned, direction: Direction) -> Position {
+    pub(super) fn before(at: &Expected, direction: Direction) -> Position {
         match direction {
             Direction::Up => Position::Fence(at.lower.clone()),
             Direction::Down => at.upper.clone().map_or(Position::Bound, Position::Fence),
@@ -64,60 +66,93 @@ pub(super) struct Width {
 impl Tree {
     /// The next pages of a scan; none at the end of the range. Index and chains are looked at together, under the install lock and before any page is
     /// read: so the chains are the pages' own, and nothing can move from the cache to a page between (trap 2; decision 2, "Scanning").
-    pub(super) fn plan(&self, direction: Direction, position: &Position, rest: &Rest, width: Width) -> Result<Vec<Planned>> {
+    pub(super) fn next_pages(
+        &self,
+        direction: Direction,
+        position: &Position,
+        rest: &Rest,
+        width: Width,
+    ) -> Result<Vec<Expected>> {
         self.check_live()?;
         let _installing = self.store.install.read();
+        let index = self.store.index.snapshot();
         let mut pages = match direction {
-            Direction::Up => self.pages_up(position, rest, width.pages),
-            Direction::Down => self.pages_down(position, rest, width.pages),
+            Direction::Up => pages_up(&index, position, rest, width.pages),
+            Direction::Down => pages_down(&index, position, rest, width.pages),
         };
         pages.truncate(affordable(&pages, width.requests));
-        let planned = |Located { lower, upper, segment }| {
-            let dirty = self.cache.peek_dirty_where(self.number, segment.page, |key| rest.contains(key));
-            Planned { home: segment, lower, upper, dirty }
-        };
-        Ok(pages.into_iter().map(planned).collect())
-    }
-
-    fn pages_up(&self, position: &Position, rest: &Rest, most: usize) -> Vec<Located> {
-        use std::ops::Bound::{Excluded, Included, Unbounded};
-        let start = match (position, &rest.low) {
-            (Position::Over, _) => return Vec::new(),
-            (Position::Fence(key), _) | (Position::Bound, Included(key) | Excluded(key)) => key.as_slice(),
-            (Position::Bound, Unbounded) => &[],
-        };
-        if !rest.is_below_high(start) {
-            return Vec::new();
+        for expected in &mut pages {
+            expected.dirty = self.cache.peek_dirty_where(self.number, expected.home.page, |key| rest.contains(key));
         }
-        let mut pages = ascending(&self.store.index.snapshot(), start, most);
-        // The first holds the start.
-        let more = pages.iter().skip(1).take_while(|at| rest.is_below_high(&at.lower)).count();
-        pages.truncate(1 + more);
-        pages
-    }
-
-    fn pages_down(&self, position: &Position, rest: &Rest, most: usize) -> Vec<Located> {
-        use std::ops::Bound::{Excluded, Included, Unbounded};
-        let (end, whole) = match (position, &rest.high) {
-            (Position::Over, _) => return Vec::new(),
-            (Position::Fence(key), _) | (Position::Bound, Excluded(key)) => (Some(key.as_slice()), false),
-            (Position::Bound, Included(key)) => (Some(key.as_slice()), true),
-            (Position::Bound, Unbounded) => (None, true),
-        };
-        let mut pages = descending(&self.store.index.snapshot(), end, whole, most);
-        let within = pages.iter().take_while(|at| rest.begins_below(at.upper.as_deref())).count();
-        pages.truncate(within);
-        pages
+        Ok(pages)
     }
 }
 
+fn pages_up(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -> Vec<Expected> {
+    let start = match (position, &rest.low) {
+        (Position::Over, _) => return Vec::new(),
+        (Position::Fence(key), _) | (Position::Bound, Bound::Included(key) | Bound::Excluded(key)) => key.as_slice(),
+        (Position::Bound, Bound::Unbounded) => &[],
+    };
+    let mut pages = Vec::with_capacity(most);
+    let mut entries = index.ascend(start).peekable();
+    while let Some((lower, segment)) = entries.next() {
+        let first = if pages.is_empty() { segment.position_of(&lower, start) } else { 0 };
+        let mut begin = segment.fence(&lower, first);
+        for position in first..segment.len() {
+            // The first page holds the start.
+            if pages.len() == most || !rest.is_below_high(if pages.is_empty() { start } else { &begin }) {
+                return pages;
+            }
+            let end = match position + 1 {
+                next if next < segment.len() => Some(segment.fence(&lower, next)),
+                _ => entries.peek().map(|(upper, _)| upper.clone()),
+            };
+            let lower = mem::replace(&mut begin, end.clone().unwrap_or_default());
+            pages.push(Expected { home: segment.home(position), lower, upper: end, dirty: Vec::new() });
+        }
+    }
+    pages
+}
+
+fn pages_down(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -> Vec<Expected> {
+    let (end, whole) = match (position, &rest.high) {
+        (Position::Over, _) => return Vec::new(),
+        (Position::Fence(key), _) | (Position::Bound, Bound::Excluded(key)) => (key.as_slice(), false),
+        (Position::Bound, Bound::Included(key)) => (key.as_slice(), true),
+        (Position::Bound, Bound::Unbounded) => (&ABOVE_ALL[..], true),
+    };
+    let mut pages = Vec::with_capacity(most);
+    let mut upper = index.after(end).map(|(upper, _)| upper);
+    for (i, (lower, segment)) in index.descend(end).enumerate() {
+        let mut left = segment.len();
+        if i == 0 {
+            let position = segment.position_of(&lower, end);
+            // The page that begins at the end counts only if the end does.
+            left = if !whole && segment.fence(&lower, position) == end { position } else { position + 1 };
+            if left < segment.len() {
+                upper = Some(segment.fence(&lower, left));
+            }
+        }
+        for position in (0..left).rev() {
+            if pages.len() == most || !rest.begins_below(upper.as_deref()) {
+                return pages;
+            }
+            let begin = segment.fence(&lower, position);
+            let end = upper.replace(begin.clone());
+            pages.push(Expected { home: segment.home(position), lower: begin, upper: end, dirty: Vec::new() });
+        }
+    }
+    pages
+}
+
 /// How many of the pages, the first in any case, so many requests can read.
-fn affordable(pages: &[Located], requests: usize) -> usize {
+fn affordable(pages: &[Expected], requests: usize) -> usize {
     let mut runs = Runs::default();
     let mut overflows = 0;
-    let costly = pages.iter().skip_while(|at| {
-        runs.add(at.segment.page);
-        overflows += usize::from(at.segment.overflow != Segment::NONE);
+    let costly = pages.iter().skip_while(|expected| {
+        runs.add(expected.home.page);
+        overflows += usize::from(expected.home.overflow != Home::NONE);
         runs.len() + overflows <= requests
     });
     let beyond = costly.count();

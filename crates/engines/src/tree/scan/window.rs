@@ -11,8 +11,8 @@ use ecotone_substrate::{
 use ecotone_sys::chunk::Size;
 
 use super::{
-    super::{Tree, index::Segment},
-    plan::{Planned, Position},
+    super::{Tree, index::Home},
+    plan::{Expected, Position},
     rest::Direction,
 };
 
@@ -85,7 +85,7 @@ pub(super) struct Spot {
 #[derive(Debug)]
 pub(super) struct Batch {
     /// Those that were not come to yet.
-    pages: std::vec::IntoIter<Planned>,
+    pages: std::vec::IntoIter<Expected>,
     reads: Vec<Read>,
     waiting: usize,
 }
@@ -165,7 +165,7 @@ impl Window {
 
     /// Asks for pages; gives where to read on, which is in the middle of them if memory is short. With `wait`, what one request can bring is there when
     /// this returns.
-    pub(super) fn ask(&mut self, tree: &Tree, mut pages: Vec<Planned>, direction: Direction, wait: bool) -> Result<Position> {
+    pub(super) fn ask(&mut self, tree: &Tree, mut pages: Vec<Expected>, direction: Direction, wait: bool) -> Result<Position> {
         let (runs, blocks) = lease(tree, &mut pages)?;
         let position = pages.last().map_or(Position::Over, |last| Position::behind(last, direction));
         let reads = runs.iter().map(|run| Read { run: *run, answer: None }).collect();
@@ -191,7 +191,7 @@ impl Window {
     }
 
     /// Waits for the first batch, and gives its next page.
-    pub(super) fn next(&mut self) -> Option<Planned> {
+    pub(super) fn next(&mut self) -> Option<Expected> {
         while self.batches.front()?.waiting > 0 {
             self.queue.as_mut()?.complete(1, &mut self.done);
             self.sort();
@@ -214,7 +214,7 @@ impl Window {
 }
 
 /// The requests for pages, with a block for each. Leaves all but the first page off if there is no memory for the others.
-fn lease(tree: &Tree, pages: &mut Vec<Planned>) -> Result<(Vec<Run>, Vec<Block>)> {
+fn lease(tree: &Tree, pages: &mut Vec<Expected>) -> Result<(Vec<Run>, Vec<Block>)> {
     let lease = |run: &Run| tree.context.shared.memory.lease_essential(Component::Frames, run.size());
     loop {
         let runs = runs_of(pages);
@@ -226,10 +226,10 @@ fn lease(tree: &Tree, pages: &mut Vec<Planned>) -> Result<(Vec<Run>, Vec<Block>)
     }
 }
 
-fn runs_of(pages: &[Planned]) -> Vec<Run> {
+fn runs_of(pages: &[Expected]) -> Vec<Run> {
     let mut runs = Runs::default();
-    pages.iter().for_each(|planned| runs.add(planned.home.page));
-    let overflows = pages.iter().map(|planned| planned.home.overflow).filter(|page| *page != Segment::NONE);
+    pages.iter().for_each(|expected| runs.add(expected.home.page));
+    let overflows = pages.iter().map(|expected| expected.home.overflow).filter(|page| *page != Home::NONE);
     runs.0.extend(overflows.map(|page| Run { first: page, pages: 1 }));
     runs.0
 }

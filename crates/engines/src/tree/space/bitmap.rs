@@ -1,17 +1,31 @@
-//! Which pages of a file are used, one bit a page.
+//! Which pages of a file are used, one bit a page, with a tree above the bits that finds a free run in a few dozen looks.
+
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 
-const WORD: u32 = u64::BITS;
+/// Pages of one block, a word of the bitmap. No run crosses from one block into the next.
+pub(super) const BLOCK: u32 = u64::BITS;
+/// Longest run that can be asked for, in pages.
+pub(super) const MAX_RUN: u32 = 16;
+/// Children of one node of the tree.
+const FAN: usize = 16;
 
 /// A bit for every page: set if it is used. Bits beyond the last page are set, so that a search needs no bounds.
 #[derive(Debug, Default)]
 pub(super) struct Bitmap {
-    words: Vec<u64>,
+    blocks: Vec<u64>,
+    /// The tree, the level just above the blocks first, one node in the last. Bit *n* of a node says that a block below it has a longest free run of *n*
+    /// pages; longer ones count as [`MAX_RUN`].
+    levels: Vec<Vec<u32>>,
+    /// Blocks that may have changed without the tree knowing.
+    stale: Option<Range<usize>>,
     total: u32,
     free: u32,
-    /// No word before this one has a free page.
-    first: usize,
+    /// Blocks and nodes that were looked at.
+    #[cfg(test)]
+    looks: usize,
 }
 
 impl Bitmap {
@@ -27,31 +41,50 @@ impl Bitmap {
 
     /// Bytes of memory.
     pub(super) fn bytes(&self) -> usize {
-        self.words.capacity() * size_of::<u64>()
+        let nodes: usize = self.levels.iter().map(Vec::capacity).sum();
+        self.blocks.capacity() * size_of::<u64>() + nodes * size_of::<u32>()
     }
 
     /// Makes it `total` pages, the new ones free.
     pub(super) fn grow(&mut self, total: u32) {
-        self.words.resize((total as usize).div_ceil(WORD as usize), u64::MAX);
-        for page in self.total..total {
-            self.words[(page / WORD) as usize] &= !bit(page);
+        let first = (self.total / BLOCK) as usize;
+        self.blocks.resize(total.div_ceil(BLOCK) as usize, u64::MAX);
+        for (block, bits) in self.blocks.iter_mut().enumerate().skip(first) {
+            let start = block as u32 * BLOCK;
+            *bits &= !(below(total - start) & !below(self.total.saturating_sub(start)));
         }
-        self.first = self.first.min((self.total / WORD) as usize);
         self.free += total - self.total;
         self.total = total;
+        let mut nodes = self.blocks.len();
+        for level in 0.. {
+            nodes = nodes.div_ceil(FAN);
+            if level == self.levels.len() {
+                // What is below a new root may have been there before.
+                self.levels.push(Vec::new());
+                self.touch(0..self.blocks.len());
+            }
+            self.levels[level].resize(nodes, 0);
+            if nodes <= 1 {
+                break;
+            }
+        }
+        self.touch(first..self.blocks.len());
     }
 
     /// Whether `page` is used; one beyond the end is.
     pub(super) fn is_used(&self, page: u32) -> bool {
-        self.words.get((page / WORD) as usize).is_none_or(|word| word & bit(page) != 0)
+        self.blocks.get((page / BLOCK) as usize).is_none_or(|bits| bits & bit(page) != 0)
     }
 
     /// Marks a free page as used; false if it is used or beyond the end.
     pub(super) fn take(&mut self, page: u32) -> bool {
         let free = !self.is_used(page);
         if free {
-            self.words[(page / WORD) as usize] |= bit(page);
+            let block = (page / BLOCK) as usize;
+            self.blocks[block] |= bit(page);
             self.free -= 1;
+            // Whole indexes are loaded this way: the tree is made when the first run is looked for.
+            self.touch(block..block + 1);
         }
         free
     }
@@ -60,57 +93,164 @@ impl Bitmap {
     pub(super) fn give(&mut self, page: u32) -> bool {
         let used = page < self.total && self.is_used(page);
         if used {
-            self.words[(page / WORD) as usize] &= !bit(page);
+            let block = (page / BLOCK) as usize;
+            self.blocks[block] &= !bit(page);
             self.free += 1;
-            self.first = self.first.min((page / WORD) as usize);
+            self.refresh(block);
         }
         used
     }
 
-    /// Takes `count` pages: the lowest run that is long enough, else the lowest free pages. `None` if there are not so many.
-    pub(super) fn take_many(&mut self, count: usize) -> Option<Vec<u32>> {
-        if count > self.free as usize {
+    /// Takes `length` neighbouring pages, at most [`MAX_RUN`], and gives the first. Of all blocks, those whose longest free run is the shortest that
+    /// suffices come first, the lowest of them before the others, and in a block the shortest such run: so small gaps fill up and long ones stay whole.
+    pub(super) fn take_run(&mut self, length: u32) -> Option<u32> {
+        self.catch_up();
+        let block = self.find(length)?;
+        let at = fit(!self.blocks[block], length)?;
+        self.blocks[block] |= below(length) << at;
+        self.free -= length;
+        self.refresh(block);
+        Some(block as u32 * BLOCK + at)
+    }
+
+    /// The lowest block of those whose longest run is the shortest that suffices.
+    fn find(&mut self, length: u32) -> Option<usize> {
+        let suffice = u32::MAX << length;
+        let root = self.levels.last()?.first()? & suffice;
+        let (wanted, mut node) = (root & root.wrapping_neg(), 0);
+        if wanted == 0 {
             return None;
         }
-        self.skip_full_words();
-        let pages: Vec<u32> = match self.run(count) {
-            Some(run) => run.collect(),
-            None => self.free_pages().take(count).collect(),
-        };
-        for &page in &pages {
-            self.take(page);
+        for level in (0..self.levels.len() - 1).rev() {
+            node = children(node, self.levels[level].len()).find(|child| self.levels[level][*child] & wanted != 0)?;
+            self.look(node % FAN + 1);
         }
-        Some(pages)
+        let block = children(node, self.blocks.len()).find(|block| kind(self.blocks[*block]) & wanted != 0)?;
+        self.look(block % FAN + 1);
+        Some(block)
     }
 
-    fn skip_full_words(&mut self) {
-        while self.words.get(self.first) == Some(&u64::MAX) {
-            self.first += 1;
+    /// The highest wholly free blocks below block `below`, neighbours, at most `most`.
+    pub(super) fn highest_free(&mut self, below: u32, most: u32) -> Option<Range<u32>> {
+        self.catch_up();
+        let mut end = self.blocks.len().min(below as usize);
+        while self.blocks[..end].last()? != &0 {
+            let node = (end - 1) / FAN;
+            let hopeless = self.levels.first()?.get(node)? & (1 << MAX_RUN) == 0;
+            end = if hopeless { node * FAN } else { end - 1 };
+        }
+        let free = self.blocks[..end].iter().rev().take(most as usize).take_while(|block| **block == 0).count();
+        Some((end - free) as u32..end as u32)
+    }
+
+    /// Takes blocks out of use.
+    ///
+    /// # Panics
+    /// If they are not wholly free.
+    pub(super) fn close(&mut self, blocks: Range<u32>) {
+        self.fill(blocks, 0, u64::MAX);
+    }
+
+    /// Puts blocks that were [closed](Self::close) into use again, wholly free.
+    pub(super) fn open(&mut self, blocks: Range<u32>) {
+        self.fill(blocks, u64::MAX, 0);
+    }
+
+    fn fill(&mut self, blocks: Range<u32>, before: u64, after: u64) {
+        let pages = blocks.len() as u32 * BLOCK;
+        self.free = if after == 0 { self.free + pages } else { self.free - pages };
+        for block in blocks {
+            let bits = std::mem::replace(&mut self.blocks[block as usize], after);
+            assert_eq!(bits, before, "block {block}");
+            self.refresh(block as usize);
         }
     }
 
-    /// The free pages in ascending order.
-    fn free_pages(&self) -> impl Iterator<Item = u32> + '_ {
-        let words = self.words.iter().enumerate().skip(self.first).filter(|(_, word)| **word != u64::MAX);
-        words.flat_map(|(i, word)| (0..WORD).filter(move |b| word & (1 << b) == 0).map(move |b| i as u32 * WORD + b))
-    }
-
-    /// The lowest run of `count` free pages.
-    fn run(&self, count: usize) -> Option<Range<u32>> {
-        let mut run = 0..0;
-        for page in self.free_pages() {
-            if page != run.end {
-                run = page..page;
+    /// Lets the tree know of a change of one block.
+    fn refresh(&mut self, block: usize) {
+        let mut node = block;
+        for level in 0..self.levels.len() {
+            node /= FAN;
+            let now = self.node(level, node);
+            // Whatever is above knows already.
+            if std::mem::replace(&mut self.levels[level][node], now) == now {
+                return;
             }
-            run.end += 1;
-            if run.len() == count {
-                return Some(run);
+        }
+    }
+
+    fn touch(&mut self, blocks: Range<usize>) {
+        let before = self.stale.take().unwrap_or(blocks.clone());
+        self.stale = Some(before.start.min(blocks.start)..before.end.max(blocks.end));
+    }
+
+    /// Lets the tree know of all changes that were only noted.
+    fn catch_up(&mut self) {
+        let Some(mut nodes) = self.stale.take() else { return };
+        for level in 0..self.levels.len() {
+            nodes = nodes.start / FAN..nodes.end.div_ceil(FAN);
+            for node in nodes.clone() {
+                self.levels[level][node] = self.node(level, node);
             }
         }
-        None
     }
+
+    /// What a node has to be by what is below it.
+    fn node(&mut self, level: usize, node: usize) -> u32 {
+        self.look(FAN);
+        match level.checked_sub(1) {
+            None => children(node, self.blocks.len()).fold(0, |all, block| all | kind(self.blocks[block])),
+            Some(below) => children(node, self.levels[below].len()).fold(0, |all, child| all | self.levels[below][child]),
+        }
+    }
+
+    #[cfg(test)]
+    fn look(&mut self, count: usize) {
+        self.looks += count;
+    }
+
+    #[cfg(not(test))]
+    fn look(&self, _count: usize) {}
+}
+
+/// The children of a node among `all` of its level.
+fn children(node: usize, all: usize) -> Range<usize> {
+    node * FAN..((node + 1) * FAN).min(all)
+}
+
+/// A block's longest free run, as a bit of a node.
+fn kind(bits: u64) -> u32 {
+    let (mut runs, mut longest) = (!bits, 0);
+    while runs != 0 && longest < MAX_RUN {
+        // What is left has one more free page behind it.
+        runs &= runs >> 1;
+        longest += 1;
+    }
+    1 << longest
+}
+
+/// Where the shortest run of at least `length` set bits begins.
+fn fit(free: u64, length: u32) -> Option<u32> {
+    let (mut rest, mut at, mut best) = (free, 0, None);
+    while rest != 0 {
+        let gap = rest.trailing_zeros();
+        let run = (rest >> gap).trailing_ones();
+        at += gap;
+        if run >= length && best.is_none_or(|(shortest, _)| run < shortest) {
+            best = Some((run, at));
+        }
+        at += run;
+        rest = free & !below(at);
+        rest = if at < BLOCK { rest >> at } else { 0 };
+    }
+    best.map(|(_, at)| at)
 }
 
 fn bit(page: u32) -> u64 {
-    1 << (page % WORD)
+    1 << (page % BLOCK)
+}
+
+/// The first `count` bits; all of them for 64 and more.
+fn below(count: u32) -> u64 {
+    1_u64.checked_shl(count).map_or(u64::MAX, |bit| bit - 1)
 }

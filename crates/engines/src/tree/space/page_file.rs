@@ -58,7 +58,7 @@ impl PageFile {
     fn write_header(&self, header: Header) -> Result<()> {
         let mut block = self.memory.lease_essential(Component::Frames, Size::Frame)?;
         header.encode(&mut block);
-        self.file.preallocate(PAGE as u64)?;
+        self.file.preallocate(0, PAGE as u64)?;
         let written = self.file.write(&block, 0).and_then(|()| self.file.sync());
         written.map_err(|e| self.health.poison(e))
     }

@@ -25,11 +25,11 @@ fn create(disk: &SimStorage) -> Result<PageFile> {
     PageFile::create(&environment(disk, 7), 3)
 }
 
-fn open(disk: &SimStorage, database: u64, keyspace: u32) -> Result<PageFile> {
+pub(super) fn open(disk: &SimStorage, database: u64, keyspace: u32) -> Result<PageFile> {
     PageFile::open(&environment(disk, database), keyspace)
 }
 
-fn space(seed: u64) -> (SimStorage, Space) {
+pub(super) fn space(seed: u64) -> (SimStorage, Space) {
     println!("seed {seed}");
     let disk = SimStorage::new(seed);
     let space = Space::new(&create(&disk).unwrap()).unwrap();
@@ -50,15 +50,21 @@ impl Model {
         let waits: BTreeSet<u32> = self.waiting.iter().map(|(page, _)| *page).collect();
         let mut pages: Vec<u32> = self.used.difference(&waits).copied().filter(|page| *page != 0).collect();
         pages.shuffle(random);
-        pages.truncate(random.random_range(0..8));
+        pages.truncate(random.random_range(0..24));
         pages
     }
 
     fn step(&mut self, space: &Space, random: &mut SmallRng) {
         match random.random_range(0..10) {
-            0..5 => {
+            0..3 => {
                 let pages = space.allocate(random.random_range(0..9)).unwrap();
                 assert!(pages.into_iter().all(|page| self.used.insert(page)), "a page was given out twice");
+            }
+            3..5 => {
+                let lengths: Vec<u8> = (0..random.random_range(0..3)).map(|_| random.random_range(1..=Space::MAX_RUN)).collect();
+                let firsts = space.allocate_runs(&lengths).unwrap();
+                let mut pages = firsts.iter().zip(&lengths).flat_map(|(first, length)| *first..first + u32::from(*length));
+                assert!(pages.all(|page| self.used.insert(page)), "a page was given out twice");
             }
             5 => {
                 let pages = self.some(random);
@@ -109,20 +115,45 @@ fn random_use_matches_a_set() {
 }
 
 #[test]
-fn neighbours_come_together_and_the_lowest_first() {
+fn runs_are_neighbours_and_single_pages_fill_gaps() {
     let (_, space) = space(2);
     assert_eq!(space.allocate(100).unwrap(), (1..101).collect::<Vec<_>>());
     space.free_now(&[5, 20, 21, 22, 63, 64, 65, 66, 70]).unwrap();
-    assert_eq!(space.allocate(3).unwrap(), [20, 21, 22]);
-    assert_eq!(space.allocate(4).unwrap(), [63, 64, 65, 66]);
-    assert_eq!(space.allocate(1).unwrap(), [5]);
-    assert_eq!(space.allocate(2).unwrap(), [101, 102]);
-    assert_eq!(space.allocate(1).unwrap(), [70]);
-    // Without a run that is long enough, single pages are better than a longer file.
+    assert_eq!(space.allocate_runs(&[3, 1]).unwrap(), [20, 5]);
+    assert_eq!(space.allocate(2).unwrap(), [63, 70]);
+    assert_eq!(space.allocate_runs(&[16, 3]).unwrap(), [101, 64]);
+    // Without room in a block the file gets longer; single pages are found first.
     let all = (space.total() - space.used()) as usize;
     space.allocate(all).unwrap();
-    space.free_now(&[3, 9, 200]).unwrap();
-    assert_eq!(space.allocate(3).unwrap(), [3, 9, 200]);
+    let total = space.total();
+    space.free_now(&[3, 9, 200, 127, 128]).unwrap();
+    assert_eq!(space.allocate(3).unwrap(), [3, 9, 127]);
+    assert_eq!(space.allocate_runs(&[2]).unwrap(), [total], "the pages are of two blocks");
+}
+
+#[test]
+fn runs_come_all_or_none() {
+    let (disk, space) = space(12);
+    let pages = space.allocate(300).unwrap();
+    space.allocate((space.total() - space.used()) as usize).unwrap();
+    disk.space_limit(disk.space_used());
+    let scattered: Vec<u32> = pages.into_iter().step_by(2).collect();
+    space.free_now(&scattered).unwrap();
+    let used = space.used();
+    for runs in [&[1, 1, 2][..], &[2], &[16; 20]] {
+        assert!(space.allocate_runs(runs).unwrap_err().is_no_space());
+        assert_eq!(space.used(), used, "{runs:?}");
+    }
+    assert_eq!(space.allocate_runs(&[1; 150]).unwrap().len(), 150);
+    disk.space_limit(u64::MAX);
+    let firsts = space.allocate_runs(&[13; 500]).unwrap();
+    assert!(firsts.iter().all(|first| first % BLOCK <= BLOCK - 13), "no run crosses blocks");
+}
+
+#[test]
+#[should_panic(expected = "a run has 1 to 16 pages")]
+fn a_run_that_is_too_long_is_a_bug() {
+    let _ = space(13).1.allocate_runs(&[17]);
 }
 
 #[test]

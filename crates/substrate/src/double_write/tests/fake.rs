@@ -172,11 +172,15 @@ impl File for FakeFile {
         Ok(())
     }
 
-    fn preallocate(&self, length: u64) -> Result<()> {
+    fn preallocate(&self, offset: u64, length: u64) -> Result<()> {
         if self.disk.state.lock().full {
             return Err(Error::NoSpace { file: self.id.to_string(), wanted: length });
         }
-        self.set_len(length)
+        self.set_len(offset + length)
+    }
+
+    fn punch(&self, _: u64, _: u64) -> Result<bool> {
+        Ok(false)
     }
 
     fn set_len(&self, length: u64) -> Result<()> {

@@ -236,7 +236,7 @@ fn a_real_disk_does_as_well() {
     let (memory, health) = (Memory::new(16 << 20), Arc::default());
     let double_write = DoubleWrite::create(&storage, &memory, &health).unwrap();
     let file = storage.create(PAGES, Access::Direct).unwrap();
-    file.preallocate(40 * PAGE as u64).unwrap();
+    file.preallocate(0, 40 * PAGE as u64).unwrap();
     let writes = (0..40).map(|page| {
         let mut block = memory.lease_essential(Component::Other, Size::Frame).unwrap();
         block.copy_from_slice(&content(PAGES, page, 3));

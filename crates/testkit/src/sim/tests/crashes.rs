@@ -74,7 +74,7 @@ fn a_write_inside_a_sector_keeps_the_rest_of_it() {
 #[test]
 fn growth_is_volatile_until_the_sync() {
     let (disk, file) = disk_with(&[1; 512]);
-    file.preallocate(10_000).unwrap();
+    file.preallocate(0, 10_000).unwrap();
     file.write(&[2; 100], 10_000).unwrap();
     let lengths = |how: fn(u64) -> Crash| (0..300).map(|seed| bytes_of(&disk.crash(how(seed))).len()).collect::<BTreeSet<_>>();
     assert_eq!(lengths(Crash::Random), BTreeSet::from([512, 10_000, 10_100]));

@@ -114,15 +114,15 @@ fn failed_names_have_no_effect() {
 fn a_full_disk_refuses_preallocation_and_fails_growing_writes() {
     let (disk, file) = disk_with(&[1; 4096]);
     disk.space_limit(3 * 4096);
-    file.preallocate(2 * 4096).unwrap();
-    let error = file.preallocate(4 * 4096).unwrap_err();
+    file.preallocate(0, 2 * 4096).unwrap();
+    let error = file.preallocate(0, 4 * 4096).unwrap_err();
     assert!(matches!(error, Error::NoSpace { wanted: 8192, .. }), "{error}");
     file.write(&[2; 4096], 4096).unwrap();
     assert!(matches!(file.write(&[2; 8192], 8192), Err(Error::Io { .. })));
     assert_eq!(file.len().unwrap(), 8192);
-    assert!(disk.crash(Crash::KeepAll).open(PAGES, Access::Cached).unwrap().preallocate(1 << 20).unwrap_err().is_no_space());
+    assert!(disk.crash(Crash::KeepAll).open(PAGES, Access::Cached).unwrap().preallocate(0, 1 << 20).unwrap_err().is_no_space());
     disk.space_limit(1 << 20);
-    file.preallocate(4 * 4096).unwrap();
+    file.preallocate(0, 4 * 4096).unwrap();
     assert_eq!(disk.space_used(), 4 * 4096);
     file.set_len(100).unwrap();
     assert_eq!(disk.space_used(), 4096);
@@ -134,7 +134,7 @@ fn a_full_disk_refuses_preallocation_and_fails_growing_writes() {
 fn a_preallocation_can_be_told_to_find_no_space() {
     let (disk, file) = disk_with(b"");
     disk.fail_at(0, ErrorKind::StorageFull);
-    assert!(file.preallocate(100).unwrap_err().is_no_space());
+    assert!(file.preallocate(0, 100).unwrap_err().is_no_space());
     assert_eq!(file.len().unwrap(), 0);
 }
 
@@ -171,7 +171,7 @@ fn a_misplaced_write_reports_success_and_lands_elsewhere() {
 fn every_io_has_an_index_and_a_label() {
     let disk = SimStorage::new(1);
     let log = disk.create(LOG, Access::Cached).unwrap();
-    log.preallocate(4096).unwrap();
+    log.preallocate(0, 4096).unwrap();
     disk.sync_dir().unwrap();
     log.write(&[0; 10], 0).unwrap();
     log.sync().unwrap();

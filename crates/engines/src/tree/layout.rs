@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use ecotone_substrate::page::{capacity, prefix_len, record_bytes};
 
-use super::records::Records;
+use super::{index::Placement, records::Records};
 
 /// One page of a new layout: which records, and its lower fence. Its upper fence is the next part's lower one, or the range's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,63 +77,16 @@ impl Layout<'_> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use ecotone_substrate::page::{PageKind, Place};
+/// How lines are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Model {
+    /// Optimal.
+    Optimal,
+    /// Greedy.
+    Greedy,
+}
 
-    use super::*;
-    use crate::tree::merge::{Shape, build};
-
-    fn check(records: &Records, lower: &[u8], upper: Option<&[u8]>, parts: &[Part]) {
-        let mut next = 0;
-        for (i, part) in parts.iter().enumerate() {
-            assert_eq!(part.records.start, next);
-            next = part.records.end;
-            let upper = parts.get(i + 1).map(|part| part.lower.as_slice()).or(upper);
-            let shape = Shape { kind: PageKind::Base, related: 0, lower: &part.lower, upper };
-            build(&mut [0; 4096], Place { file: 1, page: 1 }, shape, part.records.clone().map(|at| records.get(at)), 1);
-        }
-        assert_eq!(next, records.len());
-        assert_eq!(parts[0].lower, lower);
-    }
-
-    #[test]
-    fn pages_are_even_and_fit() {
-        let mut records = Records::default();
-        (0..100u64).for_each(|i| records.push(&(i * 1000).to_be_bytes(), &[7; 100]));
-        let parts = spread(&records, &[], None, 90);
-        check(&records, &[], None, &parts);
-        let sizes: Vec<usize> = parts.iter().map(|part| part.records.len()).collect();
-        assert!(sizes.len() == 4 && sizes.iter().all(|size| (23..=27).contains(size)), "{sizes:?}");
-    }
-
-    #[test]
-    fn shared_prefixes_do_not_count() {
-        let mut records = Records::default();
-        (0..200u32).for_each(|i| records.push(format!("{}{i:04}", "prefix/".repeat(20)).as_bytes(), b"value"));
-        let (lower, upper) = ("prefix/".repeat(20), "prefix/".repeat(20) + "1");
-        let parts = spread(&records, lower.as_bytes(), Some(upper.as_bytes()), 90);
-        check(&records, lower.as_bytes(), Some(upper.as_bytes()), &parts);
-        assert!(parts.len() <= 2, "{} pages", parts.len());
-    }
-
-    #[test]
-    fn the_largest_records_and_fences_fit() {
-        let mut records = Records::default();
-        for i in 0..9u8 {
-            let mut key = vec![b'k'; 1024];
-            key[1023] = i;
-            records.push(&key, &[1; 876]);
-        }
-        let upper = [b'k'; 1025];
-        for upper in [None, Some(&upper[..1024])] {
-            check(&records, &[], upper, &spread(&records, &[], upper, 90));
-            check(&records, &[], upper, &fill_up(&records, &[], upper, 100));
-        }
-    }
-
-    #[test]
-    fn nothing_is_one_empty_page() {
-        assert_eq!(spread(&Records::default(), b"a", Some(b"b"), 90), [Part { lower: b"a".to_vec(), records: 0..0 }]);
-    }
+pub(crate) struct Planned {
+    pub(crate) placement: Placement,
+    pub(crate) pages: Vec<Part>,
 }
