@@ -73,11 +73,20 @@ pub struct Admission(pub u64);
 /// A key range, by bytes.
 pub type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// A record as iterators give it: key and value.
+/// A record of one's own: key and value.
 pub type Record = (Vec<u8>, Vec<u8>);
 
-/// An iterator over a range, from both ends. After an error it ends.
-pub type Cursor = Box<dyn DoubleEndedIterator<Item = Result<Record>> + Send>;
+/// A record as cursors lend it: key and value.
+pub type RecordRef<'a> = (&'a [u8], &'a [u8]);
+
+/// Goes through a range from both ends; each record is given by one of them. After an error it ends. What it gives is lent until the next call, so that an
+/// engine need not copy records.
+pub trait Cursor: Send {
+    /// The record with the smallest key that is left.
+    fn next(&mut self) -> Result<Option<RecordRef<'_>>>;
+    /// The record with the largest key that is left.
+    fn next_back(&mut self) -> Result<Option<RecordRef<'_>>>;
+}
 
 /// What a checkpoint of a keyspace leaves for the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,7 +122,7 @@ pub trait Engine: Send + Sync + fmt::Debug {
     fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>>;
     /// The records of a range. Consistent per key: each key is given at most once, with a value that was the newest at some time since the cursor
     /// was made, and a key that exists all that time is given.
-    fn cursor(self: Arc<Self>, range: Range) -> Cursor;
+    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor>;
 
     /// Takes whatever `operation` needs so that applying it cannot fail. May wait and do I/O.
     fn admit(&self, operation: Operation<'_>) -> Result<Admission>;

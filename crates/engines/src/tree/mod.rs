@@ -149,7 +149,7 @@ impl Engine for Tree {
         Ok(values)
     }
 
-    fn cursor(self: Arc<Self>, range: Range) -> Cursor {
+    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
         Box::new(scan::Scan::new(self, range))
     }
 

@@ -87,9 +87,10 @@ impl Store for Tree {
     }
 
     fn scan(&self, start: &[u8], length: usize, visit: &mut VisitRecord<'_>) -> Result<()> {
-        for record in self.keyspace.range(start..).take(length) {
-            let (key, value) = record?;
-            visit(&key, &value);
+        let mut records = self.keyspace.range(start..);
+        for _ in 0..length {
+            let Some((key, value)) = records.next_ref()? else { break };
+            visit(key, value);
         }
         Ok(())
     }

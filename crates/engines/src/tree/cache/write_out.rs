@@ -152,12 +152,22 @@ impl Cache {
     /// that
     /// keeps [`rehome`](Self::rehome) away: what it does not give is in the page then.
     pub(crate) fn peek_dirty(&self, keyspace: u16, page: u32) -> Vec<DirtyRecord> {
+        self.peek_dirty_where(keyspace, page, |_| true)
+    }
+
+    /// As [`peek_dirty`](Self::peek_dirty), of the records whose keys are wanted.
+    pub(crate) fn peek_dirty_where(&self, keyspace: u16, page: u32, wanted: impl Fn(&[u8]) -> bool) -> Vec<DirtyRecord> {
         let record = |(entry, address): &(Entry, Address)| {
             let shard = self.shards[address.shard()].lock();
-            shard.chained(address.handle(), *entry).map(|_| shard.copy(address.handle()))
+            shard.chained(address.handle(), *entry)?;
+            wanted(record::key(shard.slabs.slot(address.handle()))).then(|| shard.copy(address.handle()))
         };
         loop {
             let copied = self.common.chains.chained(keyspace, page);
+            if copied.entries.is_empty() {
+                // One look under the lock of all its chains: there are none.
+                return Vec::new();
+            }
             let mut records: Vec<DirtyRecord> = copied.entries.iter().filter_map(record).collect();
             if !self.common.chains.has_changed(keyspace, page, &copied) {
                 records.sort_unstable();
