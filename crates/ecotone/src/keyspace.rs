@@ -60,6 +60,24 @@ impl Keyspace {
         self.space.engine.get(key.as_ref())
     }
 
+    /// Copies the value of `key` into `value`, which holds nothing else then; false, and an empty `value`, if there is none. A buffer that is
+    /// used again for key after key costs no allocation where a record is in memory.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path()).open()?;
+    /// # let towns = database.keyspace("towns", ecotone::KeyspaceOptions::default())?;
+    /// towns.insert("Utrecht", "52.09 5.12")?;
+    /// let mut place = Vec::new();
+    /// assert!(towns.get_into("Utrecht", &mut place)? && place == b"52.09 5.12");
+    /// assert!(!towns.get_into("Atlantis", &mut place)? && place.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
+        self.readable(key.as_ref())?;
+        self.space.engine.get_into(key.as_ref(), value)
+    }
+
     /// Whether `key` has a value.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.get(key)?.is_some())

@@ -118,6 +118,13 @@ pub struct Check {
 pub trait Engine: Send + Sync + fmt::Debug {
     /// The newest value of a key.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// The same into a buffer of the caller's, which holds the value and nothing else then. False, and an empty buffer, if there is none.
+    fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        value.clear();
+        let found = self.get(key)?;
+        found.iter().for_each(|found| value.extend_from_slice(found));
+        Ok(found.is_some())
+    }
     /// Many keys at once, with many requests in flight; answers in the order of the keys.
     fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>>;
     /// The records of a range. Consistent per key: each key is given at most once, with a value that was the newest at some time since the cursor

@@ -48,8 +48,6 @@ use crate::engine::{Admission, Check, Context, Cursor, Engine, Operation, Range,
 
 pub use self::{family::TreeFamily, options::TreeOptions};
 
-/// Priority with which a record enters the cache after a read miss (T1; decision 3 says why it is not the paper's).
-const ENTER: u8 = cache::ENTER_PRIORITY;
 /// Page reads that one `multi_get` keeps in flight.
 const IN_FLIGHT: usize = 64;
 
@@ -106,16 +104,22 @@ impl Tree {
 
     /// Offers a record that a page read brought to the cache.
     fn admit_clean(&self, lookup: &Lookup<'_>, value: &[u8]) {
-        self.cache.admit_clean(self.number, lookup.key, value, &lookup.ticket, ENTER);
+        self.cache.admit_clean(self.number, lookup.key, value, &lookup.ticket);
     }
 }
 
 impl Engine for Tree {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get_into(key, &mut value)?.then_some(value))
+    }
+
+    fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.check_live()?;
-        let ticket = match self.cache.get(self.number, key) {
-            Found::Value(value) => return Ok(Some(value)),
-            Found::Tombstone => return Ok(None),
+        value.clear();
+        let ticket = match self.cache.get(self.number, key, |found| value.extend_from_slice(found)) {
+            Found::Value(()) => return Ok(true),
+            Found::Tombstone => return Ok(false),
             Found::Missing(ticket) => ticket,
         };
         let mut block = self.context.shared.memory.lease_essential(Component::Frames, Size::Frame)?;
@@ -124,9 +128,11 @@ impl Engine for Tree {
             self.store.file.file().read(&mut block, u64::from(page) * PAGE as u64)?;
             match lookup.resume(&self.store, &mut block)? {
                 Step::Read(next) => page = next,
-                Step::Done(value) => {
-                    value.iter().for_each(|value| self.admit_clean(&lookup, value));
-                    return Ok(value);
+                Step::Done(None) => return Ok(false),
+                Step::Done(Some(found)) => {
+                    self.admit_clean(&lookup, &found);
+                    value.extend_from_slice(&found);
+                    return Ok(true);
                 }
             }
         }
@@ -137,7 +143,7 @@ impl Engine for Tree {
         let mut values: Vec<Option<Vec<u8>>> = vec![None; keys.len()];
         let mut lookups = Vec::new();
         for (position, key) in keys.iter().enumerate() {
-            match self.cache.get(self.number, key) {
+            match self.cache.get(self.number, key, <[u8]>::to_vec) {
                 Found::Value(value) => values[position] = Some(value),
                 Found::Tombstone => {}
                 Found::Missing(ticket) => lookups.push((position, ticket)),
