@@ -18,6 +18,7 @@ mod merge;
 mod options;
 mod records;
 mod reorganise;
+pub mod repair;
 mod scan;
 pub mod space;
 mod spread;
