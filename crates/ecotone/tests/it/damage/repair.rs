@@ -1,0 +1,178 @@
+//! Repair of databases that are damaged in every place: nothing is lost but what is told, and nothing is wrong but what is called doubtful.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ecotone::{
+    Database, Durability, Error, KeyRange, KeyspaceOptions, Repair, RepairReport, RepairedKeyspace, Result,
+    internal::{
+        Parts,
+        engines::tree::TreeFamily,
+        substrate::{limits::PAGE, storage::FileId},
+    },
+};
+use ecotone_testkit::{
+    model::State,
+    sim::{Crash, SimClock, SimStorage},
+};
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+use super::image::{self, Image, NAMES};
+
+const BUDGET: usize = 16 << 20;
+
+/// A repaired database: what was told, and what it holds, with the keyspaces by their old numbers.
+struct Repaired {
+    report: RepairReport,
+    content: State,
+}
+
+fn parts(disk: &SimStorage) -> Parts {
+    Parts {
+        storage: Arc::new(disk.clone()),
+        clock: Arc::new(SimClock::new(3)),
+        workers: 0,
+        families: vec![Arc::new(TreeFamily::default())],
+    }
+}
+
+/// Repairs what is on `disk`, which must not change by it.
+fn attempt(disk: &SimStorage) -> Result<Repaired> {
+    let before = disk.files();
+    let new = SimStorage::new(5);
+    let repair = Repair::new("damaged", "repaired").memory_budget(BUDGET);
+    let report = repair.run_parts(Arc::new(disk.clone()), parts(&new), &mut |_| {})?;
+    assert!(disk.files() == before, "the damaged database was changed");
+    let database = image::open(&new, 9)?;
+    assert!(database.verify()?.iter().all(|(_, check)| check.problems.is_empty()), "the repaired database is sound");
+    let mut content = State::new();
+    for keyspace in &report.keyspaces {
+        for record in database.open_keyspace(&keyspace.name)?.iter() {
+            let (key, value) = record?;
+            content.insert((keyspace.id, key), value);
+        }
+    }
+    assert!(!new.files().keys().any(|file| matches!(file, FileId::Scratch(_))), "scratch files are removed");
+    image::abandon(&new, database);
+    Ok(Repaired { report, content })
+}
+
+fn repair(disk: &SimStorage) -> Repaired {
+    attempt(disk).expect("damage is no error")
+}
+
+fn within(ranges: &[KeyRange], key: &[u8]) -> bool {
+    ranges.iter().any(|(start, end)| start.as_slice() <= key && end.as_ref().is_none_or(|end| key < end.as_slice()))
+}
+
+impl Repaired {
+    fn of(&self, id: u32) -> &RepairedKeyspace {
+        self.report.keyspaces.iter().find(|keyspace| keyspace.id == id).expect("a keyspace")
+    }
+
+    /// Whether a key may be otherwise than it was.
+    fn is_hurt(&self, (id, key): &(u32, Vec<u8>)) -> bool {
+        let keyspace = self.of(*id);
+        within(&keyspace.missing.listed, key) || within(&keyspace.doubtful.listed, key)
+    }
+
+    /// Asserts that all is as expected but for what is told to be hurt. Gives how much is otherwise.
+    fn fits(&self, expected: &State, place: &str) -> usize {
+        let wrong: Vec<_> = expected
+            .keys()
+            .chain(self.content.keys())
+            .filter(|key| expected.get(*key) != self.content.get(*key))
+            .collect();
+        if let Some((id, key)) = wrong.iter().find(|key| !self.is_hurt(key)) {
+            let key = String::from_utf8_lossy(key);
+            panic!("{place}: {key:?} of keyspace {id} is wrong and was not told, in {:#?}", self.report);
+        }
+        wrong.len()
+    }
+}
+
+fn image() -> Image {
+    Image::of(1, 1500)
+}
+
+/// Pages of a file by the byte that tells their kind.
+fn pages_of_kind(bytes: &[u8], kinds: &[u8]) -> Vec<usize> {
+    let kind = |page: usize| bytes[page * PAGE + 5];
+    (1..bytes.len() / PAGE).filter(|page| kinds.contains(&kind(*page))).collect()
+}
+
+fn remove_manifests(disk: &SimStorage) {
+    for file in disk.files().into_keys().filter(|file| matches!(file, FileId::Manifest(_))) {
+        disk.truncate(file, 40);
+    }
+}
+
+#[test]
+fn an_intact_database_comes_back_whole() {
+    let image = image();
+    let repaired = repair(&image.copy());
+    assert_eq!(repaired.fits(image.now(), "intact"), 0);
+    assert!(repaired.report.is_complete() && repaired.report.problems.is_empty(), "{:#?}", repaired.report);
+    let names: Vec<_> = repaired.report.keyspaces.iter().map(|keyspace| (keyspace.id, keyspace.name.as_str())).collect();
+    assert_eq!(names, NAMES);
+    assert!(repaired.report.keyspaces.iter().all(|keyspace| keyspace.indexed && keyspace.records > 0));
+}
+
+#[test]
+fn without_a_manifest_only_the_names_are_lost() {
+    let image = image();
+    let disk = image.copy();
+    remove_manifests(&disk);
+    let repaired = repair(&disk);
+    assert_eq!(repaired.fits(image.now(), "no manifest"), 0);
+    assert!(repaired.report.is_complete() && !repaired.report.problems.is_empty(), "{:#?}", repaired.report);
+    assert_eq!(repaired.of(1).name, "keyspace-1");
+    assert!(!repaired.of(1).indexed);
+}
+
+#[test]
+fn without_its_index_a_keyspace_comes_back_whole() {
+    let image = image();
+    let mut tried = 0;
+    for (file, bytes) in image.files().into_iter().filter(|(file, _)| matches!(file, FileId::Pages(_))) {
+        let index = pages_of_kind(&bytes, &[3, 4]);
+        let disk = image.copy();
+        index.iter().for_each(|page| disk.flip_bit(file, (page * PAGE + 300) as u64, 2));
+        let repaired = repair(&disk);
+        assert_eq!(repaired.fits(image.now(), &format!("index of {file}")), 0);
+        assert!(!repaired.of(file.keyspace().unwrap()).indexed);
+        tried += index.len();
+    }
+    assert!(tried > 4, "the image has an index");
+}
+
+/// Damages every data page in turn. Gives how often something was lost, and how often it was not known.
+fn damage_each_page(manifest: bool) -> (usize, usize) {
+    let image = image();
+    let (mut lost, mut damaged) = (0, 0);
+    for (file, bytes) in image.files().into_iter().filter(|(file, _)| matches!(file, FileId::Pages(_))) {
+        for page in pages_of_kind(&bytes, &[1, 2]) {
+            let disk = image.copy();
+            if !manifest {
+                remove_manifests(&disk);
+            }
+            disk.flip_bit(file, (page * PAGE + 4000) as u64, 5);
+            let repaired = repair(&disk);
+            lost += usize::from(repaired.fits(image.now(), &format!("page {page} of {file}")) > 0);
+            damaged += usize::from(repaired.of(file.keyspace().unwrap()).damaged_pages > 0);
+            assert!(repaired.of(file.keyspace().unwrap()).indexed == manifest);
+        }
+    }
+    (lost, damaged)
+}
+
+#[test]
+fn a_damaged_page_costs_its_own_records_and_tells() {
+    let (lost, damaged) = damage_each_page(true);
+    assert!(lost > 10 && damaged >= lost, "{lost} of {damaged}");
+}
+
+#[test]
+fn a_damaged_page_tells_without_a_manifest_too() {
+    let (lost, damaged) = damage_each_page(false);
+    assert!(lost > 10 && damaged >= lost, "{lost} of {damaged}");
+}
