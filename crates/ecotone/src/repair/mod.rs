@@ -141,7 +141,9 @@ impl<'a> Work<'a> {
         let memory = &database.inner.memory;
         let saved = survive(SavedPages::load(&*from, memory), &mut report.problems)?.map(Arc::new);
         let log = LogRemains::find(&*from, memory, manifest.as_ref().map(|manifest| manifest.database))?;
-        report.problems.extend_from_slice(log.problems());
+        // With a manifest it is known which part of the log must be there.
+        let heard = if manifest.is_some() { &mut report.problems } else { &mut report.log_gaps };
+        heard.extend_from_slice(log.problems());
         Ok(Work { from, files, database, manifest, log, saved, report, progress })
     }
 
@@ -287,7 +289,7 @@ impl<'a> Work<'a> {
             }
             Ok(())
         })?;
-        report.log_gaps = gaps.iter().map(sentence).collect();
+        report.log_gaps.extend(gaps.iter().map(sentence));
         Ok(())
     }
 }
