@@ -91,13 +91,15 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes on behind something that does not verify: to the next whole record of this incarnation, else to the next segment. False if there is
-    /// neither. What an open cut off is not gone to.
-    pub(super) fn skip(&mut self) -> bool {
+    /// neither. What an open cut off is not gone to: it ends where a younger segment begins, or here, if those of `latest`, the youngest incarnation,
+    /// are lost.
+    pub(super) fn skip(&mut self, latest: u64) -> bool {
         let (position, known) = (self.position, self.entered.len());
         let here = self.current().header.incarnation;
         let later = || self.segments.iter().enumerate().filter(|(_, other)| other.header.start > position);
         let younger = later().filter(|(_, other)| other.header.incarnation > here).map(|(_, other)| other.header.start).min();
-        if self.search_record(younger.unwrap_or(Seq::MAX)).unwrap_or(false) {
+        let until = younger.unwrap_or(if here < latest { 0 } else { Seq::MAX });
+        if self.search_record(until).unwrap_or(false) {
             return true;
         }
         self.entered.truncate(known);

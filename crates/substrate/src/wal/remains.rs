@@ -106,7 +106,7 @@ impl LogRemains {
                 break;
             }
             let place = walk.place();
-            let until = if walk.skip() { walk.position().min(synced) } else { synced };
+            let until = if walk.skip(replay.map_or(0, |replay| replay.incarnation)) { walk.position().min(synced) } else { synced };
             gaps.push(Gap { file: Some(place.file), offset: place.offset, from: end, until });
             if until == synced {
                 break;
