@@ -4,7 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     commands::{
-        delete::Delete, drop::Drop, dump::Dump, get::Get, list::List, put::Put, repair::RepairCommand, scan::Scan, stats::Stats, verify::Verify,
+        delete::Delete, drop::Drop, dump::Dump, get::Get, list::List, put::Put, repair::RepairCommand, scan::Scan, stats::Stats,
+        verify::Verify,
     },
     demo::{self, Demo},
     failure::Failure,

@@ -44,7 +44,9 @@ pub(crate) fn warn(message: &str) {
 /// What to do about an error whose own text does not say it.
 fn advice(error: &Error) -> &'static str {
     match error {
-        Error::Corruption { .. } => "; `ecotone verify` tells what else is hurt; restore a backup, or save what can be read with `ecotone repair`",
+        Error::Corruption { .. } => {
+            "; `ecotone verify` tells what else is hurt; restore a backup, or save what can be read with `ecotone repair`"
+        }
         Error::UnknownKeyspace { .. } => {
             "; `ecotone list` shows the keyspaces that exist, `ecotone load` and `put` make new ones"
         }

@@ -196,7 +196,9 @@ impl<'a> Work<'a> {
         })?;
         if !gaps.is_empty() && !layouts.is_empty() {
             layouts.clear();
-            failed.push("the log has gaps, in which an index may have changed: pages are judged by what they say of themselves".into());
+            failed.push(
+                "the log has gaps, in which an index may have changed: pages are judged by what they say of themselves".into(),
+            );
         }
         let mut named = BTreeMap::new();
         for (id, layout) in layouts {
@@ -228,7 +230,8 @@ impl<'a> Work<'a> {
 
     /// Pages of all files together.
     fn pages(&self, plans: &[Plan]) -> u64 {
-        let length = |plan: &Plan| Some(self.from.open(FileId::Pages(plan.record.id), Access::Direct).ok()?.len().ok()? / PAGE as u64);
+        let length =
+            |plan: &Plan| Some(self.from.open(FileId::Pages(plan.record.id), Access::Direct).ok()?.len().ok()? / PAGE as u64);
         plans.iter().filter_map(length).sum()
     }
 
@@ -307,6 +310,7 @@ fn apply(targets: &BTreeMap<u32, (Keyspace, Seq)>, sequence: Seq, (id, key, valu
 fn sentence(gap: &Gap) -> String {
     let Gap { file, offset, from, until } = gap;
     let place = file.map_or("in files that are missing or damaged".to_owned(), |file| format!("from byte {offset} of {file} on"));
+    let until = until.map_or("its end".to_owned(), |until| format!("position {until}"));
     format!("the log from position {from} to {until} cannot be read, {place}")
 }
 

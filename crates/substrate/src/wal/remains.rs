@@ -26,8 +26,8 @@ pub struct Gap {
     pub offset: u64,
     /// The position at which it begins.
     pub from: Seq,
-    /// The position at which it ends.
-    pub until: Seq,
+    /// The position at which it ends; `None` if nobody knows, since the last segment is lost.
+    pub until: Option<Seq>,
 }
 
 /// The segments of a log that may be damaged.
@@ -80,17 +80,16 @@ impl LogRemains {
     /// # Errors
     /// Those of `on_record`.
     pub fn read(&self, replay: Option<Replay>, on_record: &mut OnRecord<'_>) -> Result<Vec<Gap>> {
-        let from = replay.map_or(0, |replay| replay.from);
+        let (from, latest) = replay.map_or((0, 0), |replay| (replay.from, replay.incarnation));
         let synced = self.segments.iter().map(|segment| segment.header.synced).fold(0, Seq::max);
         let mut synced = replay.map_or(synced, |replay| replay.synced.max(replay.from).max(synced));
         let Some(first) = self.first(replay) else {
-            let lost = Gap { file: None, offset: 0, from, until: synced };
-            return Ok(Vec::from_iter((from < synced).then_some(lost)));
+            return Ok(Vec::from_iter(replay.map(|_| Gap { file: None, offset: 0, from, until: None })));
         };
         let mut walk = Walk::new(&self.segments, first, &self.memory)?;
         let mut gaps = Vec::new();
         if replay.is_some() && walk.position() > from {
-            gaps.push(Gap { file: None, offset: 0, from, until: walk.position() });
+            gaps.push(Gap { file: None, offset: 0, from, until: Some(walk.position()) });
         }
         while gaps.len() < MOST_GAPS {
             let mut refused = None;
@@ -106,11 +105,15 @@ impl LogRemains {
                 break;
             }
             let place = walk.place();
-            let until = if walk.skip(replay.map_or(0, |replay| replay.incarnation)) { walk.position().min(synced) } else { synced };
-            gaps.push(Gap { file: Some(place.file), offset: place.offset, from: end, until });
+            let until =
+                if walk.skip(replay.map_or(0, |replay| replay.incarnation)) { walk.position().min(synced) } else { synced };
+            gaps.push(Gap { file: Some(place.file), offset: place.offset, from: end, until: Some(until) });
             if until == synced {
                 break;
             }
+        }
+        if self.segments.iter().all(|segment| segment.header.incarnation < latest) {
+            gaps.push(Gap { file: None, offset: 0, from: walk.position(), until: None });
         }
         Ok(gaps)
     }

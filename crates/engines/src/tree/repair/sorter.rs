@@ -1,10 +1,6 @@
 //! Outlines in the order of their lower fences, however many there are: in memory while there is room, else in sorted runs on disk that are merged.
 
-use std::{
-    cmp::Reverse,
-    collections::BinaryHeap,
-    sync::Arc,
-};
+use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use ecotone_substrate::{
     Result,

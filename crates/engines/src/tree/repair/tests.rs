@@ -71,7 +71,11 @@ fn the_newest_page_has_each_key_and_a_part_of_a_page_is_doubtful() {
         for key in 0..=u8::MAX {
             let covering = outlines.iter().filter(|outline| outline.lower.as_slice() <= &[key] && !outline.ends_by(&[key]));
             let newest = covering.max_by_key(|outline| outline.rank());
-            assert_eq!(found[usize::from(key)].map(|(page, _)| page), newest.map(|outline| outline.page), "seed {seed}, key {key}");
+            assert_eq!(
+                found[usize::from(key)].map(|(page, _)| page),
+                newest.map(|outline| outline.page),
+                "seed {seed}, key {key}"
+            );
             if let Some(newest) = newest {
                 let wins = |key: u8| found[usize::from(key)].is_some_and(|(page, _)| page == newest.page);
                 let all = (0..=u8::MAX).filter(|key| newest.lower.as_slice() <= &[*key] && !newest.ends_by(&[*key])).all(wins);
@@ -93,7 +97,8 @@ fn of_two_pages_of_one_sequence_the_higher_production_id_wins() {
 fn a_page_that_the_index_names_wins_and_any_other_is_doubtful() {
     let (old, mut new) = (outline(b"", None, 9, 70), outline(b"k", Some(b"m"), 3, 7));
     new.named = true;
-    let found: Vec<_> = pieces(&[old, new], true).iter().map(|piece| (piece.page.as_ref().unwrap().page, piece.doubtful)).collect();
+    let found: Vec<_> =
+        pieces(&[old, new], true).iter().map(|piece| (piece.page.as_ref().unwrap().page, piece.doubtful)).collect();
     assert_eq!(found, [(9, true), (3, false), (9, true)]);
 }
 
@@ -108,7 +113,8 @@ fn a_newer_page_that_is_lost_makes_what_it_covered_doubtful() {
 
 #[test]
 fn an_overflow_page_belongs_to_the_base_page_that_it_names_if_the_fences_agree() {
-    let overflow = |page, base, upper, sequence| Outline { role: Role::Overflow, related: base, ..outline(b"a", upper, page, sequence) };
+    let overflow =
+        |page, base, upper, sequence| Outline { role: Role::Overflow, related: base, ..outline(b"a", upper, page, sequence) };
     let base = outline(b"a", Some(b"c"), 5, 50);
     let strangers = [overflow(6, 5, Some(b"d"), 90), overflow(7, 4, Some(b"c"), 91)];
     let of = |outlines: &[Outline]| pieces(outlines, false)[1].overflow;
