@@ -21,6 +21,7 @@ mod merge;
 mod options;
 mod records;
 mod reorganise;
+pub mod repair;
 mod scan;
 pub mod space;
 mod store;

@@ -14,6 +14,7 @@ mod reader;
 mod record;
 mod recover;
 mod relief;
+mod remains;
 mod segment;
 
 use std::{
@@ -40,6 +41,7 @@ use recover::Found;
 pub use recover::{Replay, Stretch};
 pub use relief::Call;
 use relief::Relief;
+pub use remains::{Gap, LogRemains};
 pub use segment::SegmentHeader;
 
 use crate::{

@@ -10,6 +10,7 @@ mod golden;
 mod image;
 mod judge;
 mod newer;
+mod repair;
 mod seal;
 mod sealed;
 mod strays;
