@@ -23,6 +23,7 @@ pub mod space;
 mod spread;
 mod store;
 mod structure;
+mod sweep;
 mod write_out;
 mod writeback;
 

@@ -43,8 +43,8 @@ use relief::Relief;
 pub use segment::SegmentHeader;
 
 use crate::{
-    Result, Seq, environment::Environment, health::Health, memory::Memory, metrics::Counter, scheduler::Scheduler,
-    storage::Storage,
+    Result, Seq, environment::Environment, health::Health, memory::Memory, metrics::Counter, pace::Pace,
+    scheduler::Scheduler, storage::Storage,
 };
 
 /// The first sequence, so that 0 comes before everything.
@@ -84,6 +84,8 @@ pub struct Wal {
     growing: Mutex<()>,
     found: Mutex<Found>,
     relief: Relief,
+    /// What writers owe while the log is nearly full.
+    pace: Pace,
     /// Threads that wait for room.
     waiting: AtomicUsize,
 
@@ -92,6 +94,8 @@ pub struct Wal {
     writes: Counter,
     syncs: Counter,
     waits: Counter,
+    delays: Counter,
+    delay_ns: Counter,
 }
 
 impl Wal {
@@ -122,12 +126,15 @@ impl Wal {
             growing: Mutex::default(),
             found: Mutex::default(),
             relief: Relief::default(),
+            pace: Pace::default(),
             waiting: AtomicUsize::new(0),
             records: Counter::default(),
             bytes: Counter::default(),
             writes: Counter::default(),
             syncs: Counter::default(),
             waits: Counter::default(),
+            delays: Counter::default(),
+            delay_ns: Counter::default(),
         })
     }
 
@@ -161,14 +168,16 @@ impl Wal {
         self.tail().saturating_sub(self.kept_from.load(Ordering::SeqCst))
     }
 
-    /// Numbers for people and tools: records and bytes appended, writes and syncs of segments, waits for room.
-    pub fn stats(&self) -> [(&'static str, u64); 5] {
+    /// Numbers for people and tools: records and bytes appended, writes and syncs of segments, waits for room, delays before that and their sum.
+    pub fn stats(&self) -> [(&'static str, u64); 7] {
         [
             ("records", self.records.get()),
             ("bytes", self.bytes.get()),
             ("writes", self.writes.get()),
             ("syncs", self.syncs.get()),
             ("waits", self.waits.get()),
+            ("delays", self.delays.get()),
+            ("delay_total_us", self.delay_ns.get() / 1000),
         ]
     }
 }
