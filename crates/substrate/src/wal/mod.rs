@@ -43,8 +43,8 @@ use relief::Relief;
 pub use segment::SegmentHeader;
 
 use crate::{
-    Result, Seq, environment::Environment, health::Health, memory::Memory, metrics::Counter, pace::Pace,
-    scheduler::Scheduler, storage::Storage,
+    Result, Seq, environment::Environment, health::Health, memory::Memory, metrics::Counter, pace::Pace, scheduler::Scheduler,
+    storage::Storage,
 };
 
 /// The first sequence, so that 0 comes before everything.
