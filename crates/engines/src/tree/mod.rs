@@ -26,6 +26,7 @@ mod scan;
 pub mod space;
 mod store;
 mod structure;
+mod sweep;
 mod write_out;
 mod writeback;
 

@@ -59,11 +59,7 @@ impl Tree {
     pub(crate) fn write_out_below(&self, below: Seq) -> Result<()> {
         while self.cache.first_dirty(self.number).is_some_and(|first| first < below) {
             let pages = self.cache.dirty_pages(self.number, below);
-            let mut progress = false;
-            for batch in pages.chunks(self.batch_pages()) {
-                progress |= self.write_pages(batch)?;
-            }
-            if !progress {
+            if !self.writeback.write_all(&self.context.shared, self, pages)? {
                 // Others hold the claims; their write-out ends ours.
                 self.context.shared.health.check()?;
                 std::thread::sleep(std::time::Duration::from_micros(100));

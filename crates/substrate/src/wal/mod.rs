@@ -45,7 +45,7 @@ pub use remains::{Gap, LogRemains};
 pub use segment::SegmentHeader;
 
 use crate::{
-    Result, Seq, environment::Environment, health::Health, memory::Memory, metrics::Counter, scheduler::Scheduler,
+    Result, Seq, environment::Environment, health::Health, memory::Memory, metrics::Counter, pace::Pace, scheduler::Scheduler,
     storage::Storage,
 };
 
@@ -86,6 +86,8 @@ pub struct Wal {
     growing: Mutex<()>,
     found: Mutex<Found>,
     relief: Relief,
+    /// What writers owe while the log is nearly full.
+    pace: Pace,
     /// Threads that wait for room.
     waiting: AtomicUsize,
 
@@ -94,6 +96,8 @@ pub struct Wal {
     writes: Counter,
     syncs: Counter,
     waits: Counter,
+    delays: Counter,
+    delay_ns: Counter,
 }
 
 impl Wal {
@@ -124,12 +128,15 @@ impl Wal {
             growing: Mutex::default(),
             found: Mutex::default(),
             relief: Relief::default(),
+            pace: Pace::default(),
             waiting: AtomicUsize::new(0),
             records: Counter::default(),
             bytes: Counter::default(),
             writes: Counter::default(),
             syncs: Counter::default(),
             waits: Counter::default(),
+            delays: Counter::default(),
+            delay_ns: Counter::default(),
         })
     }
 
@@ -163,14 +170,16 @@ impl Wal {
         self.tail().saturating_sub(self.kept_from.load(Ordering::SeqCst))
     }
 
-    /// Numbers for people and tools: records and bytes appended, writes and syncs of segments, waits for room.
-    pub fn stats(&self) -> [(&'static str, u64); 5] {
+    /// Numbers for people and tools: records and bytes appended, writes and syncs of segments, waits for room, delays before that and their sum.
+    pub fn stats(&self) -> [(&'static str, u64); 7] {
         [
             ("records", self.records.get()),
             ("bytes", self.bytes.get()),
             ("writes", self.writes.get()),
             ("syncs", self.syncs.get()),
             ("waits", self.waits.get()),
+            ("delays", self.delays.get()),
+            ("delay_total_us", self.delay_ns.get() / 1000),
         ]
     }
 }

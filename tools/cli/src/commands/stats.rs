@@ -50,6 +50,7 @@ fn json(stats: &ecotone::Stats) -> Value {
         "log": {
             "tail": log.tail, "written": log.written, "synced": log.synced,
             "used_bytes": log.used_bytes, "limit_bytes": log.limit_bytes,
+            "waits": log.waits, "delays": log.delays, "delay_total_us": log.delay_total_us,
         },
         "background_jobs": stats.background_jobs,
         "keyspaces": stats.keyspaces.iter().map(keyspace).collect::<Vec<_>>(),
@@ -82,6 +83,9 @@ fn rows(stats: &ecotone::Stats) -> Vec<(String, Option<u64>)> {
         named("syncs", io.syncs),
         named("log, bytes to replay", log.used_bytes),
         named("log limit, bytes", log.limit_bytes),
+        named("log, writes that waited", log.waits),
+        named("log, delays of writers", log.delays),
+        named("log, delays of writers, µs", log.delay_total_us),
         named("background jobs", stats.background_jobs),
     ]);
     for space in &stats.keyspaces {
