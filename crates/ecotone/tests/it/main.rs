@@ -18,6 +18,8 @@ mod poisoned;
 mod suites;
 #[cfg(not(feature = "bugs"))]
 mod tables;
+#[cfg(not(feature = "bugs"))]
+mod traps;
 
 mod store;
 

@@ -48,7 +48,7 @@ impl Tree {
             if !self.store.is_current(at) {
                 return Ok(false);
             }
-            std::thread::sleep(std::time::Duration::from_micros(100));
+            ecotone_sys::primitive::thread::sleep(std::time::Duration::from_micros(100));
         }
         let dirty = {
             let _installing = self.store.install.read();

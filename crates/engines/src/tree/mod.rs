@@ -26,10 +26,8 @@ mod structure;
 mod write_out;
 mod writeback;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
-};
+use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, atomic::Ordering};
 
 use ecotone_substrate::{Error, Result, Seq, limits::PAGE, memory::Component, storage::Op, storage::Request};
 use ecotone_sys::chunk::Size;

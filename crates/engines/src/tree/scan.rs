@@ -234,7 +234,7 @@ impl Tree {
     fn doubt(&self, stored: &Stored, page: u32, why: Strange, doubts: &mut u32) -> Result<()> {
         if self.store.claims.is_claimed(stored.at.segment.page) || !self.store.is_current(&stored.at) {
             *doubts = 0;
-            std::thread::yield_now();
+            ecotone_sys::primitive::thread::yield_now();
         } else {
             *doubts += 1;
         }

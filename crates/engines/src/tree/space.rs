@@ -15,8 +15,8 @@ use ecotone_substrate::{
     Error, Result, Seq, bug,
     limits::{MAX_PAGES, PAGE},
 };
+use ecotone_sys::primitive::Mutex;
 pub use page_file::PageFile;
-use parking_lot::Mutex;
 
 /// Smallest growth of the file, in pages (1 MiB); all growth is a multiple of it.
 const SMALLEST_EXTENT: u32 = 256;

@@ -56,7 +56,7 @@ impl Tree {
             if !progress {
                 // Others hold the claims; their write-out ends ours.
                 self.context.shared.health.check()?;
-                std::thread::sleep(std::time::Duration::from_micros(100));
+                ecotone_sys::primitive::thread::sleep(std::time::Duration::from_micros(100));
             }
         }
         Ok(())

@@ -1,9 +1,10 @@
 //! Write-out in the background, for all tree keyspaces of a database, and the pressure that it puts on writers.
 
+use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
 use std::{
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -13,7 +14,7 @@ use ecotone_substrate::{
     metrics::{Counter, Histogram},
     scheduler::Priority,
 };
-use parking_lot::Mutex;
+use ecotone_sys::primitive::Mutex;
 
 use super::{Tree, cache::Cache, delay::Delay};
 use crate::engine::Shared;
@@ -89,7 +90,7 @@ impl Writeback {
         let delay = LONGEST_DELAY.mul_f64(full * full);
         if shared.scheduler.is_threaded() && delay > Duration::from_micros(50) {
             held.begin();
-            std::thread::sleep(delay);
+            ecotone_sys::primitive::thread::sleep(delay);
         }
         Ok(())
     }

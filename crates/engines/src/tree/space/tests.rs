@@ -126,7 +126,7 @@ fn neighbours_come_together_and_the_lowest_first() {
 }
 
 #[test]
-fn pages_wait_for_the_log_and_for_the_checkpoint() {
+fn trap_05_pages_wait_for_the_log_and_for_the_checkpoint() {
     let (_, space) = space(3);
     let pages = space.allocate(4).unwrap();
     space.free_later(&pages[..2], 100);
