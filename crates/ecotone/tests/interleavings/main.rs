@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use ecotone::internal::engines::{engine::Family, tree::TreeFamily};
 use ecotone_testkit::suite::crew::{
     self, Crew, Image,
-    Role::{Batcher, Evicter, Flusher, Reader, Scanner, Updater, Writer},
+    Role::{Batcher, Churner, Evicter, Flusher, Reader, Scanner, Updater, Writer},
 };
 use store::Simulated;
 
@@ -43,8 +43,7 @@ fn wrong(crew: &'static Crew, seeds: std::ops::Range<u64>) -> Option<String> {
 }
 
 /// Reads that come late: a page read before a write-out, and admitted after it (trap 1).
-const READS: Crew =
-    Crew { threads: &[(Reader, 6), (Reader, 6), (Writer, 5), (Flusher, 2), (Evicter, 3)], registers: 4, crash: false };
+const READS: Crew = Crew { threads: &[(Reader, 8), (Reader, 8), (Churner, 4), (Writer, 1)], registers: 2, crash: false };
 /// Scans between cache and disk (trap 2), and over pages that are being reorganised.
 const SCANS: Crew =
     Crew { threads: &[(Scanner, 5), (Scanner, 5), (Writer, 6), (Flusher, 3), (Evicter, 2)], registers: 8, crash: false };

@@ -23,7 +23,8 @@ use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 const STACK: usize = 1 << 20;
 /// Steps after which a schedule is taken for endless.
 const ENDLESS: usize = 3_000_000;
-/// The longest mean stride, as a power of two.
+/// The shortest and the longest mean stride, as powers of two.
+const SHORTEST: u32 = 2;
 const LONGEST: u32 = 11;
 
 struct Strides {
@@ -43,7 +44,7 @@ impl Scheduler for Strides {
         let seed = self.seeds.next()?;
         self.seed.store(seed, Ordering::Relaxed);
         self.random = SmallRng::seed_from_u64(seed);
-        self.stride = 1 << self.random.random_range(0..=LONGEST);
+        self.stride = 1 << self.random.random_range(SHORTEST..=LONGEST);
         Some(Schedule::new(seed))
     }
 

@@ -34,7 +34,7 @@ impl Slots {
     /// The applied position, for a log that ends at `tail`.
     fn applied(&self, tail: &AtomicU64) -> Seq {
         let tail = tail.load(Ordering::SeqCst);
-        self.smallest().map_or(tail, |smallest| smallest.min(tail))
+        self.smallest().filter(|_| !bug!(IgnoreInFlight)).map_or(tail, |smallest| smallest.min(tail))
     }
 
     /// The smallest announced position.

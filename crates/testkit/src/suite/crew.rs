@@ -36,6 +36,8 @@ pub enum Role {
     Flusher,
     /// Has caches evict what is clean.
     Evicter,
+    /// Writes, brings it into its page, and has it evicted, again and again.
+    Churner,
 }
 
 /// Threads, and what becomes of the database in the end.
@@ -73,7 +75,7 @@ impl Role {
         match self {
             Role::Reader => Mix { get: 3, multi_get: 1, ..NONE },
             Role::Scanner => Mix { scan: 1, ..NONE },
-            Role::Writer => Mix { write: 1, ..NONE },
+            Role::Writer | Role::Churner => Mix { write: 1, ..NONE },
             Role::Batcher => Mix { batch: 1, ..NONE },
             Role::Updater => Mix { update: 1, swap: 1, ..NONE },
             Role::Flusher => Mix { flush: 1, ..NONE },
@@ -187,12 +189,13 @@ impl<'a> Work<'a> {
         let mut random = SmallRng::seed_from_u64(self.seed ^ number << 48);
         let mut caller = Caller::new(store, self.registers, &self.ticks);
         for _ in 0..calls {
-            if role == Role::Evicter {
-                store.evict();
-                continue;
+            let call = (role != Role::Evicter).then(|| caller.draw(&mut random, &role.mix()));
+            for call in call.into_iter().chain((role == Role::Churner).then_some(Call::Flush)) {
+                caller.make(&call)?.map_err(|error| format!("{call:?} failed on a sound disk: {error}"))?;
             }
-            let call = caller.draw(&mut random, &role.mix());
-            caller.make(&call)?.map_err(|error| format!("{call:?} failed on a sound disk: {error}"))?;
+            if matches!(role, Role::Evicter | Role::Churner) {
+                store.evict();
+            }
         }
         Ok((caller.events, caller.syncs))
     }
