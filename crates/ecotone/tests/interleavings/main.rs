@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use ecotone::internal::engines::{engine::Family, tree::TreeFamily};
 use ecotone_testkit::suite::crew::{
     self, Crew, Image,
-    Role::{Batcher, Churner, Evicter, Flusher, Reader, Scanner, Updater, Writer},
+    Role::{Batcher, Churner, Evicter, Flusher, Reader, Scanner, Writer},
 };
 use store::Simulated;
 
@@ -50,9 +50,6 @@ const SCANS: Crew =
 /// Two who write out and reorganise, with writers of the same keys.
 const REORGANISATION: Crew =
     Crew { threads: &[(Flusher, 3), (Flusher, 3), (Writer, 8), (Batcher, 4), (Reader, 4)], registers: 12, crash: false };
-/// Writes that read, over two keyspaces.
-const UPDATES: Crew =
-    Crew { threads: &[(Updater, 6), (Updater, 6), (Batcher, 4), (Flusher, 2), (Evicter, 2)], registers: 4, crash: false };
 /// Checkpoints while records are written and the index changes, and a crash.
 const CHECKPOINTS: Crew =
     Crew { threads: &[(Flusher, 3), (Flusher, 2), (Writer, 6), (Writer, 6), (Batcher, 4)], registers: 8, crash: true };

@@ -1,9 +1,15 @@
 //! Every crew in many schedules.
 
-use super::{CHECKPOINTS, Crew, READS, REORGANISATION, SCANS, UPDATES, wrong};
+use ecotone_testkit::suite::crew::Role::{Batcher, Evicter, Flusher, Updater};
+
+use super::{CHECKPOINTS, Crew, READS, REORGANISATION, SCANS, wrong};
 
 /// Schedules of each crew, unless it is said otherwise.
 const SCHEDULES: u64 = 60;
+
+/// Writes that read, over two keyspaces.
+const UPDATES: Crew =
+    Crew { threads: &[(Updater, 6), (Updater, 6), (Batcher, 4), (Flusher, 2), (Evicter, 2)], registers: 4, crash: false };
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |number| number.parse().expect("a number"))
