@@ -51,7 +51,7 @@ impl Tree {
             if self.store.current(at).is_none() {
                 return Ok(false);
             }
-            std::thread::sleep(std::time::Duration::from_micros(100));
+            ecotone_sys::primitive::thread::sleep(std::time::Duration::from_micros(100));
         };
         let dirty: Vec<_> = {
             let _installing = self.store.install.read();

@@ -1,12 +1,10 @@
 //! Makes and opens tree keyspaces; holds what they share within a database.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, AtomicU64},
-};
+use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
 
 use ecotone_substrate::{Error, Result, page::PageKind};
-use parking_lot::Mutex;
+use ecotone_sys::primitive::Mutex;
 
 use super::{
     Tree, TreeOptions,

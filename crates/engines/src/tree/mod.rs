@@ -30,12 +30,10 @@ mod sweep;
 mod write_out;
 mod writeback;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
-};
+use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, atomic::Ordering};
 
-use ecotone_substrate::{Error, Result, Seq, limits::PAGE, memory::Component, storage::Op, storage::Request};
+use ecotone_substrate::{Error, Result, Seq, bug, limits::PAGE, memory::Component, storage::Op, storage::Request};
 use ecotone_sys::chunk::Size;
 
 use self::{
@@ -95,7 +93,7 @@ impl Tree {
 
     /// Puts a record into the cache as dirty and chains it to its page.
     fn put(&self, slot: u64, seq: Seq, operation: Operation<'_>) {
-        let _installing = self.store.install.read();
+        let _installing = (!bug!(ApplyDuringInstall)).then(|| self.store.install.read());
         if self.retired.load(Ordering::Acquire) {
             // The keyspace was dropped since the write was admitted: nobody will read it or write it out.
             return self.cache.cancel(slot);

@@ -12,7 +12,7 @@ use ecotone_substrate::{
     page::{Page, PageError, PageKind},
     storage::Block,
 };
-use parking_lot::{Mutex, RwLock};
+use ecotone_sys::primitive::{Mutex, RwLock};
 
 use super::{
     claims::Claims,

@@ -62,7 +62,7 @@ impl Tree {
             if !self.writeback.write_all(&self.context.shared, self, pages)? {
                 // Others hold the claims; their write-out ends ours.
                 self.context.shared.health.check()?;
-                std::thread::sleep(std::time::Duration::from_micros(100));
+                ecotone_sys::primitive::thread::sleep(std::time::Duration::from_micros(100));
             }
         }
         Ok(())

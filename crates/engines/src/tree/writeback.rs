@@ -1,9 +1,10 @@
 //! Write-out in the background, for all tree keyspaces of a database, and the pressure that it puts on writers.
 
+use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
 use std::{
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -14,7 +15,7 @@ use ecotone_substrate::{
     pace::Pace,
     scheduler::Priority,
 };
-use parking_lot::Mutex;
+use ecotone_sys::primitive::Mutex;
 
 use super::{Tree, cache::Cache, delay::Delay, sweep::Sweep};
 use crate::engine::Shared;
@@ -99,7 +100,7 @@ impl Writeback {
             && let Some(delay) = self.pace.charge(fullness)
         {
             held.begin();
-            std::thread::sleep(delay);
+            ecotone_sys::primitive::thread::sleep(delay);
         }
         Ok(())
     }
@@ -189,7 +190,7 @@ impl Writeback {
         let written = self.write(shared, sweep).inspect_err(|_| sweep.stop());
         // A helper that has begun waits for I/O alone; one that has not finds nothing left.
         while sweep.is_helped() {
-            std::thread::sleep(HELPER_WAIT);
+            ecotone_sys::primitive::thread::sleep(HELPER_WAIT);
         }
         written.map(|()| sweep.has_progress())
     }

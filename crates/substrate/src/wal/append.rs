@@ -145,7 +145,7 @@ impl Wal {
         if let Some(delay) = self.pace.charge(fullness) {
             self.delays.increment();
             self.delay_ns.add(delay.as_nanos() as u64);
-            std::thread::sleep(delay);
+            ecotone_sys::primitive::thread::sleep(delay);
         }
     }
 

@@ -17,12 +17,10 @@ mod relief;
 mod remains;
 mod segment;
 
+use ecotone_sys::primitive::atomic::{AtomicU64, AtomicUsize};
 use std::{
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
 };
 
 use append::Appending;
@@ -30,9 +28,9 @@ pub use append::{Placed, Reservation, Room};
 use buffer::Buffer;
 pub use commit::Durability;
 use commit::Output;
+use ecotone_sys::primitive::{Condvar, Mutex};
 pub use in_flight::InFlight;
 use in_flight::Slots;
-use parking_lot::{Condvar, Mutex};
 use pool::Pool;
 pub use record::{
     Batch, BatchEncoder, FRAME_BYTES, Location, LoggedOperation, MIN_OPERATION_BYTES, Record, RecordKind, encode_structure,

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use parking_lot::Mutex;
+use ecotone_sys::primitive::Mutex;
 
 use super::Wal;
 use crate::Error;
