@@ -11,6 +11,8 @@ mod claims;
 mod counters;
 mod delay;
 mod family;
+#[cfg(test)]
+mod forecast;
 pub mod index;
 mod install;
 mod lookup;
