@@ -160,7 +160,8 @@ impl Sums {
     /// by what is there and half to all bins alike, since they are of equal depth.
     pub(super) fn deal_out(&mut self, cuts: &[Vec<u8>], shares: &[f32]) {
         let (total, bins) = (self.total(), self.histogram.bins);
-        let weights: Vec<f64> = (0..bins).map(|bin| self.histogram.number(bin) - self.before(bin) + total / bins as f64).collect();
+        let weights: Vec<f64> =
+            (0..bins).map(|bin| self.histogram.number(bin) - self.before(bin) + total / bins as f64).collect();
         let mut numbers = vec![0.0; bins];
         let mut begin = 0;
         let ends = cuts.iter().map(|cut| self.histogram.bin_of(cut)).chain([bins]);

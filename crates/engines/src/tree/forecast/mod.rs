@@ -18,6 +18,7 @@ use std::sync::Arc;
 use ecotone_substrate::memory::{Component, Memory};
 use parking_lot::Mutex;
 
+pub use self::options::{ForecastKind, ForecastOptions};
 use self::{
     cells::Cells,
     histogram::{Histogram, Room, Sums},
@@ -25,7 +26,6 @@ use self::{
     sample::Sample,
     season::{Method, ahead},
 };
-pub use self::options::{ForecastKind, ForecastOptions};
 
 /// Part of the budget that all forecasts of a database have at most.
 const BUDGET_PART: usize = 64;

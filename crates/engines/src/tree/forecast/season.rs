@@ -46,7 +46,8 @@ pub(super) fn ahead(method: Method, rows: &[Row], epochs: usize) -> Row {
 
 /// The mean of the rows that lie whole seasons before the `place`-th coming epoch.
 fn at_place(rows: &[Row], season: usize, place: usize) -> Row {
-    let same: Vec<Row> = (1..=SMOOTH).map_while(|back| rows.get((rows.len() + place).checked_sub(back * season)?)).copied().collect();
+    let same: Vec<Row> =
+        (1..=SMOOTH).map_while(|back| rows.get((rows.len() + place).checked_sub(back * season)?)).copied().collect();
     mean(&same)
 }
 

@@ -9,15 +9,28 @@ const REACH: usize = 5;
 const HOOD: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Layout { Hood, Segment, Weights, Slices }
+pub enum Layout {
+    Hood,
+    Segment,
+    Weights,
+    Slices,
+}
 
 #[derive(Default)]
-struct Leaf { keys: Vec<u64>, overflow: bool }
+struct Leaf {
+    keys: Vec<u64>,
+    overflow: bool,
+}
 
-struct Segment { lowers: Vec<u64>, leaves: Vec<Leaf> }
+struct Segment {
+    lowers: Vec<u64>,
+    leaves: Vec<Leaf>,
+}
 
 impl Segment {
-    fn overflows(&self) -> bool { self.leaves.iter().any(|l| l.overflow) }
+    fn overflows(&self) -> bool {
+        self.leaves.iter().any(|l| l.overflow)
+    }
 }
 
 pub struct Sim<'a> {
@@ -35,14 +48,40 @@ pub struct Sim<'a> {
     pub attaches: u64,
 }
 
-fn bytes(key: u64) -> [u8; 8] { key.to_be_bytes() }
+fn bytes(key: u64) -> [u8; 8] {
+    key.to_be_bytes()
+}
 
 impl<'a> Sim<'a> {
-    pub fn new(forecast: &'a Forecast, layout: Layout, full: f64, least: f64, span: usize, cap_population: f64, mut keys: Vec<u64>) -> Self {
-        let mut sim = Sim { forecast, layout, full, least, span, cap_population, tree: BTreeMap::new(), records: keys.len() as u64, reorgs: 0, written: 0, pages: 0, attaches: 0 };
+    pub fn new(
+        forecast: &'a Forecast,
+        layout: Layout,
+        full: f64,
+        least: f64,
+        span: usize,
+        cap_population: f64,
+        mut keys: Vec<u64>,
+    ) -> Self {
+        let mut sim = Sim {
+            forecast,
+            layout,
+            full,
+            least,
+            span,
+            cap_population,
+            tree: BTreeMap::new(),
+            records: keys.len() as u64,
+            reorgs: 0,
+            written: 0,
+            pages: 0,
+            attaches: 0,
+        };
         keys.sort_unstable();
-        let mut pages: Vec<(u64, Leaf)> = keys.chunks((CAP as f64 * full) as usize).map(|c| (c[0], Leaf { keys: c.to_vec(), overflow: false })).collect();
-        if pages.is_empty() { pages.push((0, Leaf::default())); }
+        let mut pages: Vec<(u64, Leaf)> =
+            keys.chunks((CAP as f64 * full) as usize).map(|c| (c[0], Leaf { keys: c.to_vec(), overflow: false })).collect();
+        if pages.is_empty() {
+            pages.push((0, Leaf::default()));
+        }
         pages[0].0 = 0;
         sim.install(pages);
         sim.written = 0;
@@ -56,7 +95,9 @@ impl<'a> Sim<'a> {
         let mut left = pages.len();
         while left > 0 {
             let mut n = self.span;
-            while n > left { n /= 2; }
+            while n > left {
+                n /= 2;
+            }
             let (lowers, leaves): (Vec<_>, Vec<_>) = pages.by_ref().take(n).unzip();
             left -= n;
             self.tree.insert(lowers[0], Segment { lowers, leaves });
@@ -73,7 +114,9 @@ impl<'a> Sim<'a> {
             let i = seg.lowers.partition_point(|l| *l <= key) - 1;
             let upper_in = seg.lowers.get(i + 1).copied();
             let first = seg.lowers[0];
-            let upper = upper_in.or_else(|| self.tree.range((std::ops::Bound::Excluded(first), std::ops::Bound::Unbounded)).next().map(|(k, _)| *k));
+            let upper = upper_in.or_else(|| {
+                self.tree.range((std::ops::Bound::Excluded(first), std::ops::Bound::Unbounded)).next().map(|(k, _)| *k)
+            });
             let end = at + batch[at..].partition_point(|k| upper.is_none_or(|u| *k < u));
             let chain = &batch[at..end];
             self.forecast.observe(chain.iter().map(|k| bytes(*k)).collect::<Vec<_>>().iter().map(|b| &b[..]), 0);
@@ -95,12 +138,16 @@ impl<'a> Sim<'a> {
         let mut firsts = vec![first];
         let mut total = self.tree[&first].leaves.len();
         for (k, s) in self.tree.range(..first).rev().take(REACH) {
-            if !s.overflows() || total + s.leaves.len() > HOOD { break; }
+            if !s.overflows() || total + s.leaves.len() > HOOD {
+                break;
+            }
             total += s.leaves.len();
             firsts.insert(0, *k);
         }
         for (k, s) in self.tree.range(first + 1..).take(REACH) {
-            if !s.overflows() || total + s.leaves.len() > HOOD { break; }
+            if !s.overflows() || total + s.leaves.len() > HOOD {
+                break;
+            }
             total += s.leaves.len();
             firsts.push(*k);
         }
@@ -130,7 +177,9 @@ impl<'a> Sim<'a> {
             let last = pages.last_mut().unwrap();
             if !last.1.keys.is_empty() && (acc + c / 2.0 > cut || last.1.keys.len() >= CAP) {
                 pages.push((*k, Leaf { keys: vec![*k], overflow: false }));
-                while cut <= acc + c / 2.0 { cut += target; }
+                while cut <= acc + c / 2.0 {
+                    cut += target;
+                }
             } else {
                 last.1.keys.push(*k);
             }
@@ -171,51 +220,115 @@ impl<'a> Sim<'a> {
                 }
                 costs
             }
-            Layout::Weights => (0..keys.len())
-                .map(|i| 1.0 + self.expected(keys[i], keys.get(i + 1).copied().or(end)).min(cap))
-                .collect(),
+            Layout::Weights => {
+                (0..keys.len()).map(|i| 1.0 + self.expected(keys[i], keys.get(i + 1).copied().or(end)).min(cap)).collect()
+            }
         }
     }
 
-    pub fn space(&self) -> f64 { self.pages as f64 * 4096.0 / (self.records as f64 * 64.0) }
+    pub fn space(&self) -> f64 {
+        self.pages as f64 * 4096.0 / (self.records as f64 * 64.0)
+    }
 }
 
-fn env(name: &str, default: &str) -> String { std::env::var(name).unwrap_or(default.into()) }
+fn env(name: &str, default: &str) -> String {
+    std::env::var(name).unwrap_or(default.into())
+}
 
 #[test]
 fn taxi() {
-    let all: Vec<u64> = std::fs::read(env("STREAM", "/tmp/w-forecast-sim/stream.u64")).unwrap().as_chunks::<8>().0.iter().map(|b| u64::from_le_bytes(*b)).collect();
-    let all: Vec<u64> = { let mut seen = std::collections::HashSet::new(); all.into_iter().filter(|k| seen.insert(*k)).collect() };
+    let all: Vec<u64> = std::fs::read(env("STREAM", "/tmp/w-forecast-sim/stream.u64"))
+        .unwrap()
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .map(|b| u64::from_le_bytes(*b))
+        .collect();
+    let all: Vec<u64> = {
+        let mut seen = std::collections::HashSet::new();
+        all.into_iter().filter(|k| seen.insert(*k)).collect()
+    };
     let load: usize = env("LOAD", "1000000").parse().unwrap();
     let insert: usize = env("INSERT", "1000000").parse().unwrap();
     let dirty: usize = env("DIRTY", "50000").parse().unwrap();
-    let spans = env("SPAN", "16"); let fulls = env("FULL", "0.9"); let leasts = env("LEAST", "0.25"); let pops = env("POP", "1e9");
-    let kinds = env("KIND", "off,trend,seasonal,auto"); let epochs = env("EPOCH", "100000"); let horizons = env("HORIZON", "1000000");
-    let layouts = env("LAYOUT", "hood,slices,weights"); let budgets = env("BUDGET", "64");
+    let spans = env("SPAN", "16");
+    let fulls = env("FULL", "0.9");
+    let leasts = env("LEAST", "0.25");
+    let pops = env("POP", "1e9");
+    let kinds = env("KIND", "off,trend,seasonal,auto");
+    let epochs = env("EPOCH", "100000");
+    let horizons = env("HORIZON", "1000000");
+    let layouts = env("LAYOUT", "hood,slices,weights");
+    let budgets = env("BUDGET", "64");
     let csv = |s: &str| s.split(',').map(str::to_owned).collect::<Vec<_>>();
     println!("load {load} insert {insert} dirty {dirty}");
-    println!("span full least pop   kind     layout  epoch horizon MiB | reorgs written attach space_max space_end error season bins secs");
-    for span in csv(&spans) { for full in csv(&fulls) { for least in csv(&leasts) { for pop in csv(&pops) {
-    for budget in csv(&budgets) { for epoch in csv(&epochs) { for horizon in csv(&horizons) { for kind in csv(&kinds) { for layout in csv(&layouts) {
-        if kind == "off" && layout != csv(&layouts)[0] { continue; }
-        let kind = ForecastKind::ALL.into_iter().find(|k| k.name() == kind).unwrap();
-        let layout = match layout.as_str() { "hood" => Layout::Hood, "segment" => Layout::Segment, "slices" => Layout::Slices, _ => Layout::Weights };
-        let epoch: u32 = epoch.parse().unwrap();
-        let ahead = (horizon.parse::<u64>().unwrap() / u64::from(epoch)).max(1) as u16;
-        let memory = Memory::new(budget.parse::<usize>().unwrap() << 20);
-        let forecast = Forecast::new(memory, ForecastOptions { kind, epoch, horizon: ahead }, 1);
-        let start = Instant::now();
-        let mut sim = Sim::new(&forecast, layout, full.parse().unwrap(), least.parse().unwrap(), span.parse().unwrap(), pop.parse().unwrap(), all[..load].to_vec());
-        let mut worst: f64 = 0.0;
-        for chunk in all[load..(load + insert).min(all.len())].chunks(dirty) {
-            let mut batch = chunk.to_vec();
-            batch.sort_unstable();
-            sim.write_out(&batch);
-            worst = worst.max(sim.space());
+    println!(
+        "span full least pop   kind     layout  epoch horizon MiB | reorgs written attach space_max space_end error season bins secs"
+    );
+    for span in csv(&spans) {
+        for full in csv(&fulls) {
+            for least in csv(&leasts) {
+                for pop in csv(&pops) {
+                    for budget in csv(&budgets) {
+                        for epoch in csv(&epochs) {
+                            for horizon in csv(&horizons) {
+                                for kind in csv(&kinds) {
+                                    for layout in csv(&layouts) {
+                                        if kind == "off" && layout != csv(&layouts)[0] {
+                                            continue;
+                                        }
+                                        let kind = ForecastKind::ALL.into_iter().find(|k| k.name() == kind).unwrap();
+                                        let layout = match layout.as_str() {
+                                            "hood" => Layout::Hood,
+                                            "segment" => Layout::Segment,
+                                            "slices" => Layout::Slices,
+                                            _ => Layout::Weights,
+                                        };
+                                        let epoch: u32 = epoch.parse().unwrap();
+                                        let ahead = (horizon.parse::<u64>().unwrap() / u64::from(epoch)).max(1) as u16;
+                                        let memory = Memory::new(budget.parse::<usize>().unwrap() << 20);
+                                        let forecast = Forecast::new(memory, ForecastOptions { kind, epoch, horizon: ahead }, 1);
+                                        let start = Instant::now();
+                                        let mut sim = Sim::new(
+                                            &forecast,
+                                            layout,
+                                            full.parse().unwrap(),
+                                            least.parse().unwrap(),
+                                            span.parse().unwrap(),
+                                            pop.parse().unwrap(),
+                                            all[..load].to_vec(),
+                                        );
+                                        let mut worst: f64 = 0.0;
+                                        for chunk in all[load..(load + insert).min(all.len())].chunks(dirty) {
+                                            let mut batch = chunk.to_vec();
+                                            batch.sort_unstable();
+                                            sim.write_out(&batch);
+                                            worst = worst.max(sim.space());
+                                        }
+                                        let told = forecast.told();
+                                        println!(
+                                            "{span:>4} {full:>4} {least:>5} {pop:>4} {:>8} {:>8} {epoch:>7} {horizon:>8} {budget:>3} | {:>6} {:>7} {:>6} {:.3} {:.3} {:?}/{} {} {} {:.1}",
+                                            kind.name(),
+                                            format!("{layout:?}"),
+                                            sim.reorgs,
+                                            sim.written,
+                                            sim.attaches,
+                                            worst,
+                                            sim.space(),
+                                            told.error.map(|e| (e * 1000.0).round() / 1000.0),
+                                            told.kind.name(),
+                                            told.season,
+                                            told.bins,
+                                            start.elapsed().as_secs_f64()
+                                        );
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
         }
-        let told = forecast.told();
-        println!("{span:>4} {full:>4} {least:>5} {pop:>4} {:>8} {:>8} {epoch:>7} {horizon:>8} {budget:>3} | {:>6} {:>7} {:>6} {:.3} {:.3} {:?}/{} {} {} {:.1}",
-            kind.name(), format!("{layout:?}"), sim.reorgs, sim.written, sim.attaches, worst, sim.space(), told.error.map(|e| (e * 1000.0).round() / 1000.0), told.kind.name(), told.season, told.bins, start.elapsed().as_secs_f64());
-    } } } } } } } } }
+    }
     let _ = Arc::new(());
 }
