@@ -49,7 +49,7 @@ fn json(stats: &ecotone::Stats) -> Value {
         "io": {"reads": io.reads, "writes": io.writes, "read_bytes": io.read_bytes, "write_bytes": io.write_bytes, "syncs": io.syncs},
         "log": {
             "tail": log.tail, "written": log.written, "synced": log.synced,
-            "used_bytes": log.used_bytes, "limit_bytes": log.limit_bytes,
+            "used_bytes": log.used_bytes, "weight_bytes": log.weight_bytes, "limit_bytes": log.limit_bytes,
             "waits": log.waits, "delays": log.delays, "delay_total_us": log.delay_total_us,
         },
         "background_jobs": stats.background_jobs,
@@ -82,7 +82,8 @@ fn rows(stats: &ecotone::Stats) -> Vec<(String, Option<u64>)> {
         named("bytes written", io.write_bytes),
         named("syncs", io.syncs),
         named("log, bytes to replay", log.used_bytes),
-        named("log limit, bytes", log.limit_bytes),
+        named("log, bytes of different records", log.weight_bytes),
+        named("  their limit", log.limit_bytes),
         named("log, writes that waited", log.waits),
         named("log, delays of writers", log.delays),
         named("log, delays of writers, µs", log.delay_total_us),

@@ -16,7 +16,7 @@ mod tests;
 use std::sync::Arc;
 
 use ecotone_substrate::memory::{Component, Memory};
-use parking_lot::Mutex;
+use ecotone_sys::primitive::Mutex;
 
 pub use self::options::{ForecastKind, ForecastOptions};
 use self::{
