@@ -7,6 +7,7 @@ use super::{
     cache::DirtyRecord,
     merge,
     records::Records,
+    space::Cause,
     store::{Located, Stored, ascending},
 };
 use crate::engine::Check;
@@ -55,7 +56,7 @@ impl Tree {
             self.cache.peek_dirty(self.number, at.segment.page)
         };
         check.pages += at.segment.pages().count() as u64;
-        let stored = self.store.read(vec![at.clone()]).map(|mut stored| stored.pop());
+        let stored = self.store.read(vec![at.clone()], Cause::Check).map(|mut stored| stored.pop());
         let checked =
             stored.and_then(|stored| stored.map(|stored| self.check_stored(&stored, &dirty, &mut check.problems)).transpose());
         match checked {

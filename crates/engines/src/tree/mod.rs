@@ -23,6 +23,7 @@ pub mod space;
 mod spread;
 mod store;
 mod structure;
+mod survey;
 mod write_out;
 mod writeback;
 
@@ -39,10 +40,11 @@ use self::{
     counters::Counters,
     delay::Delay,
     lookup::{Lookup, Step},
+    space::Cause,
     store::Store,
     writeback::Writeback,
 };
-use crate::engine::{Admission, Check, Context, Cursor, Engine, Operation, Range, Record, Root, Stats};
+use crate::engine::{Admission, Check, Context, Cursor, Engine, Operation, Range, Record, Root, Stats, Survey};
 
 pub use self::{family::TreeFamily, options::TreeOptions};
 
@@ -119,6 +121,7 @@ impl Engine for Tree {
         let mut block = self.context.shared.memory.lease_essential(Component::Frames, Size::Frame)?;
         let (mut lookup, mut page) = Lookup::begin(&self.store, key, ticket);
         loop {
+            self.store.file.traffic().read(Cause::Get, 1);
             self.store.file.file().read(&mut block, u64::from(page) * PAGE as u64)?;
             match lookup.resume(&self.store, &mut block)? {
                 Step::Read(next) => page = next,
@@ -227,6 +230,11 @@ impl Engine for Tree {
         self.collect_stats()
     }
 
+    fn survey(&self) -> Result<Option<Survey>> {
+        self.check_live()?;
+        self.take_survey().map(Some)
+    }
+
     fn retire(&self) {
         let _installing = self.store.install.write();
         self.retired.store(true, Ordering::Release);
@@ -274,6 +282,7 @@ impl Tree {
     }
 
     fn page_read(&self, page: u32, block: ecotone_substrate::storage::Block, tag: u64) -> Request {
+        self.store.file.traffic().read(Cause::Get, 1);
         Request {
             file: self.store.file.file().clone(),
             op: Op::Read,

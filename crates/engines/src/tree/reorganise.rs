@@ -11,6 +11,7 @@ use super::{
     index::{Change, Segment, Snapshot},
     merge,
     records::Records,
+    space::Cause,
     spread::{Part, spread},
     store::{Located, Stored, ascending, descending},
     write_out::CHAIN_BYTES,
@@ -182,7 +183,7 @@ impl Tree {
     /// Reads all records, with the dirty ones over them.
     fn gather(&self, hoods: &mut [Neighbourhood]) -> Result<()> {
         let located = hoods.iter().flat_map(|hood| hood.segments.iter().cloned()).collect();
-        let mut stored = self.store.read(located)?.into_iter();
+        let mut stored = self.store.read(located, Cause::Reorganise)?.into_iter();
         for hood in hoods {
             let loaded = std::mem::take(&mut hood.records);
             for (dirty, stored) in hood.dirty.iter().zip(&mut stored) {
@@ -216,7 +217,7 @@ impl Tree {
         let parts: Vec<(&Neighbourhood, usize)> =
             hoods.iter().flat_map(|hood| (0..hood.parts.len()).map(move |i| (hood, i))).collect();
         let pages: Vec<u32> = parts.iter().map(|(hood, i)| hood.pages[*i]).collect();
-        self.store.file.writing()?.pages(&pages, |n, place, block| {
+        self.store.file.writing()?.pages(Cause::Reorganise, &pages, |n, place, block| {
             let (hood, i) = parts[n];
             let at = hood.part(i);
             let records = hood.parts[i].records.clone().map(|position| hood.records.get(position));

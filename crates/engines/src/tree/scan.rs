@@ -7,6 +7,7 @@ use ecotone_substrate::Result;
 use super::{
     Tree, merge,
     records::Records,
+    space::Cause,
     store::{Located, Stored, Strange, ascending, descending},
 };
 use crate::engine::{Range, Record};
@@ -209,7 +210,7 @@ impl Tree {
             }
             let mut runs = Vec::with_capacity(segments.len());
             let mut strange = None;
-            for (stored, dirty) in self.store.read(segments)?.into_iter().zip(&dirty) {
+            for (stored, dirty) in self.store.read(segments, Cause::Scan)?.into_iter().zip(&dirty) {
                 match self.store.pages(&stored) {
                     Ok((base, overflow)) => {
                         let run = merge::visible(&base, overflow.as_ref(), dirty);

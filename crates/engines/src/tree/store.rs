@@ -17,7 +17,7 @@ use parking_lot::{Mutex, RwLock};
 use super::{
     claims::Claims,
     index::{Change, Index, Segment, Snapshot},
-    space::{PageFile, Space},
+    space::{Cause, PageFile, Space},
 };
 
 /// The segments of one keyspace.
@@ -108,9 +108,9 @@ impl Store {
     }
 
     /// Reads the pages of segments, many requests in flight, without looking at them.
-    pub(crate) fn read(&self, segments: Vec<Located>) -> Result<Vec<Stored>> {
+    pub(crate) fn read(&self, segments: Vec<Located>, cause: Cause) -> Result<Vec<Stored>> {
         let pages: Vec<u32> = segments.iter().flat_map(|at| at.segment.pages()).collect();
-        let mut blocks = self.file.read_pages(&pages, Component::Frames)?;
+        let mut blocks = self.file.read_pages(&pages, Component::Frames, cause)?;
         pages.iter().zip(&mut blocks).for_each(|(page, block)| self.amend(*page, block));
         let mut blocks = blocks.into_iter();
         let mut next = || blocks.next().ok_or_else(|| Error::Invalid("a read gave fewer pages than were asked for".into()));

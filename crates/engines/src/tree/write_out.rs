@@ -20,6 +20,7 @@ use super::{
     index::{Change, Segment},
     merge::{self, Changed, Outcome, Shape},
     records::Records,
+    space::Cause,
     store::{Located, Stored},
 };
 
@@ -131,7 +132,7 @@ impl Tree {
         let (located, mut chains): (Vec<_>, Vec<_>) = detached.into_iter().unzip();
         let pages: Vec<u32> = located.iter().map(|at| at.segment.page).collect();
         let mut failure = None;
-        match self.store.read(located) {
+        match self.store.read(located, Cause::WriteOut) {
             Err(error) => failure = Some(error),
             Ok(stored) => {
                 for (stored, dirty) in stored.into_iter().zip(&mut chains) {
@@ -192,7 +193,7 @@ impl Tree {
             return Ok(());
         }
         let pages: Vec<u32> = fresh.iter().map(|(_, page)| *page).collect();
-        self.store.file.writing()?.pages(&pages, |i, place, block| {
+        self.store.file.writing()?.pages(Cause::Overflow, &pages, |i, place, block| {
             let (job, _) = &fresh[i];
             if let Some(records) = &job.changed.overflow {
                 self.build(block, place, &job.stored.at, Some(job.stored.at.segment.page), records.iter());
@@ -230,6 +231,7 @@ impl Tree {
                 writes.push(self.page_write(overflow, old, &job.stored.at, Some(page), records)?);
             }
         }
+        self.store.file.traffic().written(Cause::WriteOut, writes.len());
         let mut queue = self.context.shared.storage.queue()?;
         while !writes.is_empty() {
             let rest = writes.split_off(writes.len().min(DOUBLE_WRITE_PAGES));
