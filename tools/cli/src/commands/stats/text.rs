@@ -14,7 +14,9 @@ pub(super) fn of(look: &Look) -> Table {
     look.keyspaces.iter().for_each(|shape| keyspace(shape, &mut lines));
     let mut table = Table::new();
     table.load_style(NOTHING);
-    lines.0.into_iter().for_each(|(what, how_much)| drop(table.add_row([what, how_much])));
+    for (what, how_much) in lines.0 {
+        table.add_row([what, how_much]);
+    }
     table
 }
 
