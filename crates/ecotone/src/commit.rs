@@ -12,7 +12,7 @@ use crate::{
     stripes::Locked,
 };
 
-thread_local! {
+ecotone_sys::primitive::thread_local! {
     /// The encoded record of this thread's write, so that a write allocates nothing.
     static ENCODED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
@@ -63,7 +63,8 @@ impl Inner {
         if targets.iter().all(|target| !target.space.logged) {
             return self.commit_unlogged(targets, lock);
         }
-        ENCODED.with_borrow_mut(|body| {
+        ENCODED.with(|encoded| {
+            let body = &mut *encoded.borrow_mut();
             encode(targets, body)?;
             let room = if targets.iter().all(|target| target.operation.value.is_none()) { Room::Delete } else { Room::Write };
             let mut admitted = Admitted::all(targets)?;

@@ -56,6 +56,12 @@ pub struct LogStats {
     pub used_bytes: u64,
     /// The limit of `used_bytes`; at half of it the oldest writes are flushed.
     pub limit_bytes: u64,
+    /// Writes that waited since the limit was reached.
+    pub waits: u64,
+    /// Delays of writers before that, a little for each write and several at a time.
+    pub delays: u64,
+    /// The sum of these delays, in microseconds.
+    pub delay_total_us: u64,
 }
 
 /// One keyspace.
@@ -73,6 +79,8 @@ pub struct KeyspaceStats {
 pub(crate) fn collect(inner: &Inner) -> Stats {
     let component = |(component, bytes)| MemoryUse { component, bytes: bytes as u64 };
     let spaces: Vec<Arc<Space>> = inner.spaces.read().values().cloned().collect();
+    let log = inner.wal.stats();
+    let counted = |wanted: &str| log.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, value)| *value);
     Stats {
         memory_budget: inner.memory.budget() as u64,
         memory_held: inner.memory.held() as u64,
@@ -85,6 +93,9 @@ pub(crate) fn collect(inner: &Inner) -> Stats {
             synced: inner.wal.synced(),
             used_bytes: inner.wal.used(),
             limit_bytes: inner.wal.options().limit_bytes,
+            waits: counted("waits"),
+            delays: counted("delays"),
+            delay_total_us: counted("delay_total_us"),
         },
         background_jobs: inner.scheduler.debt() as u64,
         keyspaces: spaces.iter().map(|space| keyspace(space)).collect(),

@@ -2,8 +2,8 @@
 
 use std::hash::BuildHasher;
 
+use ecotone_sys::primitive::{Mutex, MutexGuard};
 use foldhash::fast::FixedState;
-use parking_lot::{Mutex, MutexGuard};
 
 /// Enough that two unrelated writers rarely meet, few enough to stay in the processor's cache (64 KiB).
 const STRIPES: usize = 4096;

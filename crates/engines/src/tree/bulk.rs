@@ -2,7 +2,7 @@
 
 use ecotone_substrate::{Error, Result, limits::PAGE};
 
-use super::{Tree, records::Records, reorganise::Neighbourhood, scan::Scan, spread::fill_up, store::descending};
+use super::{Tree, records::Records, reorganise::Neighbourhood, store::descending};
 use crate::engine::Record;
 
 /// Bytes of records in one chunk.
@@ -11,8 +11,7 @@ const CHUNK: usize = 192 * PAGE;
 impl Tree {
     /// Loads ascending records above every key present.
     pub(crate) fn load_sorted(self: &std::sync::Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
-        let last = Scan::new(self.clone(), (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded)).next_back().transpose()?;
-        let mut last = last.map(|(key, _)| key);
+        let mut last = self.last_key()?;
         let mut chunk = Records::default();
         let mut loaded = 0;
         loop {
@@ -46,17 +45,16 @@ impl Tree {
         let last = loop {
             let snapshot = self.store.index.snapshot();
             let last = descending(&snapshot, None, true, 1).pop().expect("there is a last segment");
-            if self.claim_current(&mut claim, &last) {
+            if let Some(last) = self.claim_segment(&mut claim, &last) {
                 break last;
             }
             // Its holder is in the middle of a write-out.
             self.context.shared.health.check()?;
-            std::thread::sleep(std::time::Duration::from_micros(100));
+            ecotone_sys::primitive::thread::sleep(std::time::Duration::from_micros(100));
         };
         let mut hood = Neighbourhood::new(vec![last]);
         hood.records = chunk;
-        let layout =
-            |tree: &Tree, hood: &Neighbourhood| fill_up(&hood.records, hood.lower(), hood.upper(), tree.options.fill.into());
+        let layout = |tree: &Tree, hood: &Neighbourhood| Some(tree.plan(&hood.records, hood.lower(), hood.upper(), true));
         // This is the caller's thread; what panics on the scheduler's is seen to there.
         self.context.shared.health.unless_panics("a bulk load", || self.rebuild(vec![hood], layout))?;
         Ok(records)

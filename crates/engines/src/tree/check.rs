@@ -5,10 +5,10 @@ use ecotone_substrate::{Result, page::Page};
 use super::{
     Tree,
     cache::DirtyRecord,
+    index::Home,
     merge,
-    records::Records,
     space::Cause,
-    store::{Located, Stored, ascending},
+    store::{Located, Pages, ascending},
 };
 use crate::engine::Check;
 
@@ -44,37 +44,43 @@ impl Tree {
     /// may have been counted as another segment's. False if the index has moved on.
     fn check_segment(&self, at: &Located, from: &[u8], check: &mut Check) -> Result<bool> {
         let mut claim = self.store.claims.claim();
-        while !self.claim_current(&mut claim, at) {
+        let at = loop {
+            if let Some(at) = self.claim_segment(&mut claim, at) {
+                break at;
+            }
             self.check_live()?;
-            if !self.store.is_current(at) {
+            if self.store.current(at).is_none() {
                 return Ok(false);
             }
-            std::thread::sleep(std::time::Duration::from_micros(100));
-        }
-        let dirty = {
-            let _installing = self.store.install.read();
-            self.cache.peek_dirty(self.number, at.segment.page)
+            ecotone_sys::primitive::thread::sleep(std::time::Duration::from_micros(100));
         };
-        check.pages += at.segment.pages().count() as u64;
-        let stored = self.store.read(vec![at.clone()], Cause::Check).map(|mut stored| stored.pop());
-        let checked =
-            stored.and_then(|stored| stored.map(|stored| self.check_stored(&stored, &dirty, &mut check.problems)).transpose());
+        let dirty: Vec<_> = {
+            let _installing = self.store.install.read();
+            at.segment.base_pages().map(|page| self.cache.peek_dirty(self.number, page)).collect()
+        };
+        check.pages += at.segment.all_pages().count() as u64;
+        let homes: Vec<Home> = at.segment.homes().collect();
+        let checked = self.store.read(&homes, Cause::Check).and_then(|stored| {
+            let pages = self.store.claimed_segment(&at, &stored)?;
+            let homes = homes.iter().zip(&pages).zip(&dirty);
+            Ok(homes.map(|((home, pages), dirty)| self.count(*home, pages, dirty, from, &mut check.problems)).sum::<u64>())
+        });
         match checked {
-            Ok(records) => check.records += records.map_or(0, |records| records.len() - records.lower_bound(from)) as u64,
+            Ok(records) => check.records += records,
             Err(error) => check.problems.push(error.to_string()),
         }
         Ok(true)
     }
 
-    /// Checks the pages of a claimed segment; gives its records.
-    fn check_stored(&self, stored: &Stored, dirty: &[DirtyRecord], problems: &mut Vec<String>) -> Result<Records> {
-        let (base, overflow) = self.store.claimed_pages(stored)?;
-        let segment = stored.at.segment;
+    /// Records of a home from `from` on.
+    fn count(&self, home: Home, pages: &Pages<'_>, dirty: &[DirtyRecord], from: &[u8], problems: &mut Vec<String>) -> u64 {
+        let (base, overflow) = pages;
         let in_base = |page: &Page<'_>, suffix: &[u8]| base.search(&[page.prefix(), suffix].concat()).is_ok();
         if overflow.is_some_and(|page| page.iter().any(|entry| in_base(&page, entry.suffix))) {
             let what = "a key of the overflow page is in its base page too";
-            problems.push(self.store.file.corruption(segment.overflow, what).to_string());
+            problems.push(self.store.file.corruption(home.overflow, what).to_string());
         }
-        Ok(merge::visible(&base, overflow.as_ref(), dirty))
+        let records = merge::visible(base, overflow.as_ref(), dirty);
+        (records.len() - records.lower_bound(from)) as u64
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU32;
 
 use ecotone_substrate::{limits::PAGE, metrics::Counter};
-use parking_lot::Mutex;
+use ecotone_sys::primitive::Mutex;
 
 use super::{Tree, delay};
 use crate::engine::Stats;

@@ -1,18 +1,17 @@
 //! Makes and opens tree keyspaces; holds what they share within a database.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, AtomicU64},
-};
+use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
 
 use ecotone_substrate::{Error, Result, page::PageKind};
-use parking_lot::Mutex;
+use ecotone_sys::primitive::Mutex;
 
 use super::{
     Tree, TreeOptions,
+    blob::Blob,
     cache::Cache,
     counters::Counters,
-    index::{Index, Segment, TreeRoot},
+    index::{Index, Segment},
     merge::{self, Shape},
     space::{Cause, PageFile, Space},
     store::Store,
@@ -93,7 +92,7 @@ impl Family for TreeFamily {
             })?;
             let index = Index::create(memory, Segment::new(FIRST_PAGE))?;
             storage.sync_dir()?;
-            let tree = self.tree(context.clone(), options, Store::new(file.clone(), space, index, double_write))?;
+            let tree = self.tree(context.clone(), options, Store::new(file.clone(), space, index, 0, double_write))?;
             let root = tree.take_checkpoint()?;
             Ok((tree as Arc<dyn Engine>, root))
         };
@@ -106,17 +105,11 @@ impl Family for TreeFamily {
     fn open(&self, context: Context, root: &Root) -> Result<Arc<dyn Engine>> {
         let Shared { memory, double_write, .. } = &context.shared;
         let file = PageFile::open(&context.shared.environment(), context.keyspace)?;
-        let place = || format!("the root of keyspace {} in the manifest", context.keyspace);
-        let damaged = || Error::corruption(place(), 0, "it makes no sense");
-        let [fill, neighbours, tree_root @ ..] = root.blob.as_slice() else { return Err(damaged()) };
-        let tree_root = TreeRoot::decode(tree_root).map_err(|malformed| malformed.at(place(), 2))?;
-        let options = TreeOptions { fill: *fill, neighbours: *neighbours };
-        if !options.are_valid() {
-            return Err(damaged());
-        }
+        let place = format!("the root of keyspace {} in the manifest", context.keyspace);
+        let blob = Blob::decode(&root.blob).map_err(|malformed| malformed.at(place, 0))?;
         let space = Space::new(&file)?;
-        let index = Index::open(memory, &tree_root, &space)?;
-        let store = Store::new(file, space, index, double_write);
-        Ok(self.tree(context, options, store)?)
+        let index = Index::open(memory, &blob.index, &space)?;
+        let store = Store::new(file, space, index, blob.production, double_write);
+        Ok(self.tree(context, blob.options, store)?)
     }
 }

@@ -1,6 +1,6 @@
 //! Changing the structure: one log record, the index, the chains, the space (decision 2, invariants 3 and 7).
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use ecotone_substrate::{
     Error, Result, Seq,
@@ -9,9 +9,9 @@ use ecotone_substrate::{
 
 use super::{
     Tree,
+    blob::Blob,
     index::{Change, Segment},
-    options::TreeOptions,
-    structure,
+    structure::Structure,
 };
 use crate::engine::Root;
 
@@ -31,9 +31,9 @@ impl Tree {
 
     /// Installs a change whose new pages are synced. Chains of pages that are no segment's base page any more are dealt out anew; pages that no segment has any
     /// more are in the result.
-    pub(crate) fn install(&self, change: &Change) -> Result<Replaced> {
-        let wal = &self.context.shared.wal;
-        let body = encode_structure(self.context.keyspace, &structure::encode(change));
+    pub(crate) fn install(&self, structure: &Structure) -> Result<Replaced> {
+        let (wal, change) = (&self.context.shared.wal, &structure.change);
+        let body = encode_structure(self.context.keyspace, &structure.encode());
         // Waits for no one who waits for a claim (invariant 8).
         let reservation = wal.reserve(Room::Structure, body.len())?;
         let _structure = self.store.structure.lock();
@@ -53,16 +53,19 @@ impl Tree {
 
     /// Reapplies a change from the log. Its pages are there, since they were synced before it was appended.
     pub(crate) fn reinstall(&self, body: &[u8]) -> Result<()> {
-        let change = structure::decode(body).map_err(|malformed| malformed.at("the log's structural record", 0))?;
+        let structure = Structure::decode(body).map_err(|malformed| malformed.at("the log's structural record", 0))?;
+        let change = structure.change;
         let _structure = self.store.structure.lock();
+        self.store.production.fetch_max(structure.production, Ordering::Relaxed);
         let removed = self.removed_segments(&change);
         let misfit = |error: Error| match error {
             Error::Invalid(what) => self.store.file.corruption(0, format!("the log does not fit the index: {what}")),
             other => other,
         };
         let prepared = self.store.index.prepare(&change).map_err(misfit)?;
-        let before: Vec<u32> = removed.iter().flat_map(|segment| segment.pages()).collect();
-        let after = change.insert.iter().flat_map(|(_, segment)| segment.pages());
+        let before: BTreeSet<u32> = removed.iter().flat_map(Segment::all_pages).collect();
+        let attached = change.attach.iter().map(|attach| attach.overflow);
+        let after = change.insert.iter().flat_map(|(_, segment)| segment.all_pages()).chain(attached);
         for page in after.filter(|page| !before.contains(page)) {
             self.store.space.mark_used(page)?;
         }
@@ -80,11 +83,9 @@ impl Tree {
             let _installing = self.store.install.read();
             (self.store.index.begin_checkpoint(&self.store.space), self.context.shared.wal.tail())
         };
-        let root = self.store.index.write_checkpoint(checkpoint)?;
-        let TreeOptions { fill, neighbours } = self.options;
-        let mut blob = vec![fill, neighbours];
-        blob.extend(root.encode());
-        Ok(Root { structure, blob })
+        let index = self.store.index.write_checkpoint(checkpoint)?;
+        let production = self.store.production.load(Ordering::Relaxed);
+        Ok(Root { structure, blob: Blob { options: self.options, production, index }.encode() })
     }
 
     fn removed_segments(&self, change: &Change) -> Vec<Segment> {
@@ -93,16 +94,16 @@ impl Tree {
     }
 
     fn rehome(&self, removed: &[Segment], freed: &BTreeSet<u32>) {
-        for segment in removed.iter().filter(|segment| freed.contains(&segment.page)) {
-            self.cache.rehome(self.number, segment.page, &mut |key| self.page_of(key));
+        for page in removed.iter().flat_map(Segment::base_pages).filter(|page| freed.contains(page)) {
+            self.cache.rehome(self.number, page, &mut |key| self.page_of(key));
         }
     }
 }
 
 /// Pages of removed segments that no inserted one has.
 fn freed(removed: &[Segment], change: &Change) -> BTreeSet<u32> {
-    let mut freed: BTreeSet<u32> = removed.iter().flat_map(|segment| segment.pages()).collect();
-    change.insert.iter().flat_map(|(_, segment)| segment.pages()).for_each(|page| {
+    let mut freed: BTreeSet<u32> = removed.iter().flat_map(Segment::all_pages).collect();
+    change.insert.iter().flat_map(|(_, segment)| segment.all_pages()).for_each(|page| {
         freed.remove(&page);
     });
     freed

@@ -8,7 +8,7 @@ use ecotone_substrate::{
 
 use super::{
     cache::Ticket,
-    index::Segment,
+    index::Home,
     store::{Store, Strange},
 };
 
@@ -21,7 +21,7 @@ pub(crate) struct Lookup<'k> {
     pub(crate) key: &'k [u8],
     /// The cache's state when it missed.
     pub(crate) ticket: Ticket,
-    segment: Segment,
+    home: Home,
     in_overflow: bool,
     doubts: u32,
 }
@@ -38,13 +38,13 @@ pub(crate) enum Step {
 impl<'k> Lookup<'k> {
     /// Begins the search for a key that the cache does not hold, and gives the page to read.
     pub(crate) fn begin(store: &Store, key: &'k [u8], ticket: Ticket) -> (Self, u32) {
-        let segment = store.index.lookup(key);
-        (Lookup { key, ticket, segment, in_overflow: false, doubts: 0 }, segment.page)
+        let home = store.index.lookup(key);
+        (Lookup { key, ticket, home, in_overflow: false, doubts: 0 }, home.page)
     }
 
     /// Goes on with the bytes of the page that was asked for.
     pub(crate) fn resume(&mut self, store: &Store, bytes: &mut [u8]) -> Result<Step> {
-        let page = if self.in_overflow { self.segment.overflow } else { self.segment.page };
+        let page = if self.in_overflow { self.home.overflow } else { self.home.page };
         store.amend(page, bytes);
         match store.parse(bytes, page) {
             Err(strange) => self.again(store, page, strange),
@@ -63,7 +63,7 @@ impl<'k> Lookup<'k> {
     /// Whether the page is of the kind looked for and covers the key (invariant 4).
     fn is_wanted(&self, page: &Page<'_>) -> bool {
         let kind = if self.in_overflow {
-            page.kind() == PageKind::Overflow && page.related() == self.segment.page
+            page.kind() == PageKind::Overflow && page.related() == self.home.page
         } else {
             page.kind() == PageKind::Base
         };
@@ -72,21 +72,21 @@ impl<'k> Lookup<'k> {
 
     /// The key is not in this page.
     fn absent(&mut self, store: &Store) -> Step {
-        if !self.in_overflow && self.segment.overflow != Segment::NONE {
+        if !self.in_overflow && self.home.overflow != Home::NONE {
             self.in_overflow = true;
-            return Step::Read(self.segment.overflow);
+            return Step::Read(self.home.overflow);
         }
         let now = store.index.lookup(self.key);
-        if now == self.segment { Step::Done(None) } else { self.restart(now) }
+        if now == self.home { Step::Done(None) } else { self.restart(now) }
     }
 
     /// The page is not what was expected: somebody writes it, or the index has moved on, or it is damaged.
     fn again(&mut self, store: &Store, page: u32, strange: Strange) -> Result<Step> {
-        let claimed = store.claims.is_claimed(self.segment.page);
+        let claimed = store.claims.is_claimed(self.home.page);
         let now = store.index.lookup(self.key);
-        if claimed || now != self.segment {
+        if claimed || now != self.home {
             self.doubts = 0;
-            std::thread::yield_now();
+            ecotone_sys::primitive::thread::yield_now();
         } else {
             self.doubts += 1;
         }
@@ -96,9 +96,9 @@ impl<'k> Lookup<'k> {
         Ok(self.restart(now))
     }
 
-    fn restart(&mut self, segment: Segment) -> Step {
-        self.segment = segment;
+    fn restart(&mut self, home: Home) -> Step {
+        self.home = home;
         self.in_overflow = false;
-        Step::Read(segment.page)
+        Step::Read(home.page)
     }
 }

@@ -4,6 +4,7 @@
 //! [`cache`] (T1, T3, T4), [`store`] with [`index`] and [`space`] (T5, T6), [`lookup`], [`scan`] (T17), [`write_out`],
 //! [`reorganise`] (T10–T13), [`bulk`].
 
+mod blob;
 mod bulk;
 pub mod cache;
 mod check;
@@ -11,28 +12,29 @@ mod claims;
 mod counters;
 mod delay;
 mod family;
+mod goals;
 pub mod index;
 mod install;
+mod layout;
 mod lookup;
 mod merge;
 mod options;
 mod records;
 mod reorganise;
+pub mod repair;
 mod scan;
 pub mod space;
-mod spread;
 mod store;
 mod structure;
 mod survey;
+mod sweep;
 mod write_out;
 mod writeback;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
-};
+use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, atomic::Ordering};
 
-use ecotone_substrate::{Error, Result, Seq, limits::PAGE, memory::Component, storage::Op, storage::Request};
+use ecotone_substrate::{Error, Result, Seq, bug, limits::PAGE, memory::Component, storage::Op, storage::Request};
 use ecotone_sys::chunk::Size;
 
 use self::{
@@ -48,8 +50,6 @@ use crate::engine::{Admission, Check, Context, Cursor, Engine, Operation, Range,
 
 pub use self::{family::TreeFamily, options::TreeOptions};
 
-/// Priority with which a record enters the cache after a read miss (T1; decision 3 says why it is not the paper's).
-const ENTER: u8 = cache::ENTER_PRIORITY;
 /// Page reads that one `multi_get` keeps in flight.
 const IN_FLIGHT: usize = 64;
 
@@ -95,7 +95,7 @@ impl Tree {
 
     /// Puts a record into the cache as dirty and chains it to its page.
     fn put(&self, slot: u64, seq: Seq, operation: Operation<'_>) {
-        let _installing = self.store.install.read();
+        let _installing = (!bug!(ApplyDuringInstall)).then(|| self.store.install.read());
         if self.retired.load(Ordering::Acquire) {
             // The keyspace was dropped since the write was admitted: nobody will read it or write it out.
             return self.cache.cancel(slot);
@@ -106,16 +106,22 @@ impl Tree {
 
     /// Offers a record that a page read brought to the cache.
     fn admit_clean(&self, lookup: &Lookup<'_>, value: &[u8]) {
-        self.cache.admit_clean(self.number, lookup.key, value, &lookup.ticket, ENTER);
+        self.cache.admit_clean(self.number, lookup.key, value, &lookup.ticket);
     }
 }
 
 impl Engine for Tree {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get_into(key, &mut value)?.then_some(value))
+    }
+
+    fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.check_live()?;
-        let ticket = match self.cache.get(self.number, key) {
-            Found::Value(value) => return Ok(Some(value)),
-            Found::Tombstone => return Ok(None),
+        value.clear();
+        let ticket = match self.cache.get(self.number, key, |found| value.extend_from_slice(found)) {
+            Found::Value(()) => return Ok(true),
+            Found::Tombstone => return Ok(false),
             Found::Missing(ticket) => ticket,
         };
         let mut block = self.context.shared.memory.lease_essential(Component::Frames, Size::Frame)?;
@@ -125,9 +131,11 @@ impl Engine for Tree {
             self.store.file.file().read(&mut block, u64::from(page) * PAGE as u64)?;
             match lookup.resume(&self.store, &mut block)? {
                 Step::Read(next) => page = next,
-                Step::Done(value) => {
-                    value.iter().for_each(|value| self.admit_clean(&lookup, value));
-                    return Ok(value);
+                Step::Done(None) => return Ok(false),
+                Step::Done(Some(found)) => {
+                    self.admit_clean(&lookup, &found);
+                    value.extend_from_slice(&found);
+                    return Ok(true);
                 }
             }
         }
@@ -138,7 +146,7 @@ impl Engine for Tree {
         let mut values: Vec<Option<Vec<u8>>> = vec![None; keys.len()];
         let mut lookups = Vec::new();
         for (position, key) in keys.iter().enumerate() {
-            match self.cache.get(self.number, key) {
+            match self.cache.get(self.number, key, <[u8]>::to_vec) {
                 Found::Value(value) => values[position] = Some(value),
                 Found::Tombstone => {}
                 Found::Missing(ticket) => lookups.push((position, ticket)),
@@ -150,7 +158,7 @@ impl Engine for Tree {
         Ok(values)
     }
 
-    fn cursor(self: Arc<Self>, range: Range) -> Cursor {
+    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
         Box::new(scan::Scan::new(self, range))
     }
 

@@ -2,10 +2,16 @@
 
 use std::ops::RangeInclusive;
 
-use ecotone_substrate::{Error, Result};
+use ecotone_substrate::{
+    Error, Result,
+    codec::{Malformed, Reader, Writer},
+};
+
+use super::{index::MOST_PAGES, layout::Model};
 
 const FILL: RangeInclusive<u8> = 50..=100;
 const NEIGHBOURS: RangeInclusive<u8> = 0..=16;
+const SEGMENT_PAGES: RangeInclusive<u8> = 1..=MOST_PAGES;
 
 /// What can be chosen when a tree is made; kept in its root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,18 +20,45 @@ pub struct TreeOptions {
     pub fill: u8,
     /// Segments that a reorganisation may take along on each side, 0..=16 (r of TreeLine). Default 5.
     pub neighbours: u8,
+    /// Most base pages of a segment, 1..=16 (T7); 1 is a plain index of pages. Default 16.
+    pub segment_pages: u8,
+    /// How the lines of segments are found (T11). Default optimal.
+    pub model: Model,
 }
 
 impl Default for TreeOptions {
     fn default() -> Self {
-        TreeOptions { fill: 90, neighbours: 5 }
+        TreeOptions { fill: 90, neighbours: 5, segment_pages: MOST_PAGES, model: Model::Optimal }
     }
 }
 
 impl TreeOptions {
-    /// Whether they are within their ranges, also when they come from disk.
-    pub(crate) fn are_valid(self) -> bool {
-        FILL.contains(&self.fill) && NEIGHBOURS.contains(&self.neighbours)
+    /// Appends them to a root.
+    pub(crate) fn encode(self, w: &mut Writer) {
+        w.u8(self.fill).u8(self.neighbours).u8(self.segment_pages).u8(match self.model {
+            Model::Optimal => 0,
+            Model::Greedy => 1,
+        });
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    pub(crate) fn decode(r: &mut Reader<'_>) -> std::result::Result<Self, Malformed> {
+        let (fill, neighbours, segment_pages) = (r.u8()?, r.u8()?, r.u8()?);
+        let model = match r.u8()? {
+            0 => Model::Optimal,
+            1 => Model::Greedy,
+            _ => return r.fail("the kind of model is not known"),
+        };
+        TreeOptions { fill, neighbours, segment_pages, model }.checked()
+    }
+
+    /// Options from disk, if they are within their ranges.
+    pub(crate) fn checked(self) -> std::result::Result<Self, Malformed> {
+        let TreeOptions { fill, neighbours, segment_pages, .. } = self;
+        if FILL.contains(&fill) && NEIGHBOURS.contains(&neighbours) && SEGMENT_PAGES.contains(&segment_pages) {
+            return Ok(self);
+        }
+        Err(Malformed::new(0, "an option of a tree is out of bounds"))
     }
 
     /// The options that settings by name ask for; what they do not name keeps its default.
@@ -35,7 +68,12 @@ impl TreeOptions {
             match name.as_str() {
                 "fill" => options.fill = number(name, value, FILL)?,
                 "neighbours" => options.neighbours = number(name, value, NEIGHBOURS)?,
-                _ => return Err(Error::Invalid(format!("the tree engine has no option {name:?}; it has fill and neighbours"))),
+                "segment_pages" => options.segment_pages = number(name, value, SEGMENT_PAGES)?,
+                "model" => options.model = model(value)?,
+                _ => {
+                    let known = "fill, neighbours, segment_pages and model";
+                    return Err(Error::Invalid(format!("the tree engine has no option {name:?}; it has {known}")));
+                }
             }
         }
         Ok(options)
@@ -48,16 +86,28 @@ fn number(name: &str, value: &str, range: RangeInclusive<u8>) -> Result<u8> {
     parsed.ok_or_else(|| Error::Invalid(format!("the option {name} is {value:?}, and must be a number from {least} to {most}")))
 }
 
+fn model(value: &str) -> Result<Model> {
+    match value {
+        "optimal" => Ok(Model::Optimal),
+        "greedy" => Ok(Model::Greedy),
+        _ => Err(Error::Invalid(format!("the option model is {value:?}, and must be optimal or greedy"))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::TreeOptions;
+    use super::{Model, TreeOptions};
 
     #[test]
     fn settings_are_read_and_checked() {
         let set = |name: &str, value: &str| TreeOptions::parse(&[(name.to_owned(), value.to_owned())]);
         assert_eq!(set("fill", "75").unwrap().fill, 75);
         assert_eq!(set("neighbours", "0").unwrap().neighbours, 0);
-        for (name, value) in [("fill", "101"), ("fill", "x"), ("neighbours", "-1"), ("speed", "9")] {
+        assert_eq!(set("segment_pages", "1").unwrap().segment_pages, 1);
+        assert_eq!(set("model", "greedy").unwrap().model, Model::Greedy);
+        let bad =
+            [("fill", "101"), ("fill", "x"), ("neighbours", "-1"), ("segment_pages", "17"), ("model", "best"), ("speed", "9")];
+        for (name, value) in bad {
             assert!(set(name, value).unwrap_err().to_string().contains(name));
         }
     }

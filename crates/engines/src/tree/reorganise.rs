@@ -1,41 +1,49 @@
-//! Reorganisation: full segments and their neighbours with overflow pages become fresh pages (T10–T13 without models; decision 2).
+//! Reorganisation: full segments and their neighbours with overflow pages become fresh pages (T10–T13; decisions 2 and 5).
 
-use std::collections::HashSet;
+use std::{collections::HashSet, ops::Range, sync::atomic::Ordering};
 
-use ecotone_substrate::Result;
+use ecotone_substrate::{
+    Result,
+    page::{PageKind, Place},
+    storage::Block,
+};
 
 use super::{
     Tree,
     cache::DirtyRecord,
     claims::Claim,
-    index::{Change, Segment, Snapshot},
-    merge,
+    index::{Change, Home, Segment, Snapshot},
+    install::Replaced,
+    layout::{Part, Planned},
+    merge::{self, Shape},
     records::Records,
     space::Cause,
-    spread::{Part, spread},
     store::{Located, Stored, ascending, descending},
+    structure::Structure,
     write_out::CHAIN_BYTES,
 };
 
-/// Segments that one round reads at most, so that it stays within its memory.
+/// Base pages that one round reads at most, so that it stays within its memory (64 in TreeLine).
 const ROUND: usize = 64;
 
-/// Bytes of a chain that the reorganisation of one neighbourhood takes at most: the structural record must stay within a log record even
+/// Bytes of a chain that the reorganisation of one page takes at most: the structural record must stay within a log record even
 /// if every page gets the longest fences.
 const LONG_CHAIN_BYTES: usize = 1 << 20;
 
-/// Contiguous segments that become other pages, and what their records are.
+/// Contiguous segments that become other segments, and what their records are.
 pub(crate) struct Neighbourhood {
     pub(crate) segments: Vec<Located>,
-    pub(crate) dirty: Vec<Vec<DirtyRecord>>,
+    /// Dirty records of the base pages, in their order.
+    dirty: Vec<Vec<DirtyRecord>>,
     pub(crate) records: Records,
-    pub(crate) parts: Vec<Part>,
-    pub(crate) pages: Vec<u32>,
+    plan: Vec<Planned>,
+    /// The first page of each segment that is planned.
+    pages: Vec<u32>,
 }
 
 impl Neighbourhood {
     pub(crate) fn new(segments: Vec<Located>) -> Self {
-        Neighbourhood { segments, dirty: Vec::new(), records: Records::default(), parts: Vec::new(), pages: Vec::new() }
+        Neighbourhood { segments, dirty: Vec::new(), records: Records::default(), plan: Vec::new(), pages: Vec::new() }
     }
 
     pub(crate) fn lower(&self) -> &[u8] {
@@ -46,71 +54,113 @@ impl Neighbourhood {
         self.segments.last().and_then(|at| at.upper.as_deref())
     }
 
-    /// The i-th new segment.
-    fn part(&self, i: usize) -> Located {
-        let upper = self.parts.get(i + 1).map(|part| part.lower.as_slice()).or(self.upper());
-        Located { lower: self.parts[i].lower.clone(), upper: upper.map(<[u8]>::to_vec), segment: Segment::new(self.pages[i]) }
+    fn homes(&self) -> impl Iterator<Item = Home> {
+        self.segments.iter().flat_map(|at| at.segment.homes())
+    }
+
+    fn base_pages(&self) -> impl Iterator<Item = u32> {
+        self.segments.iter().flat_map(|at| at.segment.base_pages())
+    }
+
+    /// The base pages that come, with their numbers.
+    fn parts(&self) -> impl Iterator<Item = (u32, &Part)> {
+        self.plan.iter().zip(&self.pages).flat_map(|(planned, first)| (*first..).zip(&planned.pages))
+    }
+
+    fn all_pages(&self) -> Vec<u32> {
+        self.parts().map(|(page, _)| page).collect()
     }
 
     fn change(&self, change: &mut Change) {
         change.remove.extend(self.segments.iter().map(|at| at.lower.clone()));
-        change.insert.extend((0..self.parts.len()).map(|i| (self.parts[i].lower.clone(), Segment::new(self.pages[i]))));
+        for (planned, page) in self.plan.iter().zip(&self.pages) {
+            let segment = Segment::placed(*page, planned.pages.len() as u8, planned.placement.clone());
+            change.insert.push((planned.pages[0].lower.clone(), segment));
+        }
     }
+}
+
+/// A base page to be written.
+struct Fresh<'a> {
+    page: u32,
+    lower: &'a [u8],
+    upper: Option<&'a [u8]>,
+    records: &'a Records,
+    range: Range<usize>,
 }
 
 impl Tree {
     /// Reorganises the segments of these keys, with their neighbours that have overflow pages; `sparse` ones are put together with a neighbour. False
     /// if others hold them all.
     pub(crate) fn reorganise(&self, keys: &[Vec<u8>], sparse: bool) -> Result<bool> {
-        let mut progress = false;
-        for round in keys.chunks(ROUND / 4) {
-            progress |= self.reorganise_round(round, sparse)?;
+        let (mut progress, mut rest) = (false, keys);
+        while !rest.is_empty() {
+            let (done, reorganised) = self.reorganise_round(rest, sparse)?;
+            progress |= reorganised;
+            rest = &rest[done..];
         }
         Ok(progress)
     }
 
-    fn reorganise_round(&self, keys: &[Vec<u8>], sparse: bool) -> Result<bool> {
+    /// Gives how many of the keys were looked at, and whether something was reorganised.
+    fn reorganise_round(&self, keys: &[Vec<u8>], sparse: bool) -> Result<(usize, bool)> {
         let mut claim = self.store.claims.claim();
-        let hoods = self.detect(&mut claim, keys, sparse);
+        let (done, hoods) = self.detect(&mut claim, keys, sparse);
         if hoods.is_empty() {
-            return Ok(false);
+            return Ok((done, false));
         }
-        self.rebuild(hoods, |tree, hood| spread(&hood.records, hood.lower(), hood.upper(), tree.options.fill.into()))?;
-        Ok(true)
+        self.rebuild(hoods, |tree, hood| {
+            let plan = tree.plan(&hood.records, hood.lower(), hood.upper(), false);
+            let pages: usize = plan.iter().map(|planned| planned.pages.len()).sum();
+            // Pages that deletes left too empty are worth it only if there are much fewer of them then.
+            if sparse && pages * 4 > hood.base_pages().count() * 3 { None } else { Some(plan) }
+        })?;
+        Ok((done, true))
     }
 
-    /// Range detection (T10): claims each key's segment and contiguous neighbours.
-    fn detect(&self, claim: &mut Claim<'_>, keys: &[Vec<u8>], sparse: bool) -> Vec<Neighbourhood> {
+    /// Range detection (T10): claims each key's segment and contiguous neighbours. Gives how many keys were looked at.
+    fn detect(&self, claim: &mut Claim<'_>, keys: &[Vec<u8>], sparse: bool) -> (usize, Vec<Neighbourhood>) {
         let snapshot = self.store.index.snapshot();
         let reach = usize::from(self.options.neighbours);
-        let mut taken = HashSet::new();
+        let (mut taken, mut room) = (HashSet::new(), ROUND);
         let mut hoods: Vec<Neighbourhood> = Vec::new();
-        for key in keys {
+        for (done, key) in keys.iter().enumerate() {
             let centre = self.store.locate(key);
-            let total: usize = hoods.iter().map(|hood| hood.segments.len()).sum();
-            if total + 2 * reach + 2 > ROUND && !hoods.is_empty() {
-                break;
-            }
-            if taken.contains(&centre.segment.page) || !self.claim_current(claim, &centre) {
+            if taken.contains(&centre.segment.page) {
                 continue;
             }
-            let mut segments = self.extend_left(claim, &snapshot, &centre, reach, false);
+            let pages = usize::from(centre.segment.len());
+            if pages > room && !hoods.is_empty() {
+                return (done, hoods);
+            }
+            let Some(centre) = self.claim_segment(claim, &centre) else { continue };
+            room = room.saturating_sub(pages);
+            let mut segments = self.extend_left(claim, &snapshot, &centre, reach, false, &mut room);
             segments.push(centre.clone());
-            segments.extend(self.extend_right(claim, &snapshot, &centre, reach, sparse));
+            segments.extend(self.extend_right(claim, &snapshot, &centre, reach, sparse, &mut room));
             if sparse && segments.len() == 1 {
-                segments.splice(0..0, self.extend_left(claim, &snapshot, &centre, 1, true));
+                segments.splice(0..0, self.extend_left(claim, &snapshot, &centre, 1, true, &mut room));
             }
             taken.extend(segments.iter().map(|at| at.segment.page));
             hoods.push(Neighbourhood::new(segments));
         }
-        hoods
+        (keys.len(), hoods)
     }
 
-    /// Neighbours to the left, in ascending order: those with overflow pages, or with `any` whatever comes.
-    fn extend_left(&self, claim: &mut Claim<'_>, snapshot: &Snapshot, centre: &Located, reach: usize, any: bool) -> Vec<Located> {
+    /// Neighbours to the left, in ascending order: those with overflow pages, or with `any` whatever comes, while there is room for their pages.
+    fn extend_left(
+        &self,
+        claim: &mut Claim<'_>,
+        snapshot: &Snapshot,
+        centre: &Located,
+        reach: usize,
+        any: bool,
+        room: &mut usize,
+    ) -> Vec<Located> {
         let before = descending(snapshot, Some(&centre.lower), false, reach);
-        let wanted = |at: &Located| any || at.segment.overflow != Segment::NONE;
-        let mut left: Vec<Located> = before.into_iter().take_while(|at| wanted(at) && self.claim_current(claim, at)).collect();
+        let wanted = |at: &Located| any || at.segment.overflow_pages() > 0;
+        let claimed = before.into_iter().map_while(|at| if wanted(&at) { self.claim_within(claim, &at, room) } else { None });
+        let mut left: Vec<Located> = claimed.collect();
         left.reverse();
         left
     }
@@ -123,71 +173,112 @@ impl Tree {
         centre: &Located,
         reach: usize,
         first: bool,
+        room: &mut usize,
     ) -> Vec<Located> {
         let Some(upper) = &centre.upper else { return Vec::new() };
         let after = ascending(snapshot, upper, reach.max(usize::from(first)));
-        let wanted = |(i, at): &(usize, Located)| (first && *i == 0) || at.segment.overflow != Segment::NONE;
-        let claimed = after.into_iter().enumerate().take_while(|next| wanted(next) && self.claim_current(claim, &next.1));
-        claimed.map(|(_, at)| at).collect()
+        let wanted = |i: usize, at: &Located| (first && i == 0) || at.segment.overflow_pages() > 0;
+        let next = |(i, at): (usize, Located)| if wanted(i, &at) { self.claim_within(claim, &at, room) } else { None };
+        after.into_iter().enumerate().map_while(next).collect()
     }
 
-    /// Claims a segment; false if somebody has it, or if the index has moved on from it.
-    pub(crate) fn claim_current(&self, claim: &mut Claim<'_>, at: &Located) -> bool {
-        if !claim.try_add(at.segment.page) {
-            return false;
-        }
-        let current = self.store.is_current(at) && self.store.locate(&at.lower).upper == at.upper;
-        if !current {
-            claim.release(at.segment.page);
+    fn claim_within(&self, claim: &mut Claim<'_>, at: &Located, room: &mut usize) -> Option<Located> {
+        let left = room.checked_sub(usize::from(at.segment.len()))?;
+        let claimed = self.claim_segment(claim, at)?;
+        *room = left;
+        Some(claimed)
+    }
+
+    /// Claims all base pages of a segment (decision 5, invariant 11); gives it as it is now. `None` if somebody has one of them, or if the index has
+    /// moved on from it.
+    pub(crate) fn claim_segment(&self, claim: &mut Claim<'_>, at: &Located) -> Option<Located> {
+        let pages = at.segment.base_pages();
+        let claimed = pages.clone().take_while(|page| claim.try_add(*page)).count();
+        let current = if claimed == pages.len() { self.store.current(at) } else { None };
+        if current.is_none() {
+            pages.take(claimed).for_each(|page| claim.release(page));
         }
         current
     }
 
-    /// Model building, write-out and index update (T11–T13) for claimed neighbourhoods. Their chains are taken along.
+    /// Model building, write-out and index update (T11–T13) for claimed neighbourhoods. Their chains are taken along. A neighbourhood without a plan
+    /// stays as it is.
     pub(crate) fn rebuild(
         &self,
         mut hoods: Vec<Neighbourhood>,
-        layout: impl Fn(&Tree, &Neighbourhood) -> Vec<Part>,
+        layout: impl Fn(&Tree, &Neighbourhood) -> Option<Vec<Planned>>,
     ) -> Result<()> {
-        // A single segment may have a long chain, as when keys come in ascending order: the more of it goes at once, the better.
-        let chain = if hoods.len() == 1 {
-            (self.context.shared.memory.budget() >> 5).clamp(CHAIN_BYTES, LONG_CHAIN_BYTES)
-        } else {
-            CHAIN_BYTES
-        };
+        let chain = self.chain_bytes(&hoods);
         for hood in &mut hoods {
-            hood.dirty = hood.segments.iter().map(|at| self.cache.begin_write(self.number, at.segment.page, chain)).collect();
+            hood.dirty = hood.base_pages().map(|page| self.cache.begin_write(self.number, page, chain)).collect();
         }
-        let rebuilt = self.gather(&mut hoods).and_then(|()| self.place(&mut hoods, layout)).and_then(|()| {
-            let written = self.sync_log().and_then(|()| self.write_parts(&hoods)).and_then(|()| {
-                let mut change = Change::default();
-                hoods.iter().for_each(|hood| hood.change(&mut change));
-                self.install(&change)
-            });
-            if written.is_err() {
-                hoods.iter().try_for_each(|hood| self.store.space.free_now(&hood.pages))?;
-            }
-            written
+        let rebuilt = self.gather(&mut hoods).and_then(|()| {
+            self.leave_out(&mut hoods, layout);
+            self.carry_out(&mut hoods)
         });
-        for at in hoods.iter().flat_map(|hood| &hood.segments) {
+        for page in hoods.iter().flat_map(Neighbourhood::base_pages) {
             match &rebuilt {
-                Ok(_) => self.cache.end_write(self.number, at.segment.page),
-                Err(_) => self.cache.abort_write(self.number, at.segment.page),
+                Ok(_) => self.cache.end_write(self.number, page),
+                Err(_) => self.cache.abort_write(self.number, page),
             }
         }
         self.counters.reorganisations.add(hoods.len() as u64);
         // Only now: until the chains are done with, their pages must not come to stand for other segments.
-        rebuilt.map(|replaced| self.give_back(&replaced))
+        rebuilt.map(|replaced| replaced.iter().for_each(|replaced| self.give_back(replaced)))
+    }
+
+    /// Bytes of a chain that are taken. A single page may have a long one, as when keys come in ascending order: the more of it goes at once, the better.
+    fn chain_bytes(&self, hoods: &[Neighbourhood]) -> usize {
+        let alone = hoods.iter().map(|hood| hood.base_pages().count()).sum::<usize>() == 1;
+        if alone { (self.context.shared.memory.budget() >> 5).clamp(CHAIN_BYTES, LONG_CHAIN_BYTES) } else { CHAIN_BYTES }
+    }
+
+    /// Plans all neighbourhoods, and gives up those that get no plan.
+    fn leave_out(&self, hoods: &mut Vec<Neighbourhood>, layout: impl Fn(&Tree, &Neighbourhood) -> Option<Vec<Planned>>) {
+        hoods.retain_mut(|hood| match layout(self, hood) {
+            Some(plan) => {
+                hood.plan = plan;
+                true
+            }
+            None => {
+                hood.base_pages().for_each(|page| self.cache.abort_write(self.number, page));
+                false
+            }
+        });
+    }
+
+    /// Writes the pages of all plans and installs them.
+    fn carry_out(&self, hoods: &mut [Neighbourhood]) -> Result<Option<Replaced>> {
+        if hoods.is_empty() {
+            return Ok(None);
+        }
+        self.take_pages(hoods)?;
+        let written = self.sync_log().and_then(|()| {
+            let production = self.store.production.fetch_add(1, Ordering::Relaxed) + 1;
+            self.write_parts(hoods, production)?;
+            let mut change = Change::default();
+            hoods.iter().for_each(|hood| hood.change(&mut change));
+            self.install(&Structure { production, change })
+        });
+        if written.is_err() {
+            hoods.iter().try_for_each(|hood| self.store.space.free_now(&hood.all_pages()))?;
+        }
+        written.map(Some)
     }
 
     /// Reads all records, with the dirty ones over them.
     fn gather(&self, hoods: &mut [Neighbourhood]) -> Result<()> {
-        let located = hoods.iter().flat_map(|hood| hood.segments.iter().cloned()).collect();
-        let mut stored = self.store.read(located, Cause::Reorganise)?.into_iter();
+        let homes: Vec<Home> = hoods.iter().flat_map(Neighbourhood::homes).collect();
+        let mut stored = self.store.read(&homes, Cause::Reorganise)?.into_iter();
         for hood in hoods {
             let loaded = std::mem::take(&mut hood.records);
-            for (dirty, stored) in hood.dirty.iter().zip(&mut stored) {
-                self.gather_one(&stored, dirty, &mut hood.records)?;
+            let mut dirty = hood.dirty.iter();
+            for at in &hood.segments {
+                let stored: Vec<Stored> = stored.by_ref().take(at.segment.len().into()).collect();
+                for ((base, overflow), dirty) in self.store.claimed_segment(at, &stored)?.iter().zip(&mut dirty) {
+                    let visible = merge::visible(base, overflow.as_ref(), dirty);
+                    visible.iter().for_each(|(key, value)| hood.records.push(key, value));
+                }
             }
             // Records of a bulk load come last and give way to what is there.
             hood.records = merge::union(&hood.records, &loaded);
@@ -195,33 +286,20 @@ impl Tree {
         Ok(())
     }
 
-    fn gather_one(&self, stored: &Stored, dirty: &[DirtyRecord], records: &mut Records) -> Result<()> {
-        let (base, overflow) = self.store.claimed_pages(stored)?;
-        merge::visible(&base, overflow.as_ref(), dirty).iter().for_each(|(key, value)| records.push(key, value));
-        Ok(())
-    }
-
-    fn place(&self, hoods: &mut [Neighbourhood], layout: impl Fn(&Tree, &Neighbourhood) -> Vec<Part>) -> Result<()> {
-        for hood in hoods.iter_mut() {
-            hood.parts = layout(self, hood);
-        }
-        let wanted = hoods.iter().map(|hood| hood.parts.len()).sum();
-        let mut pages = self.allocate(wanted)?.into_iter();
+    fn take_pages(&self, hoods: &mut [Neighbourhood]) -> Result<()> {
+        let runs: Vec<u8> = hoods.iter().flat_map(|hood| &hood.plan).map(|planned| planned.pages.len() as u8).collect();
+        let mut pages = self.allocate(&runs)?.into_iter();
         for hood in hoods {
-            hood.pages = pages.by_ref().take(hood.parts.len()).collect();
+            hood.pages = pages.by_ref().take(hood.plan.len()).collect();
         }
         Ok(())
     }
 
-    fn write_parts(&self, hoods: &[Neighbourhood]) -> Result<()> {
-        let parts: Vec<(&Neighbourhood, usize)> =
-            hoods.iter().flat_map(|hood| (0..hood.parts.len()).map(move |i| (hood, i))).collect();
-        let pages: Vec<u32> = parts.iter().map(|(hood, i)| hood.pages[*i]).collect();
+    fn write_parts(&self, hoods: &[Neighbourhood], production: u32) -> Result<()> {
+        let fresh: Vec<Fresh<'_>> = hoods.iter().flat_map(Fresh::of).collect();
+        let pages: Vec<u32> = fresh.iter().map(|fresh| fresh.page).collect();
         self.store.file.writing()?.pages(Cause::Reorganise, &pages, |n, place, block| {
-            let (hood, i) = parts[n];
-            let at = hood.part(i);
-            let records = hood.parts[i].records.clone().map(|position| hood.records.get(position));
-            self.build(block, place, &at, None, records);
+            fresh[n].build(block, place, production, self.context.shared.wal.tail());
         })
     }
 
@@ -232,11 +310,32 @@ impl Tree {
         }
         let mut from = self.counters.broom.lock();
         let snapshot = self.store.index.snapshot();
-        let overflowing = snapshot.ascend(&from).filter(|(_, segment)| segment.overflow != Segment::NONE);
+        let overflowing = snapshot.ascend(&from).filter(|(_, segment)| segment.overflow_pages() > 0);
         let keys: Vec<Vec<u8>> = overflowing.map(|(lower, _)| lower).take(ROUND / 4).collect();
         let wrapped = keys.is_empty() && !from.is_empty();
         *from = keys.last().cloned().unwrap_or_default();
         drop(from);
         Ok(wrapped || self.reorganise(&keys, false)?)
+    }
+}
+
+impl<'a> Fresh<'a> {
+    /// The pages of a neighbourhood.
+    fn of(hood: &'a Neighbourhood) -> Vec<Fresh<'a>> {
+        let parts: Vec<(u32, &Part)> = hood.parts().collect();
+        let uppers = parts.iter().skip(1).map(|(_, part)| Some(part.lower.as_slice())).chain([hood.upper()]);
+        let fresh = |(&(page, part), upper): (&(u32, &'a Part), Option<&'a [u8]>)| Fresh {
+            page,
+            lower: &part.lower,
+            upper,
+            records: &hood.records,
+            range: part.records.clone(),
+        };
+        parts.iter().zip(uppers).map(fresh).collect()
+    }
+
+    fn build(&self, block: &mut Block, place: Place, production: u32, seq: u64) {
+        let shape = Shape { kind: PageKind::Base, related: production, lower: self.lower, upper: self.upper };
+        merge::build(block, place, shape, self.range.clone().map(|position| self.records.get(position)), seq);
     }
 }

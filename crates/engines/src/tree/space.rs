@@ -18,9 +18,9 @@ use ecotone_substrate::{
     Error, Result, Seq, bug,
     limits::{MAX_PAGES, PAGE},
 };
+use ecotone_sys::primitive::Mutex;
 use hollow::Hollow;
 pub use page_file::PageFile;
-use parking_lot::Mutex;
 pub(crate) use traffic::Cause;
 
 /// Smallest growth of the file, in pages (1 MiB); all growth is a multiple of it.

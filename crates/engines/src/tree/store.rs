@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
 use ecotone_substrate::{
@@ -12,11 +12,11 @@ use ecotone_substrate::{
     page::{Page, PageError, PageKind},
     storage::Block,
 };
-use parking_lot::{Mutex, RwLock};
+use ecotone_sys::primitive::{Mutex, RwLock};
 
 use super::{
     claims::Claims,
-    index::{Change, Index, Segment, Snapshot},
+    index::{Change, Home, Index, Segment, Snapshot},
     space::{Cause, PageFile, Space},
 };
 
@@ -31,25 +31,39 @@ pub(crate) struct Store {
     pub(crate) structure: Mutex<()>,
     /// The install lock of decision 2.
     pub(crate) install: RwLock<()>,
+    /// The highest production id given out (decision 5).
+    pub(crate) production: AtomicU32,
     overflow_pages: AtomicU64,
     double_write: Arc<DoubleWrite>,
 }
 
 /// A segment with its place in the key space.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Located {
     pub(crate) lower: Vec<u8>,
     pub(crate) upper: Option<Vec<u8>>,
     pub(crate) segment: Segment,
 }
 
-/// The pages of a segment as they are on disk.
+impl Located {
+    /// Whether both are the same pages for the same range. Overflow pages may have come meanwhile.
+    fn is_same(&self, other: &Located) -> bool {
+        let (one, another) = (&self.segment, &other.segment);
+        (&self.lower, &self.upper, one.base_pages(), &one.placement)
+            == (&other.lower, &other.upper, another.base_pages(), &another.placement)
+    }
+}
+
+/// A home's pages as they are on disk.
 #[derive(Debug)]
 pub(crate) struct Stored {
-    pub(crate) at: Located,
+    pub(crate) home: Home,
     pub(crate) base: Block,
     pub(crate) overflow: Option<Block>,
 }
+
+/// A home's pages, looked at.
+pub(crate) type Pages<'a> = (Page<'a>, Option<Page<'a>>);
 
 /// Why a page is not the one that was looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +77,8 @@ pub(crate) enum Strange {
 }
 
 impl Store {
-    pub(crate) fn new(file: PageFile, space: Space, index: Index, double_write: &Arc<DoubleWrite>) -> Self {
-        let overflowing = index.snapshot().ascend(&[]).filter(|(_, segment)| segment.overflow != Segment::NONE).count();
+    pub(crate) fn new(file: PageFile, space: Space, index: Index, production: u32, double_write: &Arc<DoubleWrite>) -> Self {
+        let overflowing: usize = index.snapshot().ascend(&[]).map(|(_, segment)| segment.overflow_pages()).sum();
         Store {
             file,
             space,
@@ -72,28 +86,35 @@ impl Store {
             claims: Claims::default(),
             structure: Mutex::new(()),
             install: RwLock::new(()),
+            production: AtomicU32::new(production),
             overflow_pages: AtomicU64::new(overflowing as u64),
             double_write: double_write.clone(),
         }
     }
 
-    /// Segments that have an overflow page.
+    /// Overflow pages of all segments.
     pub(crate) fn overflow_pages(&self) -> u64 {
         self.overflow_pages.load(Ordering::Relaxed)
     }
 
     /// Counts the overflow pages that a change brings and takes.
     pub(crate) fn count_overflow(&self, removed: &[Segment], change: &Change) {
-        let overflowing = |segment: &Segment| segment.overflow != Segment::NONE;
-        let coming = change.insert.iter().filter(|(_, segment)| overflowing(segment)).count() as u64;
-        let going = removed.iter().filter(|segment| overflowing(segment)).count() as u64;
-        self.overflow_pages.fetch_add(coming, Ordering::Relaxed);
-        self.overflow_pages.fetch_sub(going, Ordering::Relaxed);
+        let coming: usize = change.insert.iter().map(|(_, segment)| segment.overflow_pages()).sum();
+        let going: usize = removed.iter().map(Segment::overflow_pages).sum();
+        self.overflow_pages.fetch_add((coming + change.attach.len()) as u64, Ordering::Relaxed);
+        self.overflow_pages.fetch_sub(going as u64, Ordering::Relaxed);
     }
 
-    /// Whether the index maps `at.lower` to `at.segment` now.
-    pub(crate) fn is_current(&self, at: &Located) -> bool {
-        self.index.snapshot().get(&at.lower) == Some(at.segment)
+    /// The home of `key`, and the lower fence of its segment.
+    pub(crate) fn home(&self, key: &[u8]) -> (Vec<u8>, Home) {
+        let (lower, segment) = self.index.snapshot().floor(key);
+        let home = segment.home(segment.position_of(&lower, key));
+        (lower, home)
+    }
+
+    /// The segment as the index has it now, if it is still the same pages for the same range.
+    pub(crate) fn current(&self, at: &Located) -> Option<Located> {
+        Some(self.locate(&at.lower)).filter(|now| now.is_same(at))
     }
 
     /// The segment that `key` belongs to.
@@ -107,42 +128,56 @@ impl Store {
         self.double_write.amend(self.file.id(), page, bytes);
     }
 
-    /// Reads the pages of segments, many requests in flight, without looking at them.
-    pub(crate) fn read(&self, segments: Vec<Located>, cause: Cause) -> Result<Vec<Stored>> {
-        let pages: Vec<u32> = segments.iter().flat_map(|at| at.segment.pages()).collect();
+    /// Reads the pages of homes, many requests in flight, without looking at them.
+    pub(crate) fn read(&self, homes: &[Home], cause: Cause) -> Result<Vec<Stored>> {
+        let pages: Vec<u32> = homes.iter().flat_map(|home| home.pages()).collect();
         let mut blocks = self.file.read_pages(&pages, Component::Frames, cause)?;
         pages.iter().zip(&mut blocks).for_each(|(page, block)| self.amend(*page, block));
         let mut blocks = blocks.into_iter();
         let mut next = || blocks.next().ok_or_else(|| Error::Invalid("a read gave fewer pages than were asked for".into()));
-        let stored = |at: Located| {
+        let stored = |home: &Home| {
             let base = next()?;
-            let overflow = if at.segment.overflow == Segment::NONE { None } else { Some(next()?) };
-            Ok(Stored { at, base, overflow })
+            let overflow = if home.overflow == Home::NONE { None } else { Some(next()?) };
+            Ok(Stored { home: *home, base, overflow })
         };
-        segments.into_iter().map(stored).collect()
+        homes.iter().map(stored).collect()
     }
 
-    /// The pages of a segment that the caller has claimed, so that nothing but damage can make them strange. They are checked in full: what is merged must be
+    /// The pages of a home that the caller has claimed, so that nothing but damage can make them strange. They are checked in full: what is merged must be
     /// in order, whatever a page with a right checksum says.
-    pub(crate) fn claimed_pages<'a>(&self, stored: &'a Stored) -> Result<(Page<'a>, Option<Page<'a>>)> {
+    pub(crate) fn claimed_pages<'a>(&self, stored: &'a Stored) -> Result<Pages<'a>> {
         let (base, overflow) = self.pages(stored).map_err(|(page, strange)| self.damage(page, strange))?;
-        for (page, number) in std::iter::once(&base).chain(&overflow).zip(stored.at.segment.pages()) {
+        for (page, number) in std::iter::once(&base).chain(&overflow).zip(stored.home.pages()) {
             page.check().map_err(|error| error.at(self.file.id(), number))?;
         }
         Ok((base, overflow))
     }
 
-    /// The pages of a segment, if they are what the index says: the page number that is not, otherwise.
-    pub(crate) fn pages<'a>(&self, stored: &'a Stored) -> std::result::Result<(Page<'a>, Option<Page<'a>>), (u32, Strange)> {
-        let Segment { page, overflow } = stored.at.segment;
+    /// The pages of a claimed segment, which must follow each other from its lower to its upper fence and be the ones that its placement names.
+    pub(crate) fn claimed_segment<'a>(&self, at: &Located, stored: &'a [Stored]) -> Result<Vec<Pages<'a>>> {
+        let pages = stored.iter().map(|stored| self.claimed_pages(stored)).collect::<Result<Vec<_>>>()?;
+        let mut lower = Some(at.lower.as_slice());
+        for (position, ((base, _), number)) in pages.iter().zip(at.segment.base_pages()).enumerate() {
+            let expected = usize::from(at.segment.position_of(&at.lower, base.lower()));
+            if lower != Some(base.lower()) || expected != position {
+                return Err(self.damage(number, Strange::Other));
+            }
+            lower = base.upper();
+        }
+        if lower == at.upper.as_deref() { Ok(pages) } else { Err(self.damage(at.segment.page, Strange::Other)) }
+    }
+
+    /// The pages of a home, if they belong together: the page number that is not what it should be, otherwise.
+    pub(crate) fn pages<'a>(&self, stored: &'a Stored) -> std::result::Result<Pages<'a>, (u32, Strange)> {
+        let Home { page, overflow } = stored.home;
         let base = self.parse(&stored.base, page).map_err(|strange| (page, strange))?;
-        let fits = |found: &Page<'_>| found.lower() == stored.at.lower && found.upper() == stored.at.upper.as_deref();
-        if base.kind() != PageKind::Base || !fits(&base) {
+        if base.kind() != PageKind::Base {
             return Err((page, Strange::Other));
         }
         let Some(block) = &stored.overflow else { return Ok((base, None)) };
         let second = self.parse(block, overflow).map_err(|strange| (overflow, strange))?;
-        if second.kind() != PageKind::Overflow || second.related() != page || !fits(&second) {
+        let fits = (second.lower(), second.upper()) == (base.lower(), base.upper());
+        if second.kind() != PageKind::Overflow || second.related() != page || !fits {
             return Err((overflow, Strange::Other));
         }
         Ok((base, Some(second)))
@@ -199,4 +234,4 @@ pub(crate) fn descending(snapshot: &Snapshot, end: Option<&[u8]>, whole: bool, m
 }
 
 /// Above every key, since none is this long.
-const ABOVE_ALL: [u8; ecotone_substrate::limits::MAX_KEY + 1] = [u8::MAX; ecotone_substrate::limits::MAX_KEY + 1];
+pub(crate) const ABOVE_ALL: [u8; ecotone_substrate::limits::MAX_KEY + 1] = [u8::MAX; ecotone_substrate::limits::MAX_KEY + 1];

@@ -1,61 +1,90 @@
-//! The structural record of a tree: segments that go, segments that come (`docs/format/tree-structure.md`).
+//! The structural record of a tree: segments that go, segments that come, overflow pages that segments get (`docs/format/tree-structure.md`).
 
 use ecotone_substrate::{
     codec::{Malformed, Reader, Writer},
     limits::MAX_KEY,
 };
 
-use super::index::{Change, Segment};
+use super::index::{Attach, Change, Segment};
 
-/// The form of the record, for later ones.
-const FORM: u8 = 1;
+/// The form of the record.
+const FORM: u8 = 2;
+/// The form without production id and overflow pages of their own.
+const OLD_FORM: u8 = 1;
 
-/// The body of the log record for a change of the index.
-pub(crate) fn encode(change: &Change) -> Vec<u8> {
-    let mut w = Writer::new();
-    w.u8(FORM).varint(change.remove.len() as u64).varint(change.insert.len() as u64);
-    for lower in &change.remove {
-        w.prefixed(lower);
-    }
-    for (lower, segment) in &change.insert {
-        w.prefixed(lower);
-        segment.encode(&mut w);
-    }
-    w.finish()
+/// A change of the index as the log has it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Structure {
+    /// Production id of the base pages that come (decision 5).
+    pub(crate) production: u32,
+    pub(crate) change: Change,
 }
 
-/// Reads what [`encode`] wrote.
-pub(crate) fn decode(body: &[u8]) -> Result<Change, Malformed> {
-    let mut r = Reader::new(body);
-    r.version(FORM)?;
-    let (removed, inserted) = (r.varint()?, r.varint()?);
-    let mut change = Change::default();
-    for _ in 0..removed {
-        change.remove.push(r.prefixed(MAX_KEY)?.to_vec());
+impl Structure {
+    /// The body of the log record.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let Change { remove, insert, attach } = &self.change;
+        let mut w = Writer::new();
+        w.u8(FORM).u32(self.production);
+        [remove.len(), insert.len(), attach.len()].iter().for_each(|count| {
+            w.varint(*count as u64);
+        });
+        for lower in remove {
+            w.prefixed(lower);
+        }
+        for (lower, segment) in insert {
+            w.prefixed(lower);
+            segment.encode(&mut w);
+        }
+        for Attach { lower, page, overflow } in attach {
+            w.prefixed(lower).u32(*page).u32(*overflow);
+        }
+        w.finish()
     }
-    for _ in 0..inserted {
-        let lower = r.prefixed(MAX_KEY)?.to_vec();
-        change.insert.push((lower, Segment::decode(&mut r)?));
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    pub(crate) fn decode(body: &[u8]) -> Result<Structure, Malformed> {
+        let mut r = Reader::new(body);
+        let old = r.version(FORM)? == OLD_FORM;
+        let production = if old { 0 } else { r.u32()? };
+        let (removed, inserted) = (r.varint()?, r.varint()?);
+        let attached = if old { 0 } else { r.varint()? };
+        let mut change = Change::default();
+        for _ in 0..removed {
+            change.remove.push(r.prefixed(MAX_KEY)?.to_vec());
+        }
+        for _ in 0..inserted {
+            let lower = r.prefixed(MAX_KEY)?.to_vec();
+            change.insert.push((lower, Segment::decode(&mut r)?));
+        }
+        for _ in 0..attached {
+            let lower = r.prefixed(MAX_KEY)?.to_vec();
+            change.attach.push(Attach { lower, page: r.u32()?, overflow: r.u32()? });
+        }
+        r.finish()?;
+        Ok(Structure { production, change })
     }
-    r.finish()?;
-    Ok(change)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::index::Placement;
 
     #[test]
     fn a_change_comes_back_and_damage_is_found() {
+        let pages = Segment::placed(8, 2, Placement::directory(b"k", [b"kk".to_vec()]));
         let change = Change {
             remove: vec![vec![], b"m".to_vec()],
-            insert: vec![(vec![], Segment::new(7)), (b"k".to_vec(), Segment { page: 8, overflow: 9 })],
+            insert: vec![(vec![], Segment::new(7)), (b"k".to_vec(), pages)],
+            attach: vec![Attach { lower: b"p".to_vec(), page: 3, overflow: 4 }],
         };
-        let body = encode(&change);
-        assert_eq!(decode(&body).unwrap(), change);
+        let structure = Structure { production: 5, change };
+        let body = structure.encode();
+        assert_eq!(Structure::decode(&body).unwrap(), structure);
         for cut in 0..body.len() {
-            assert!(decode(&body[..cut]).is_err(), "cut at {cut}");
+            assert!(Structure::decode(&body[..cut]).is_err(), "cut at {cut}");
         }
-        assert!(decode(&[&body[..], &[0]].concat()).is_err());
+        assert!(Structure::decode(&[&body[..], &[0]].concat()).is_err());
     }
 }

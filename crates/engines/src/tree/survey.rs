@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use ecotone_substrate::{Result, limits::PAGE, memory::Component, page::Page};
 
-use super::{Tree, index::Segment, space::Cause};
+use super::{
+    Tree,
+    index::{Placement, Segment},
+    space::Cause,
+};
 use crate::engine::Survey;
 
 /// Pages of the sample.
@@ -20,11 +24,11 @@ impl Tree {
         let snapshot = self.store.index.snapshot();
         for (_, segment) in snapshot.ascend(&[]) {
             *kinds.entry(kind(&segment)).or_default() += 1;
-            survey.pages += segment.pages().count() as u64;
+            survey.pages += segment.all_pages().count() as u64;
         }
         survey.segments = kinds.into_iter().map(|((kind, pages), count)| (kind, pages, count)).collect();
         let step = survey.pages.div_ceil(SAMPLE).max(1) as usize;
-        let pages = snapshot.ascend(&[]).flat_map(|(_, segment)| segment.pages().collect::<Vec<_>>());
+        let pages = snapshot.ascend(&[]).flat_map(|(_, segment)| segment.all_pages().collect::<Vec<_>>());
         let sample: Vec<u32> = pages.skip(step / 2).step_by(step).collect();
         sample.chunks(WINDOW).try_for_each(|pages| self.look_at(pages, &mut survey))?;
         Ok(survey)
@@ -53,6 +57,11 @@ fn count(page: &Page<'_>, survey: &mut Survey) {
 }
 
 /// How a segment places its keys, and its number of base pages.
-fn kind(_segment: &Segment) -> (&'static str, u8) {
-    ("single", 1)
+fn kind(segment: &Segment) -> (&'static str, u8) {
+    let kind = match segment.placement {
+        Placement::Single => "single",
+        Placement::Line { .. } => "line",
+        Placement::Directory { .. } => "directory",
+    };
+    (kind, segment.len())
 }

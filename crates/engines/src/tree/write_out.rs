@@ -7,7 +7,7 @@ use ecotone_substrate::{
     double_write::{PageWrite, changed_sectors},
     limits::DOUBLE_WRITE_PAGES,
     memory::Component,
-    page::{PageKind, Place},
+    page::{Page, PageKind, Place},
     storage::Block,
     wal::Durability,
 };
@@ -17,11 +17,12 @@ use super::{
     Tree,
     cache::DirtyRecord,
     claims::Claim,
-    index::{Change, Segment},
+    index::{Attach, Change, Home},
     merge::{self, Changed, Outcome, Shape},
     records::Records,
     space::Cause,
-    store::{Located, Stored},
+    store::{Stored, Strange},
+    structure::Structure,
 };
 
 /// A base page whose records take less than this part of a page, after a delete, is put together with a neighbour.
@@ -30,15 +31,24 @@ const UNDERFULL: usize = ecotone_substrate::limits::PAGE / 4;
 /// Bytes of a chain that one write-out or a reorganisation of several segments takes at most; more than two pages hold would not fit anyway.
 pub(crate) const CHAIN_BYTES: usize = 16 << 10;
 
-/// One segment of a batch on its way to disk.
+/// A base page on its way to disk: its records that are dirty, and the lower fence of its segment.
+struct Detached {
+    home: Home,
+    segment: Vec<u8>,
+    dirty: Vec<DirtyRecord>,
+}
+
+/// One home of a batch on its way to disk.
 struct Job {
     stored: Stored,
+    /// Lower fence of its segment.
+    segment: Vec<u8>,
     changed: Changed,
-    /// The overflow page that the segment gets, if it had none and needs one.
+    /// The overflow page that it gets, if it had none and needs one.
     fresh: Option<u32>,
 }
 
-/// What a batch leaves to reorganisation: a key of each segment, and whether the segment is too empty rather than too full.
+/// What a batch leaves to reorganisation: a key of each page that is too full, and of each that is too empty.
 #[derive(Debug, Default)]
 pub(crate) struct Leftover {
     pub(crate) full: Vec<Vec<u8>>,
@@ -50,20 +60,16 @@ impl Tree {
     pub(crate) fn write_out_below(&self, below: Seq) -> Result<()> {
         while self.cache.first_dirty(self.number).is_some_and(|first| first < below) {
             let pages = self.cache.dirty_pages(self.number, below);
-            let mut progress = false;
-            for batch in pages.chunks(self.batch_pages()) {
-                progress |= self.write_pages(batch)?;
-            }
-            if !progress {
+            if !self.writeback.write_all(&self.context.shared, self, pages)? {
                 // Others hold the claims; their write-out ends ours.
                 self.context.shared.health.check()?;
-                std::thread::sleep(std::time::Duration::from_micros(100));
+                ecotone_sys::primitive::thread::sleep(std::time::Duration::from_micros(100));
             }
         }
         Ok(())
     }
 
-    /// Writes out the chains of these base pages, and reorganises the segments that cannot take theirs. False if nothing could be done since
+    /// Writes out the chains of these base pages, and reorganises the segments of those that cannot take theirs. False if nothing could be done since
     /// others hold the claims.
     pub(crate) fn write_pages(&self, pages: &[u32]) -> Result<bool> {
         let (written, leftover) = self.write_batch(pages)?;
@@ -91,7 +97,7 @@ impl Tree {
             self.write_in_place(&mut jobs)
         });
         for job in &jobs {
-            let page = job.stored.at.segment.page;
+            let page = job.stored.home.page;
             match &written {
                 Ok(()) => self.cache.end_write(self.number, page),
                 Err(_) => self.cache.abort_write(self.number, page),
@@ -102,7 +108,7 @@ impl Tree {
     }
 
     /// Claims pages and detaches their chains.
-    fn detach(&self, claim: &mut Claim<'_>, pages: &[u32]) -> Vec<(Located, Vec<DirtyRecord>)> {
+    fn detach(&self, claim: &mut Claim<'_>, pages: &[u32]) -> Vec<Detached> {
         let mut detached = Vec::with_capacity(pages.len());
         for &page in pages {
             if !claim.try_add(page) {
@@ -113,9 +119,9 @@ impl Tree {
                 // Its chain was dealt out to other pages meanwhile.
                 None => claim.release(page),
                 Some(first) => {
-                    let at = self.store.locate(&first.key);
-                    debug_assert_eq!(at.segment.page, page, "a chain belongs to a page that the index names");
-                    detached.push((at, dirty));
+                    let (segment, home) = self.store.home(&first.key);
+                    debug_assert_eq!(home.page, page, "a chain belongs to a page that the index names");
+                    detached.push(Detached { home, segment, dirty });
                 }
             }
         }
@@ -123,28 +129,22 @@ impl Tree {
     }
 
     /// Reads the pages and decides what becomes of each. What cannot be written goes back to its chain. After an error nothing is left detached but `jobs`.
-    fn prepare_jobs(
-        &self,
-        detached: Vec<(Located, Vec<DirtyRecord>)>,
-        jobs: &mut Vec<Job>,
-        leftover: &mut Leftover,
-    ) -> Result<()> {
-        let (located, mut chains): (Vec<_>, Vec<_>) = detached.into_iter().unzip();
-        let pages: Vec<u32> = located.iter().map(|at| at.segment.page).collect();
+    fn prepare_jobs(&self, mut detached: Vec<Detached>, jobs: &mut Vec<Job>, leftover: &mut Leftover) -> Result<()> {
+        let homes: Vec<Home> = detached.iter().map(|detached| detached.home).collect();
         let mut failure = None;
-        match self.store.read(located, Cause::WriteOut) {
+        match self.store.read(&homes, Cause::WriteOut) {
             Err(error) => failure = Some(error),
             Ok(stored) => {
-                for (stored, dirty) in stored.into_iter().zip(&mut chains) {
-                    match self.prepare_job(stored, dirty, leftover) {
+                for (stored, detached) in stored.into_iter().zip(&mut detached) {
+                    match self.prepare_job(stored, detached, leftover) {
                         Ok(job) => jobs.extend(job),
                         Err(error) => failure = failure.or(Some(error)),
                     }
                 }
             }
         }
-        for (page, _) in pages.into_iter().zip(&chains).filter(|(_, dirty)| !dirty.is_empty()) {
-            self.cache.abort_write(self.number, page);
+        for detached in detached.iter().filter(|detached| !detached.dirty.is_empty()) {
+            self.cache.abort_write(self.number, detached.home.page);
         }
         // Without space for new pages the others can still be written.
         match failure {
@@ -153,29 +153,33 @@ impl Tree {
         }
     }
 
-    /// Clears `dirty` if it is to be written.
-    fn prepare_job(&self, stored: Stored, dirty: &mut Vec<DirtyRecord>, leftover: &mut Leftover) -> Result<Option<Job>> {
+    /// Takes the dirty records away if they are to be written.
+    fn prepare_job(&self, stored: Stored, detached: &mut Detached, leftover: &mut Leftover) -> Result<Option<Job>> {
         let (base, overflow) = self.store.claimed_pages(&stored)?;
-        let changed = match merge::write_out(&base, overflow.as_ref(), dirty) {
+        let ends = [detached.dirty.first(), detached.dirty.last()];
+        if !ends.into_iter().flatten().all(|record| base.covers(&record.key)) {
+            return Err(self.store.damage(stored.home.page, Strange::Other));
+        }
+        let changed = match merge::write_out(&base, overflow.as_ref(), &detached.dirty) {
             Outcome::Pages(changed) => changed,
             Outcome::Reorganise => {
-                leftover.full.extend(dirty.first().map(|record| record.key.clone()));
+                leftover.full.extend(detached.dirty.first().map(|record| record.key.clone()));
                 return Ok(None);
             }
         };
-        let needs_page = changed.overflow.is_some() && stored.at.segment.overflow == Segment::NONE;
-        let fresh = if needs_page { self.allocate(1)?.first().copied() } else { None };
+        let needs_page = changed.overflow.is_some() && stored.home.overflow == Home::NONE;
+        let fresh = if needs_page { self.allocate(&[1])?.first().copied() } else { None };
         if changed.shrank && changed.base_bytes < UNDERFULL && self.store.index.segments() > 1 {
-            leftover.sparse.push(stored.at.lower.clone());
+            leftover.sparse.push(base.lower().to_vec());
         }
-        dirty.clear();
-        Ok(Some(Job { stored, changed, fresh }))
+        detached.dirty.clear();
+        Ok(Some(Job { stored, segment: std::mem::take(&mut detached.segment), changed, fresh }))
     }
 
-    /// Takes free pages, those that the log has freed meanwhile included.
-    pub(crate) fn allocate(&self, pages: usize) -> Result<Vec<u32>> {
+    /// Takes free runs of so many pages, those that the log has freed meanwhile included; gives the first page of each.
+    pub(crate) fn allocate(&self, runs: &[u8]) -> Result<Vec<u32>> {
         self.store.space.release(self.context.shared.wal.synced());
-        self.store.space.allocate(pages)
+        self.store.space.allocate_runs(runs)
     }
 
     /// The write-ahead rule, for everything that is detached now.
@@ -196,22 +200,20 @@ impl Tree {
         self.store.file.writing()?.pages(Cause::Overflow, &pages, |i, place, block| {
             let (job, _) = &fresh[i];
             if let Some(records) = &job.changed.overflow {
-                self.build(block, place, &job.stored.at, Some(job.stored.at.segment.page), records.iter());
+                self.build_overflow(block, place, &job.stored, records);
             }
         })
     }
 
     fn attach_fresh(&self, jobs: &[Job]) -> Result<()> {
-        let mut change = Change::default();
-        for (job, overflow) in jobs.iter().filter_map(|job| Some((job, job.fresh?))) {
-            let at = &job.stored.at;
-            change.remove.push(at.lower.clone());
-            change.insert.push((at.lower.clone(), Segment { page: at.segment.page, overflow }));
-        }
-        if change.insert.is_empty() {
+        let attach = |job: &Job| Some(Attach { lower: job.segment.clone(), page: job.stored.home.page, overflow: job.fresh? });
+        let attach: Vec<Attach> = jobs.iter().filter_map(attach).collect();
+        if attach.is_empty() {
             return Ok(());
         }
-        let installed = self.install(&change).map(|replaced| self.give_back(&replaced));
+        let production = self.store.production.load(Ordering::Relaxed);
+        let structure = Structure { production, change: Change { attach, ..Change::default() } };
+        let installed = self.install(&structure).map(|replaced| self.give_back(&replaced));
         if installed.is_err() {
             let fresh: Vec<u32> = jobs.iter().filter_map(|job| job.fresh).collect();
             self.store.space.free_now(&fresh)?;
@@ -223,12 +225,14 @@ impl Tree {
     fn write_in_place(&self, jobs: &mut [Job]) -> Result<()> {
         let mut writes = Vec::new();
         for job in jobs.iter() {
-            let Segment { page, overflow } = job.stored.at.segment;
+            let Home { page, overflow } = job.stored.home;
             if let Some(records) = &job.changed.base {
-                writes.push(self.page_write(page, &job.stored.base, &job.stored.at, None, records)?);
+                let build = |block: &mut Block, place| self.build_base(block, place, &job.stored, records);
+                writes.push(self.page_write(page, &job.stored.base, build)?);
             }
             if let (Some(records), Some(old)) = (&job.changed.overflow, &job.stored.overflow) {
-                writes.push(self.page_write(overflow, old, &job.stored.at, Some(page), records)?);
+                let build = |block: &mut Block, place| self.build_overflow(block, place, &job.stored, records);
+                writes.push(self.page_write(overflow, old, build)?);
             }
         }
         self.store.file.traffic().written(Cause::WriteOut, writes.len());
@@ -241,24 +245,24 @@ impl Tree {
         Ok(())
     }
 
-    fn page_write(&self, page: u32, old: &Block, at: &Located, base: Option<u32>, records: &Records) -> Result<PageWrite> {
+    fn page_write(&self, page: u32, old: &Block, build: impl FnOnce(&mut Block, Place)) -> Result<PageWrite> {
         let mut block = self.context.shared.memory.lease_essential(Component::Frames, Size::Frame)?;
-        self.build(&mut block, self.store.file.place(page), at, base, records.iter());
+        build(&mut block, self.store.file.place(page));
         Ok(PageWrite { file: self.store.file.file().clone(), page, sectors: changed_sectors(old, &block), block })
     }
 
-    /// Builds the base page of a segment, or with `base` its overflow page.
-    pub(crate) fn build<'a>(
-        &self,
-        block: &mut Block,
-        place: Place,
-        at: &Located,
-        base: Option<u32>,
-        records: impl Iterator<Item = (&'a [u8], &'a [u8])>,
-    ) {
-        let kind = if base.is_some() { PageKind::Overflow } else { PageKind::Base };
-        let shape = Shape { kind, related: base.unwrap_or(0), lower: &at.lower, upper: at.upper.as_deref() };
-        merge::build(block, place, shape, records, self.context.shared.wal.tail());
+    /// Builds a base page anew, with the fences and the production id that it has.
+    fn build_base(&self, block: &mut Block, place: Place, stored: &Stored, records: &Records) {
+        let base = Page::reparse(&stored.base).expect("the page was looked at");
+        let shape = Shape { kind: PageKind::Base, related: base.related(), lower: base.lower(), upper: base.upper() };
+        merge::build(block, place, shape, records.iter(), self.context.shared.wal.tail());
+    }
+
+    /// Builds the overflow page of a base page.
+    fn build_overflow(&self, block: &mut Block, place: Place, stored: &Stored, records: &Records) {
+        let base = Page::reparse(&stored.base).expect("the page was looked at");
+        let shape = Shape { kind: PageKind::Overflow, related: stored.home.page, lower: base.lower(), upper: base.upper() };
+        merge::build(block, place, shape, records.iter(), self.context.shared.wal.tail());
     }
 
     /// The pages that are dirty now, going up from the one that the background wrote last, and then from the lowest.

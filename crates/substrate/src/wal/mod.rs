@@ -14,14 +14,13 @@ mod reader;
 mod record;
 mod recover;
 mod relief;
+mod remains;
 mod segment;
 
+use ecotone_sys::primitive::atomic::{AtomicU64, AtomicUsize};
 use std::{
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
 };
 
 use append::Appending;
@@ -29,9 +28,9 @@ pub use append::{Placed, Reservation, Room};
 use buffer::Buffer;
 pub use commit::Durability;
 use commit::Output;
+use ecotone_sys::primitive::{Condvar, Mutex};
 pub use in_flight::InFlight;
 use in_flight::Slots;
-use parking_lot::{Condvar, Mutex};
 use pool::Pool;
 pub use record::{
     Batch, BatchEncoder, FRAME_BYTES, Location, LoggedOperation, MIN_OPERATION_BYTES, Record, RecordKind, encode_structure,
@@ -40,10 +39,11 @@ use recover::Found;
 pub use recover::{Replay, Stretch};
 pub use relief::Call;
 use relief::Relief;
+pub use remains::{Gap, LogRemains};
 pub use segment::SegmentHeader;
 
 use crate::{
-    Result, Seq, environment::Environment, health::Health, memory::Memory, metrics::Counter, scheduler::Scheduler,
+    Result, Seq, environment::Environment, health::Health, memory::Memory, metrics::Counter, pace::Pace, scheduler::Scheduler,
     storage::Storage,
 };
 
@@ -84,6 +84,8 @@ pub struct Wal {
     growing: Mutex<()>,
     found: Mutex<Found>,
     relief: Relief,
+    /// What writers owe while the log is nearly full.
+    pace: Pace,
     /// Threads that wait for room.
     waiting: AtomicUsize,
 
@@ -92,6 +94,8 @@ pub struct Wal {
     writes: Counter,
     syncs: Counter,
     waits: Counter,
+    delays: Counter,
+    delay_ns: Counter,
 }
 
 impl Wal {
@@ -122,12 +126,15 @@ impl Wal {
             growing: Mutex::default(),
             found: Mutex::default(),
             relief: Relief::default(),
+            pace: Pace::default(),
             waiting: AtomicUsize::new(0),
             records: Counter::default(),
             bytes: Counter::default(),
             writes: Counter::default(),
             syncs: Counter::default(),
             waits: Counter::default(),
+            delays: Counter::default(),
+            delay_ns: Counter::default(),
         })
     }
 
@@ -161,14 +168,16 @@ impl Wal {
         self.tail().saturating_sub(self.kept_from.load(Ordering::SeqCst))
     }
 
-    /// Numbers for people and tools: records and bytes appended, writes and syncs of segments, waits for room.
-    pub fn stats(&self) -> [(&'static str, u64); 5] {
+    /// Numbers for people and tools: records and bytes appended, writes and syncs of segments, waits for room, delays before that and their sum.
+    pub fn stats(&self) -> [(&'static str, u64); 7] {
         [
             ("records", self.records.get()),
             ("bytes", self.bytes.get()),
             ("writes", self.writes.get()),
             ("syncs", self.syncs.get()),
             ("waits", self.waits.get()),
+            ("delays", self.delays.get()),
+            ("delay_total_us", self.delay_ns.get() / 1000),
         ]
     }
 }

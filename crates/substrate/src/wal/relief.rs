@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use parking_lot::Mutex;
+use ecotone_sys::primitive::Mutex;
 
 use super::Wal;
 use crate::Error;
@@ -33,10 +33,12 @@ impl Relief {
         }
     }
 
+    /// Calls again at once if the truncation did not make `enough`, rather than when the log is full and all writers wait.
     pub(super) fn truncated(&self, enough: bool) {
         self.truncations.fetch_add(1, Ordering::SeqCst);
-        if enough {
-            self.called.store(false, Ordering::SeqCst);
+        self.called.store(!enough, Ordering::SeqCst);
+        if !enough {
+            self.call();
         }
     }
 

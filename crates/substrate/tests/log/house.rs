@@ -75,7 +75,7 @@ impl House {
     }
 }
 
-fn see(seq: Seq, record: Record<'_>, seen: &mut Vec<Seen>) -> Result<()> {
+pub(crate) fn see(seq: Seq, record: Record<'_>, seen: &mut Vec<Seen>) -> Result<()> {
     match record {
         Record::Structure { keyspace, body } => seen.push((seq, keyspace, body.to_vec())),
         Record::Batch(operations) => {

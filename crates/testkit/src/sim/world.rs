@@ -6,7 +6,7 @@ use ecotone_substrate::{
     Error, Result,
     storage::{Counters, FileId, FileKind},
 };
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use ecotone_sys::primitive::{Condvar, Mutex, MutexGuard};
 use rand::{SeedableRng, rngs::SmallRng};
 
 use super::{
@@ -18,8 +18,8 @@ use super::{
     walk,
 };
 
-/// A file, shared by its names and its open handles.
-pub(super) type InodeRef = Arc<Mutex<Inode>>;
+/// A file, shared by its names and its open handles. Its lock is held within the world's, so it is no place where threads could take turns.
+pub(super) type InodeRef = Arc<parking_lot::Mutex<Inode>>;
 
 /// Everything behind the lock.
 pub(super) struct World {
@@ -98,7 +98,8 @@ impl World {
         let mut random = SmallRng::seed_from_u64(seed);
         let mut next = World { space_limit: self.space_limit, ..World::new(seed) };
         for (id, history) in &self.names {
-            let age = |inode: &InodeRef, random: &mut SmallRng| Arc::new(Mutex::new(inode.lock().after(how, random)));
+            let age =
+                |inode: &InodeRef, random: &mut SmallRng| Arc::new(parking_lot::Mutex::new(inode.lock().after(how, random)));
             let survivor = match how {
                 Crash::KeepAll => history.map(|inode| inode.as_ref().map(|inode| age(inode, &mut random))),
                 Crash::DropAll => History::new(history.survivor(None).as_ref().map(|inode| age(inode, &mut random))),

@@ -14,13 +14,26 @@ use super::{
 /// A node that loses entries and is filled less than this, in percent, is put together with a neighbour.
 const UNDERFULL: usize = 33;
 
-/// One change of the structure, in any order. A key that is in both parts keeps its entry with another segment.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// One change of the structure, in any order. A fence that goes and comes keeps its entry with another segment.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Change {
     /// Lower fences of the segments that go.
     pub remove: Vec<Vec<u8>>,
     /// Segments that come, with their lower fences.
     pub insert: Vec<(Vec<u8>, Segment)>,
+    /// Overflow pages that base pages of segments that stay get.
+    pub attach: Vec<Attach>,
+}
+
+/// A base page gets an overflow page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attach {
+    /// Lower fence of its segment.
+    pub lower: Vec<u8>,
+    /// The base page.
+    pub page: u32,
+    /// The overflow page.
+    pub overflow: u32,
 }
 
 /// What happens to each key of a level: another item, or none.
@@ -36,10 +49,22 @@ impl Change {
             }
         }
         for (key, segment) in &self.insert {
-            let before = operations.insert(key.clone(), Some(Item::Segment(*segment)));
+            let before = operations.insert(key.clone(), Some(Item::Segment(segment.clone())));
             if matches!(before, Some(Some(_))) || (before.is_none() && snapshot.get(key).is_some()) {
                 return Err(misfit("inserts a segment that is there already"));
             }
+        }
+        for Attach { lower, page, overflow } in &self.attach {
+            let segment = match operations.remove(lower) {
+                Some(Some(Item::Segment(segment))) => Some(segment),
+                Some(_) => None,
+                None => snapshot.get(lower),
+            };
+            let mut segment = segment.ok_or_else(|| misfit("gives a page to a segment that is not there"))?;
+            if !segment.attach(*page, *overflow) {
+                return Err(misfit("gives a page to a segment that has one there"));
+            }
+            operations.insert(lower.clone(), Some(Item::Segment(segment)));
         }
         if matches!(operations.get(&[][..]), Some(None)) {
             return Err(misfit("removes the first segment without another one"));

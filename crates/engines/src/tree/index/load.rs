@@ -120,7 +120,7 @@ impl Load<'_> {
         for entry in page.iter() {
             let mut reader = Reader::new(entry.value);
             let segment = Segment::decode(&mut reader).and_then(|segment| reader.finish().map(|()| segment));
-            for page in segment.map_err(|e| self.file.corruption(expected.page, e.what))?.pages() {
+            for page in segment.map_err(|e| self.file.corruption(expected.page, e.what))?.all_pages() {
                 self.space.mark_used(page)?;
             }
             self.segments += 1;

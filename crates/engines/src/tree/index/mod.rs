@@ -7,9 +7,11 @@
 
 mod change;
 mod checkpoint;
+mod fences;
 mod load;
 mod node;
 mod pack;
+mod placement;
 mod root;
 mod segment;
 mod snapshot;
@@ -19,14 +21,16 @@ mod tests;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-pub use change::{Change, Prepared};
+pub use change::{Attach, Change, Prepared};
 pub use checkpoint::Checkpoint;
 use ecotone_substrate::{Result, memory::Memory, page::PageKind};
+use ecotone_sys::primitive::Mutex;
+pub(crate) use fences::encoded_len as fence_len;
 use node::{Entry, Item, Meter};
 use pack::{Builder, Fill, Packing};
-use parking_lot::Mutex;
+pub use placement::Placement;
 pub use root::TreeRoot;
-pub use segment::Segment;
+pub use segment::{Home, MOST_FENCE_BYTES, MOST_PAGES, Segment};
 use snapshot::Tree;
 pub use snapshot::{Ascent, Descent, Snapshot};
 
@@ -68,9 +72,9 @@ impl Index {
         Index { tree: ArcSwap::from_pointee(tree), retired: Mutex::default(), memory: memory.clone(), meter }
     }
 
-    /// The segment that `key` belongs to: the one with the greatest lower fence that is not above it.
-    pub fn lookup(&self, key: &[u8]) -> Segment {
-        self.tree.load().segment_of(key)
+    /// The home of `key`: its base page in the segment with the greatest lower fence that is not above it.
+    pub fn lookup(&self, key: &[u8]) -> Home {
+        self.tree.load().home_of(key)
     }
 
     /// The present state, for more than one look.

@@ -12,7 +12,7 @@ use ecotone_substrate::{
     storage::Block,
 };
 
-use super::segment::Segment;
+use super::segment::{self, Home, Segment};
 
 /// What an entry of a node stands for.
 #[derive(Debug, Clone)]
@@ -120,6 +120,13 @@ impl Node {
     /// The segment at a position of a leaf.
     pub(super) fn segment(&self, position: usize) -> Option<Segment> {
         segment(&self.page(), position)
+    }
+
+    /// The home of `key` in the segment at a position of a leaf.
+    pub(super) fn home(&self, position: usize, key: &[u8]) -> Option<Home> {
+        let page = self.page();
+        let entry = page.entry(position)?;
+        Some(segment::home(page.prefix(), entry.suffix, entry.value, key))
     }
 
     /// All entries. `lower` is where the node begins, which is the first key of an inner node also if it is not stored.

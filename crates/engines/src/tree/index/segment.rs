@@ -1,55 +1,269 @@
-//! What the index knows about a segment.
+//! What the index knows about a segment (T7), and the home that it gives a key (T8).
 
 use ecotone_substrate::codec::{Malformed, Reader, Writer};
 
-/// One base page.
-const PAGE_ONLY: u8 = 1;
-/// One base page with an overflow page.
-const WITH_OVERFLOW: u8 = 2;
+use super::placement::{Placement, page_by_directory, page_by_line};
 
-/// A part of the key space and the pages that hold its records. Its lower fence is the key of its entry in the index, its upper fence
-/// the key of the next entry.
+/// Most base pages of a segment.
+pub const MOST_PAGES: u8 = 16;
+/// Bytes that the fences of a directory may take in an entry, their lengths included: with the longest key the entry must fit a node.
+pub const MOST_FENCE_BYTES: usize = 640;
+
+/// The kinds of placement in an entry.
+const SINGLE: u8 = 1;
+const SINGLE_WITH_OVERFLOW: u8 = 2;
+const LINE: u8 = 3;
+const DIRECTORY: u8 = 4;
+/// Added to the kinds of several base pages if a list of overflow pages follows.
+const LIST: u8 = 0x10;
+/// Bytes of one overflow page in the list.
+const LISTED: usize = 5;
+
+/// A base page with its overflow page: where a key is, if it is anywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Segment {
+pub struct Home {
     /// Number of the base page.
     pub page: u32,
-    /// Number of the overflow page, or [`Segment::NONE`].
+    /// Number of the overflow page, or [`Home::NONE`].
     pub overflow: u32,
 }
 
-impl Segment {
+impl Home {
     /// The page number that means "there is none".
     pub const NONE: u32 = u32::MAX;
 
-    /// A segment of one base page.
-    pub fn new(page: u32) -> Segment {
-        Segment { page, overflow: Segment::NONE }
-    }
-
     /// Its pages.
     pub fn pages(self) -> impl Iterator<Item = u32> {
-        std::iter::once(self.page).chain((self.overflow != Segment::NONE).then_some(self.overflow))
+        std::iter::once(self.page).chain((self.overflow != Home::NONE).then_some(self.overflow))
+    }
+}
+
+/// A part of the key space and the pages that hold its records. Its lower fence is the key of its entry in the index, its upper fence the key of the next
+/// entry.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Segment {
+    /// Number of the first base page; the others follow it.
+    pub page: u32,
+    /// Which of its base pages holds a key.
+    pub placement: Placement,
+    /// Base pages.
+    pages: u8,
+    /// Overflow pages with the positions of their base pages, ascending.
+    overflow: Vec<(u8, u32)>,
+}
+
+impl Segment {
+    /// A segment of one base page.
+    pub fn new(page: u32) -> Segment {
+        Segment::placed(page, 1, Placement::Single)
+    }
+
+    /// A segment of so many base pages, without overflow pages.
+    pub fn placed(page: u32, pages: u8, placement: Placement) -> Segment {
+        debug_assert!((1..=MOST_PAGES).contains(&pages) && placement.suits(pages), "{placement:?} of {pages} pages");
+        Segment { page, placement, pages, overflow: Vec::new() }
+    }
+
+    /// Number of base pages.
+    pub fn len(&self) -> u8 {
+        self.pages
+    }
+
+    /// The base page at a position, with its overflow page.
+    pub fn home(&self, position: u8) -> Home {
+        let overflow = self.overflow.iter().find(|(of, _)| *of == position).map_or(Home::NONE, |(_, page)| *page);
+        Home { page: self.page + u32::from(position), overflow }
+    }
+
+    /// All base pages in the order of their keys.
+    pub fn homes(&self) -> impl DoubleEndedIterator<Item = Home> {
+        (0..self.pages).map(|position| self.home(position))
+    }
+
+    /// The position of the base page that holds `key`, in a segment that begins at `lower`.
+    pub fn position_of(&self, lower: &[u8], key: &[u8]) -> u8 {
+        self.placement.page(lower, key, self.pages)
+    }
+
+    /// Where the range of the base page at a position begins, in a segment that begins at `lower`.
+    pub fn fence(&self, lower: &[u8], position: u8) -> Vec<u8> {
+        if position == 0 { lower.to_vec() } else { self.placement.fence(lower, position, self.pages) }
+    }
+
+    /// The numbers of its base pages.
+    pub fn base_pages(&self) -> std::ops::Range<u32> {
+        self.page..self.page + u32::from(self.pages)
+    }
+
+    /// The numbers of all its pages.
+    pub fn all_pages(&self) -> impl Iterator<Item = u32> {
+        self.base_pages().chain(self.overflow.iter().map(|(_, page)| *page))
+    }
+
+    /// Number of overflow pages.
+    pub fn overflow_pages(&self) -> usize {
+        self.overflow.len()
+    }
+
+    /// Gives a base page its overflow page; false if it has one, or is not of this segment.
+    pub fn attach(&mut self, page: u32, overflow: u32) -> bool {
+        let position = page.checked_sub(self.page).filter(|position| *position < u32::from(self.pages));
+        let Some(position) = position.map(|position| position as u8) else { return false };
+        match self.overflow.binary_search_by_key(&position, |(of, _)| *of) {
+            Ok(_) => false,
+            Err(at) => {
+                self.overflow.insert(at, (position, overflow));
+                true
+            }
+        }
     }
 
     /// Appends the value of its entry in the index, or in a log record.
-    pub fn encode(self, w: &mut Writer) {
-        match self.overflow {
-            Segment::NONE => w.u8(PAGE_ONLY).u32(self.page),
-            overflow => w.u8(WITH_OVERFLOW).u32(self.page).u32(overflow),
+    pub fn encode(&self, w: &mut Writer) {
+        let kind = match (&self.placement, self.overflow.as_slice()) {
+            (Placement::Single, []) => {
+                w.u8(SINGLE).u32(self.page);
+                return;
+            }
+            (Placement::Single, [(_, overflow), ..]) => {
+                w.u8(SINGLE_WITH_OVERFLOW).u32(self.page).u32(*overflow);
+                return;
+            }
+            (Placement::Line { .. }, _) => LINE,
+            (Placement::Directory { .. }, _) => DIRECTORY,
         };
+        w.u8(if self.overflow.is_empty() { kind } else { kind | LIST }).u32(self.page);
+        if !self.overflow.is_empty() {
+            w.u8(self.overflow.len() as u8);
+            self.overflow.iter().for_each(|(position, page)| {
+                w.u8(*position).u32(*page);
+            });
+        }
+        w.u8(self.pages);
+        self.placement.encode(w);
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
     pub fn decode(r: &mut Reader<'_>) -> Result<Segment, Malformed> {
-        match r.u8()? {
-            PAGE_ONLY => Ok(Segment::new(r.u32()?)),
-            WITH_OVERFLOW => Ok(Segment { page: r.u32()?, overflow: r.u32()? }),
-            _ => r.fail("the kind of a segment is not known"),
+        let (kind, page) = (r.u8()?, r.u32()?);
+        let overflow = match kind {
+            SINGLE => return Ok(Segment::new(page)),
+            SINGLE_WITH_OVERFLOW => {
+                return Ok(Segment { page, placement: Placement::Single, pages: 1, overflow: vec![(0, r.u32()?)] });
+            }
+            LINE | DIRECTORY => Vec::new(),
+            kind if matches!(kind & !LIST, LINE | DIRECTORY) => decode_overflow(r)?,
+            _ => return r.fail("the kind of a segment is not known"),
+        };
+        let pages = r.u8()?;
+        let line = kind & !LIST == LINE;
+        let placement = if line { Placement::decode_line(r)? } else { Placement::decode_directory(r, pages)? };
+        let beyond = u32::from(pages) > u32::MAX - page || overflow.last().is_some_and(|(position, _)| *position >= pages);
+        if !placement.suits(pages) || beyond {
+            return r.fail("a segment has another number of pages than it can have");
         }
+        Ok(Segment { page, placement, pages, overflow })
     }
 
     /// Bytes that [`encode`](Self::encode) appends.
-    pub(super) fn encoded_len(self) -> usize {
-        if self.overflow == Segment::NONE { 5 } else { 9 }
+    pub(super) fn encoded_len(&self) -> usize {
+        let mut w = Writer::new();
+        self.encode(&mut w);
+        w.as_slice().len()
+    }
+}
+
+fn decode_overflow(r: &mut Reader<'_>) -> Result<Vec<(u8, u32)>, Malformed> {
+    let count = r.u8()?;
+    let mut overflow: Vec<(u8, u32)> = Vec::new();
+    for _ in 0..count {
+        let (position, page) = (r.u8()?, r.u32()?);
+        if overflow.last().is_some_and(|(before, _)| *before >= position) {
+            return r.fail("the overflow pages of a segment are out of order");
+        }
+        overflow.push((position, page));
+    }
+    if overflow.is_empty() { r.fail("a list of overflow pages is empty") } else { Ok(overflow) }
+}
+
+/// The home of `key` in the segment of an entry, without making a [`Segment`] of it: what every lookup does. The entry's key is `prefix` and `suffix`, one
+/// behind the other; `value` was encoded here or verified.
+#[inline]
+pub(super) fn home(prefix: &[u8], suffix: &[u8], value: &[u8], key: &[u8]) -> Home {
+    if let [SINGLE, page @ ..] = value
+        && let Ok(page) = page.try_into()
+    {
+        return Home { page: u32::from_le_bytes(page), overflow: Home::NONE };
+    }
+    home_of_many(prefix, suffix, value, key).expect("a node was built or verified")
+}
+
+fn home_of_many(prefix: &[u8], suffix: &[u8], value: &[u8], key: &[u8]) -> Result<Home, Malformed> {
+    let mut r = Reader::new(value);
+    let (kind, page) = (r.u8()?, r.u32()?);
+    if kind == SINGLE_WITH_OVERFLOW {
+        return Ok(Home { page, overflow: r.u32()? });
+    }
+    let listed = if kind & LIST == 0 { 0 } else { usize::from(r.u8()?) };
+    let (overflow, _) = r.bytes(listed * LISTED)?.as_chunks::<LISTED>();
+    let pages = r.u8()?;
+    let position = match kind & !LIST {
+        LINE => page_by_line(&mut r, prefix, suffix, key, pages)?,
+        _ => page_by_directory(&mut r, key, pages)?,
+    };
+    let overflow = overflow.iter().find(|listed| listed[0] == position);
+    let overflow = overflow.map_or(Home::NONE, |[_, page @ ..]| u32::from_le_bytes(*page));
+    Ok(Home { page: page + u32::from(position), overflow })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(bytes: &[u8]) -> Result<Segment, Malformed> {
+        let mut r = Reader::new(bytes);
+        Segment::decode(&mut r).and_then(|segment| r.finish().map(|()| segment))
+    }
+
+    fn encoded(segment: &Segment) -> Vec<u8> {
+        let mut w = Writer::new();
+        segment.encode(&mut w);
+        assert_eq!(w.as_slice().len(), segment.encoded_len());
+        w.finish()
+    }
+
+    #[test]
+    fn overflow_pages_belong_to_positions() {
+        let mut segment = Segment::placed(40, 4, Placement::directory(b"k", [b"kb", b"kd", b"kf"].map(|fence| fence.to_vec())));
+        assert!(segment.attach(42, 7) && segment.attach(40, 9) && !segment.attach(42, 8));
+        assert!(!segment.attach(44, 8) && !segment.attach(39, 8), "these are not its pages");
+        assert_eq!(segment.all_pages().collect::<Vec<_>>(), [40, 41, 42, 43, 9, 7]);
+        assert_eq!(segment.homes().map(|home| home.overflow).collect::<Vec<_>>(), [9, Home::NONE, 7, Home::NONE]);
+        assert_eq!(decoded(&encoded(&segment)).unwrap(), segment);
+        assert_eq!(home(b"k", b"", &encoded(&segment), b"ke"), Home { page: 42, overflow: 7 });
+        assert_eq!(home(b"", b"k", &encoded(&segment), b"ka"), Home { page: 40, overflow: 9 });
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_not_decoded() {
+        let mut single = Segment::new(3);
+        assert!(single.attach(3, 4));
+        for good in [encoded(&Segment::new(3)), encoded(&single)] {
+            assert!(decoded(&good).is_ok());
+            for cut in 0..good.len() {
+                assert!(decoded(&good[..cut]).is_err(), "cut at {cut}");
+            }
+            assert!(decoded(&[&good[..], &[0]].concat()).is_err());
+        }
+        let fences = [2, 1, 1, b'm'];
+        let overflowing = |list: &[u8]| decoded(&[&[DIRECTORY | LIST, 3, 0, 0, 0], list, &fences].concat());
+        assert!(overflowing(&[1, 0, 4, 0, 0, 0]).is_ok());
+        assert!(overflowing(&[0]).is_err(), "an empty list");
+        assert!(overflowing(&[1, 2, 4, 0, 0, 0]).is_err(), "of a page that is not there");
+        assert!(overflowing(&[2, 0, 4, 0, 0, 0, 0, 5, 0, 0, 0]).is_err(), "two of one page");
+        assert!(decoded(&[9, 3, 0, 0, 0, 1]).is_err(), "an unknown kind");
+        assert!(decoded(&[DIRECTORY, 3, 0, 0, 0, 3, 0, 1, b'm', 1, b'l']).is_err(), "falling fences");
+        assert!(decoded(&[LINE, 3, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0]).is_err(), "a line of three pages");
+        assert!(decoded(&[DIRECTORY, 255, 255, 255, 255, 2, 0, 1, b'm']).is_err(), "no such pages");
     }
 }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{node::Node, segment::Segment};
+use super::{
+    node::Node,
+    segment::{Home, Segment},
+};
 
 /// One state of the index. Cheap to take, costs memory for what later changes replace.
 #[derive(Debug, Clone)]
@@ -39,11 +42,20 @@ impl Located {
 }
 
 impl Tree {
-    /// The segment that `key` belongs to: the one with the greatest lower fence that is not above it.
-    pub(super) fn segment_of(&self, key: &[u8]) -> Segment {
+    /// The home of `key`, in the segment with the greatest lower fence that is not above it.
+    pub(super) fn home_of(&self, key: &[u8]) -> Home {
+        let (leaf, position) = self.position(key);
+        leaf.home(position, key).expect("a leaf has entries")
+    }
+
+    /// The leaf with the entry that `key` belongs to, and its position there.
+    fn position(&self, key: &[u8]) -> (&Arc<Node>, usize) {
         let leaf = self.leaf(key);
-        let found = leaf.floor(key).and_then(|position| leaf.segment(position));
-        found.unwrap_or_else(|| last_of(self.leaf_below(leaf.page().lower())).1)
+        if let Some(position) = leaf.floor(key) {
+            return (leaf, position);
+        }
+        let leaf = self.leaf_below(leaf.page().lower());
+        (leaf, leaf.page().len() - 1)
     }
 
     /// The leaf that covers `key`.
@@ -88,9 +100,9 @@ fn entry(leaf: &Node, position: usize) -> Option<(Vec<u8>, Segment)> {
 }
 
 impl Snapshot {
-    /// The segment that `key` belongs to.
-    pub fn lookup(&self, key: &[u8]) -> Segment {
-        self.tree.segment_of(key)
+    /// The home of `key`.
+    pub fn lookup(&self, key: &[u8]) -> Home {
+        self.tree.home_of(key)
     }
 
     /// The segment with exactly this lower fence.
@@ -136,12 +148,8 @@ impl Snapshot {
     }
 
     fn position(&self, key: &[u8]) -> (Arc<Node>, usize) {
-        let leaf = self.tree.leaf(key);
-        if let Some(position) = leaf.floor(key) {
-            return (leaf.clone(), position);
-        }
-        let leaf = self.tree.leaf_below(leaf.page().lower());
-        (leaf.clone(), leaf.page().len() - 1)
+        let (leaf, position) = self.tree.position(key);
+        (leaf.clone(), position)
     }
 
     /// Number of segments.

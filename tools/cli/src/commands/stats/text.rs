@@ -39,6 +39,8 @@ fn whole(look: &Look, lines: &mut Lines) {
     stats.memory.iter().for_each(|part| lines.line(part.component, size(part.bytes)));
     lines.head("disk", format!("{} in all files", size(look.disk_bytes)));
     lines.head("log", format!("{} to replay, limit {}", size(stats.log.used_bytes), size(stats.log.limit_bytes)));
+    let (waits, delays) = (count(stats.log.waits), count(stats.log.delays));
+    lines.line("writers", format!("{waits} waits, {delays} delays of {} µs in all", count(stats.log.delay_total_us)));
     lines.head("device requests", io(&stats.io));
     stats.io_by_file.iter().for_each(|(kind, of)| lines.line(kind, io(of)));
     lines.head("background jobs", count(stats.background_jobs));

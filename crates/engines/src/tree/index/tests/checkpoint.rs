@@ -59,7 +59,7 @@ fn no_page_is_lost_or_used_early() {
     world.checkpoint();
     world.space.checkpoint_is_durable();
     world.space.release(world.tail);
-    let segments: usize = world.model.values().map(|segment| segment.pages().count()).sum();
+    let segments: usize = world.model.values().map(|segment| segment.all_pages().count()).sum();
     assert_eq!(u64::from(world.space.used()), 1 + segments as u64 + world.index.nodes());
 }
 
@@ -70,13 +70,13 @@ fn a_checkpoint_does_not_use_pages_that_it_still_names() {
     let (index, space, model) = (world.index.clone(), world.space.clone(), world.model.clone());
     let begun = index.begin_checkpoint(&space);
     let remove = world.model.keys().skip(1).step_by(2).cloned().collect();
-    world.apply(Change { remove, insert: vec![] });
+    world.apply(Change { remove, ..Change::default() });
     let root = index.write_checkpoint(begun).unwrap();
     check_equal(&reopen(&world.disk, &root).unwrap().0.snapshot(), &model);
     world.checkpoint();
     space.checkpoint_is_durable();
     space.release(world.tail);
-    let segments: usize = world.model.values().map(|segment| segment.pages().count()).sum();
+    let segments: usize = world.model.values().map(|segment| segment.all_pages().count()).sum();
     assert_eq!(space.used() as usize, 1 + segments + 1, "what was held back is free later");
 }
 

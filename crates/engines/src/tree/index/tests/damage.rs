@@ -5,6 +5,7 @@ use ecotone_substrate::{
         hex::{golden, render},
     },
     limits::PAGE,
+    model::Line,
     page::{PageBuilder, PageKind, Place, RecordKind, seal},
     storage::FileId,
 };
@@ -166,8 +167,36 @@ fn roots_and_segments_are_golden() {
     golden("tree-root", &render(&root.encode(), &labels));
     let mut w = Writer::new();
     Segment::new(0x1234).encode(&mut w);
-    Segment { page: 0x1234, overflow: 0x1235 }.encode(&mut w);
-    let labels = [(1, "kind: one page"), (4, "page"), (1, "kind: with an overflow page"), (4, "page"), (4, "overflow page")];
+    let mut overflowing = Segment::new(0x1234);
+    assert!(overflowing.attach(0x1234, 0x1235));
+    overflowing.encode(&mut w);
+    let line = Line::new(0.5, -0.25).unwrap();
+    let mut lined = Segment::placed(0x2000, 16, Placement::Line { skip: 300, line });
+    assert!(lined.attach(0x2003, 0x1236));
+    lined.encode(&mut w);
+    Segment::placed(0x3000, 3, Placement::directory(b"k", [b"kb".to_vec(), b"kcc".to_vec()])).encode(&mut w);
+    let labels = [
+        (1, "kind: one page"),
+        (4, "page"),
+        (1, "kind: with an overflow page"),
+        (4, "page"),
+        (4, "overflow page"),
+        (1, "kind: line, with overflow pages"),
+        (4, "first page"),
+        (1, "overflow pages"),
+        (1, "position of its base page"),
+        (4, "overflow page"),
+        (1, "pages"),
+        (2, "skip"),
+        (4, "slope"),
+        (4, "intercept"),
+        (1, "kind: directory"),
+        (4, "first page"),
+        (1, "pages"),
+        (1, "skip"),
+        (2, "fence of the second page"),
+        (3, "fence of the third page"),
+    ];
     golden("tree-segment", &render(w.as_slice(), &labels));
 }
 

@@ -8,7 +8,7 @@ use ecotone_substrate::{environment::Environment, health::Health, memory::Memory
 use ecotone_testkit::sim::SimStorage;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::{Change, Index, Segment, Snapshot, TreeRoot};
+use super::{Attach, Change, Index, Placement, Segment, Snapshot, TreeRoot};
 use crate::tree::space::{PageFile, Space};
 
 const DATABASE: u64 = 7;
@@ -66,15 +66,18 @@ impl World {
         environment.storage.sync_dir().unwrap();
         let space = Arc::new(Space::new(&file).unwrap());
         let first = Segment::new(space.allocate(1).unwrap()[0]);
-        let index = Arc::new(Index::create(&memory, first).unwrap());
+        let index = Arc::new(Index::create(&memory, first.clone()).unwrap());
         let model = Model::from([(vec![], first)]);
         World { disk, memory, space, index, model, random: SmallRng::seed_from_u64(seed), tail: 0 }
     }
 
     /// A segment of fresh pages.
     fn segment(&mut self) -> Segment {
-        let pages = self.space.allocate(self.random.random_range(1..3)).unwrap();
-        Segment { page: pages[0], overflow: pages.get(1).copied().unwrap_or(Segment::NONE) }
+        let mut segment = Segment::new(self.space.allocate(1).unwrap()[0]);
+        if self.random.random() {
+            assert!(segment.attach(segment.page, self.space.allocate(1).unwrap()[0]));
+        }
+        segment
     }
 
     /// Applies a change to index and model. Its record is synced at once, so its old pages may be used again.
@@ -83,7 +86,10 @@ impl World {
         self.index.install(prepared);
         for key in change.remove {
             let segment = self.model.remove(&key).unwrap();
-            self.space.free_later(&segment.pages().collect::<Vec<_>>(), self.tail);
+            self.space.free_later(&segment.all_pages().collect::<Vec<_>>(), self.tail);
+        }
+        for attach in change.attach {
+            assert!(self.model.get_mut(&attach.lower).unwrap().attach(attach.page, attach.overflow));
         }
         self.tail += 1;
         self.space.release(self.tail);
@@ -101,7 +107,22 @@ impl World {
                 insert.insert(key, self.segment());
             }
         }
-        self.apply(Change { remove, insert: insert.into_iter().collect() });
+        self.apply(Change { remove, insert: insert.into_iter().collect(), attach: vec![] });
+    }
+
+    /// Overflow pages for some segments that have none.
+    fn attach(&mut self, keys: Keys, count: usize) {
+        let from = keys.draw(&mut self.random);
+        let without = self.model.range(from..).filter(|(_, segment)| segment.overflow_pages() == 0).take(count);
+        let pages = self.space.allocate(count).unwrap();
+        let attach = |((lower, segment), overflow): ((&Vec<u8>, &Segment), u32)| Attach {
+            lower: lower.clone(),
+            page: segment.page,
+            overflow,
+        };
+        let attach: Vec<Attach> = without.zip(pages.clone()).map(attach).collect();
+        self.space.free_now(&pages[attach.len()..]).unwrap();
+        self.apply(Change { attach, ..Change::default() });
     }
 
     /// New segments at random places, in one change.
@@ -149,13 +170,13 @@ fn check_equal(snapshot: &Snapshot, model: &Model) {
 
 /// Compares everything that can be asked about a key.
 fn check_around(snapshot: &Snapshot, model: &Model, key: &[u8]) {
-    let owned = |(key, segment): (&Vec<u8>, &Segment)| (key.clone(), *segment);
+    let owned = |(key, segment): (&Vec<u8>, &Segment)| (key.clone(), segment.clone());
     let up_to = || model.range(..=key.to_vec());
     let floor = up_to().next_back().map(owned).unwrap();
-    assert_eq!(snapshot.lookup(key), floor.1);
+    assert_eq!(snapshot.lookup(key), floor.1.home(0));
     assert_eq!(snapshot.floor(key), floor);
-    assert_eq!(snapshot.get(key), model.get(key).copied());
-    assert_eq!(snapshot.get(&floor.0), Some(floor.1));
+    assert_eq!(snapshot.get(key), model.get(key).cloned());
+    assert_eq!(snapshot.get(&floor.0), Some(floor.1.clone()));
     assert_eq!(snapshot.floor_before(key), model.range(..key.to_vec()).next_back().map(owned));
     assert_eq!(snapshot.floor_before(&floor.0), model.range(..floor.0.clone()).next_back().map(owned));
     let above = || model.iter().skip(up_to().count()).map(owned);

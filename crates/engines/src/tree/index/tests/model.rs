@@ -8,6 +8,8 @@ fn random_changes_match_the_model() {
             let grow = step < 250;
             let (removed, inserted) = (world.random.random_range(0..6), world.random.random_range(0..if grow { 16 } else { 4 }));
             world.reorganise(keys, removed, inserted);
+            let attached = world.random.random_range(0..4);
+            world.attach(keys, attached);
             if step % 20 == 0 {
                 world.check(keys);
             }
@@ -24,7 +26,7 @@ fn an_index_shrinks_to_one_node_again() {
         assert!(world.index.depth() > 1, "{} levels", world.index.depth());
         while world.model.len() > 1 {
             let remove = world.model.keys().skip(1).step_by(3).take(150).cloned().collect();
-            world.apply(Change { remove, insert: vec![] });
+            world.apply(Change { remove, ..Change::default() });
             let (segments, nodes) = (world.index.segments(), world.index.nodes());
             assert!(nodes <= 10 + segments, "{nodes} nodes for {segments} segments");
         }
@@ -39,7 +41,7 @@ fn a_whole_index_is_replaced_at_once() {
     world.scatter(Keys::Numbers, 3000);
     let remove = world.model.keys().cloned().collect();
     let insert = vec![(vec![], world.segment()), (b"m".to_vec(), world.segment())];
-    world.apply(Change { remove, insert });
+    world.apply(Change { remove, insert, attach: vec![] });
     world.check(Keys::Numbers);
     assert_eq!(world.index.nodes(), 1);
 }
@@ -79,7 +81,7 @@ fn readers_see_whole_changes_only() {
         }
         for page in 10_000..10_200 {
             let insert = keys.iter().map(|key| (key.clone(), Segment::new(page))).collect();
-            let prepared = index.prepare(&Change { remove: keys.clone(), insert }).unwrap();
+            let prepared = index.prepare(&Change { remove: keys.clone(), insert, attach: vec![] }).unwrap();
             index.install(prepared);
         }
         done.store(true, ordering);
@@ -94,7 +96,8 @@ fn a_change_that_does_not_fit_is_refused() {
     let (absent, segment) = (b"absent".to_vec(), Segment::new(1));
     let change = |remove: &[&Vec<u8>], insert: &[&Vec<u8>]| Change {
         remove: remove.iter().map(|key| key.to_vec()).collect(),
-        insert: insert.iter().map(|key| (key.to_vec(), segment)).collect(),
+        insert: insert.iter().map(|key| (key.to_vec(), segment.clone())).collect(),
+        attach: vec![],
     };
     let refused = [
         change(&[&absent], &[]),
@@ -115,7 +118,7 @@ fn a_change_that_does_not_fit_is_refused() {
 #[should_panic(expected = "between prepare and install")]
 fn a_stale_change_is_not_installed() {
     let world = World::new(9);
-    let change = |key: &[u8]| Change { remove: vec![], insert: vec![(key.to_vec(), Segment::new(5))] };
+    let change = |key: &[u8]| Change { insert: vec![(key.to_vec(), Segment::new(5))], ..Change::default() };
     let (first, second) = (world.index.prepare(&change(b"a")).unwrap(), world.index.prepare(&change(b"b")).unwrap());
     world.index.install(first);
     world.index.install(second);
@@ -129,7 +132,7 @@ fn a_segment_costs_at_most_32_bytes() {
     rand::seq::SliceRandom::shuffle(&mut shuffled[..], &mut world.random);
     for (i, number) in shuffled.into_iter().enumerate() {
         let insert = vec![(number.to_be_bytes().to_vec(), Segment::new(i as u32))];
-        world.index.install(world.index.prepare(&Change { remove: vec![], insert }).unwrap());
+        world.index.install(world.index.prepare(&Change { insert, ..Change::default() }).unwrap());
     }
     let bytes = world.index.bytes() as f64 / world.index.segments() as f64;
     println!("random inserts: {bytes:.1} bytes a segment, depth {}", world.index.depth());
@@ -143,7 +146,7 @@ fn appending_fills_the_nodes() {
         let keys: Vec<u32> = (1..=20_000).collect();
         for part in keys.chunks(chunk) {
             let insert = part.iter().map(|key| (key.to_be_bytes().to_vec(), Segment::new(*key))).collect();
-            world.index.install(world.index.prepare(&Change { remove: vec![], insert }).unwrap());
+            world.index.install(world.index.prepare(&Change { insert, ..Change::default() }).unwrap());
         }
         let bytes = world.index.bytes() as f64 / 20_001.0;
         println!("appended by {chunk}: {bytes:.1} bytes a segment");
@@ -161,7 +164,7 @@ fn all_memory_is_accounted_for_and_comes_back() {
     assert!((pages..pages + pages / 20).contains(&world.index.bytes()), "{} for {pages}", world.index.bytes());
     let snapshot = world.index.snapshot();
     let remove = world.model.keys().skip(1).cloned().collect();
-    world.apply(Change { remove, insert: vec![] });
+    world.apply(Change { remove, ..Change::default() });
     assert_eq!(leased(&world), pages + 4096);
     drop(snapshot);
     assert_eq!(leased(&world), 4096);
@@ -172,7 +175,7 @@ fn want_of_memory_changes_nothing() {
     let memory = Memory::new(1 << 20);
     let index = Index::create(&memory, Segment::new(1)).unwrap();
     let insert = (0..100_000_u32).map(|key| (key.to_be_bytes().to_vec(), Segment::new(2))).collect();
-    assert!(index.prepare(&Change { remove: vec![], insert }).is_err());
+    assert!(index.prepare(&Change { insert, ..Change::default() }).is_err());
     assert_eq!((index.nodes(), index.snapshot().ascend(&[]).count()), (1, 1));
     assert!(index.bytes() < 2 * 4096);
 }

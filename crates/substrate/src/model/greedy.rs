@@ -1,0 +1,36 @@
+//! Greedy piecewise linear regression (the thesis' choice): a cone that narrows.
+
+use super::fit::{Fit, Fitter, Point, Through};
+
+/// Lines through the middle of the first interval only. Constant memory and little work, but shorter segments than [`OptimalPla`](super::OptimalPla) finds.
+#[derive(Debug, Default)]
+pub struct GreedyPlr {
+    apex: Option<Point>,
+    /// The flattest and the steepest line from the apex through all intervals behind it.
+    cone: Option<(Through, Through)>,
+    last: Option<u64>,
+}
+
+impl Fitter for GreedyPlr {
+    fn push(&mut self, x: u64, low: u64, high: u64) -> bool {
+        assert!(self.last.is_none_or(|last| last < x) && low <= high, "intervals come from left to right");
+        let Some(apex) = self.apex else {
+            (self.apex, self.last) = (Some(Point::new(x, low.midpoint(high))), Some(x));
+            return true;
+        };
+        let (mut flattest, mut steepest) = (Through(apex, Point::new(x, low)), Through(apex, Point::new(x, high)));
+        if let Some(cone) = self.cone {
+            flattest = if cone.0.is_steeper(flattest) { cone.0 } else { flattest };
+            steepest = if steepest.is_steeper(cone.1) { cone.1 } else { steepest };
+        }
+        let fits = !flattest.is_steeper(steepest);
+        if fits {
+            (self.cone, self.last) = (Some((flattest, steepest)), Some(x));
+        }
+        fits
+    }
+
+    fn fit(&self) -> Option<Fit> {
+        self.cone.map(|(flattest, steepest)| flattest.fit().between(steepest.fit()))
+    }
+}
