@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use ecotone_substrate::storage::{FileKind, Storage};
+
 use crate::{
     Counters,
     database::{Inner, Space},
@@ -19,6 +21,8 @@ pub struct Stats {
     pub memory: Vec<MemoryUse>,
     /// Device requests since the database was opened.
     pub io: Counters,
+    /// Those of them that went to each kind of file, by the kind's name; kinds without any are left out.
+    pub io_by_file: Vec<(&'static str, Counters)>,
     /// The write-ahead log.
     pub log: LogStats,
     /// Background jobs that wait or run.
@@ -84,6 +88,7 @@ pub(crate) fn collect(inner: &Inner) -> Stats {
         memory_held: inner.memory.held() as u64,
         memory: inner.memory.usage().into_iter().map(component).collect(),
         io: inner.storage.counters(),
+        io_by_file: io_by_file(&*inner.storage),
         log: LogStats {
             tail: inner.wal.tail(),
             written: inner.wal.written(),
@@ -99,6 +104,11 @@ pub(crate) fn collect(inner: &Inner) -> Stats {
         keyspaces: spaces.iter().map(|space| keyspace(space)).collect(),
         failure: inner.health.cause().map(|cause| cause.to_string()),
     }
+}
+
+fn io_by_file(storage: &dyn Storage) -> Vec<(&'static str, Counters)> {
+    let named = FileKind::ALL.iter().map(|kind| (kind.name(), storage.counters_of(*kind)));
+    named.filter(|(_, counters)| *counters != Counters::default()).collect()
 }
 
 pub(crate) fn keyspace(space: &Space) -> KeyspaceStats {

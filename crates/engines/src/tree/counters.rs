@@ -37,6 +37,7 @@ impl Tree {
             ("dirty_bytes", self.cache.dirty_bytes() as u64),
             ("writer_stalls", self.writeback.stalls.get()),
         ];
+        stats.extend(self.store.file.traffic().named());
         stats.extend(delay::named(&self.writeback.delays));
         stats.extend(self.cache.stats());
         stats

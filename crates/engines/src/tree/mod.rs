@@ -28,6 +28,7 @@ mod scan;
 pub mod space;
 mod store;
 mod structure;
+mod survey;
 mod sweep;
 mod write_out;
 mod writeback;
@@ -43,10 +44,11 @@ use self::{
     counters::Counters,
     delay::Delay,
     lookup::{Lookup, Step},
+    space::Cause,
     store::Store,
     writeback::Writeback,
 };
-use crate::engine::{Admission, Check, Context, Cursor, Engine, Operation, Range, Record, Root, Stats};
+use crate::engine::{Admission, Check, Context, Cursor, Engine, Operation, Range, Record, Root, Stats, Survey};
 
 pub use self::{family::TreeFamily, options::TreeOptions};
 
@@ -127,6 +129,7 @@ impl Engine for Tree {
         let mut block = self.context.shared.memory.lease_essential(Component::Frames, Size::Frame)?;
         let (mut lookup, mut page) = Lookup::begin(&self.store, key, ticket);
         loop {
+            self.store.file.traffic().read(Cause::Get, 1);
             self.store.file.file().read(&mut block, u64::from(page) * PAGE as u64)?;
             match lookup.resume(&self.store, &mut block)? {
                 Step::Read(next) => page = next,
@@ -237,6 +240,11 @@ impl Engine for Tree {
         self.collect_stats()
     }
 
+    fn survey(&self) -> Result<Option<Survey>> {
+        self.check_live()?;
+        self.take_survey().map(Some)
+    }
+
     fn retire(&self) {
         let _installing = self.store.install.write();
         self.retired.store(true, Ordering::Release);
@@ -284,6 +292,7 @@ impl Tree {
     }
 
     fn page_read(&self, page: u32, block: ecotone_substrate::storage::Block, tag: u64) -> Request {
+        self.store.file.traffic().read(Cause::Get, 1);
         Request {
             file: self.store.file.file().clone(),
             op: Op::Read,

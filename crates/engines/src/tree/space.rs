@@ -8,6 +8,7 @@ mod hollow;
 mod page_file;
 #[cfg(test)]
 mod tests;
+mod traffic;
 mod trim;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use ecotone_substrate::{
 use ecotone_sys::primitive::Mutex;
 use hollow::Hollow;
 pub use page_file::PageFile;
+pub(crate) use traffic::Cause;
 
 /// Smallest growth of the file, in pages (1 MiB); all growth is a multiple of it.
 const SMALLEST_EXTENT: u32 = 256;

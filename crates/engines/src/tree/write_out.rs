@@ -20,6 +20,7 @@ use super::{
     index::{Attach, Change, Home},
     merge::{self, Changed, Outcome, Shape},
     records::Records,
+    space::Cause,
     store::{Stored, Strange},
     structure::Structure,
 };
@@ -131,7 +132,7 @@ impl Tree {
     fn prepare_jobs(&self, mut detached: Vec<Detached>, jobs: &mut Vec<Job>, leftover: &mut Leftover) -> Result<()> {
         let homes: Vec<Home> = detached.iter().map(|detached| detached.home).collect();
         let mut failure = None;
-        match self.store.read(&homes) {
+        match self.store.read(&homes, Cause::WriteOut) {
             Err(error) => failure = Some(error),
             Ok(stored) => {
                 for (stored, detached) in stored.into_iter().zip(&mut detached) {
@@ -196,7 +197,7 @@ impl Tree {
             return Ok(());
         }
         let pages: Vec<u32> = fresh.iter().map(|(_, page)| *page).collect();
-        self.store.file.writing()?.pages(&pages, |i, place, block| {
+        self.store.file.writing()?.pages(Cause::Overflow, &pages, |i, place, block| {
             let (job, _) = &fresh[i];
             if let Some(records) = &job.changed.overflow {
                 self.build_overflow(block, place, &job.stored, records);
@@ -234,6 +235,7 @@ impl Tree {
                 writes.push(self.page_write(overflow, old, build)?);
             }
         }
+        self.store.file.traffic().written(Cause::WriteOut, writes.len());
         let mut queue = self.context.shared.storage.queue()?;
         while !writes.is_empty() {
             let rest = writes.split_off(writes.len().min(DOUBLE_WRITE_PAGES));

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, io, sync::Arc};
 
 use ecotone_substrate::{
     Error, Result,
-    storage::{Counters, FileId},
+    storage::{Counters, FileId, FileKind},
 };
 use ecotone_sys::primitive::{Condvar, Mutex, MutexGuard};
 use rand::{SeedableRng, rngs::SmallRng};
@@ -27,7 +27,7 @@ pub(super) struct World {
     pub(super) random: SmallRng,
     pub(super) plan: Plan,
     pub(super) trace: Vec<Label>,
-    pub(super) counters: Counters,
+    pub(super) counters: BTreeMap<FileKind, Counters>,
     pub(super) gates: Gates,
     pub(super) space_limit: u64,
     pub(super) off: bool,
@@ -41,7 +41,7 @@ impl World {
             random: SmallRng::seed_from_u64(seed),
             plan: Plan::default(),
             trace: Vec::new(),
-            counters: Counters::default(),
+            counters: BTreeMap::new(),
             gates: Gates::default(),
             space_limit: u64::MAX,
             off: false,
@@ -113,8 +113,8 @@ impl World {
         next
     }
 
-    fn count(&mut self, io: Io, len: usize) {
-        let counters = &mut self.counters;
+    fn count(&mut self, kind: FileKind, io: Io, len: usize) {
+        let counters = self.counters.entry(kind).or_default();
         match io {
             Io::Read => (counters.reads, counters.read_bytes) = (counters.reads + 1, counters.read_bytes + len as u64),
             Io::Write => (counters.writes, counters.write_bytes) = (counters.writes + 1, counters.write_bytes + len as u64),
@@ -158,20 +158,20 @@ impl Shared {
         let label = Label::of(id, io);
         walk::stop(label.phase);
         let world = self.enter(id, offset, len);
-        let done = self.run(world, label, len, &id, work);
+        let done = self.run(world, (label, id.kind()), len, &id, work);
         walk::stop(label.phase);
         done
     }
 
     /// One sync of the directory.
     pub(super) fn perform_on_directory(&self, work: impl FnOnce(&mut World, Fate) -> Result<()>) -> Result<()> {
-        self.run(self.world(), Label::SYNC_DIR, 0, &"the directory", work)
+        self.run(self.world(), (Label::SYNC_DIR, FileKind::Directory), 0, &"the directory", work)
     }
 
     fn run<T>(
         &self,
         mut world: MutexGuard<'_, World>,
-        label: Label,
+        (label, kind): (Label, FileKind),
         len: usize,
         name: &dyn fmt::Display,
         work: impl FnOnce(&mut World, Fate) -> Result<T>,
@@ -180,7 +180,7 @@ impl Shared {
         let index = world.trace.len() as u64;
         let fate = world.plan.fate(index);
         world.trace.push(label);
-        world.count(label.io, len);
+        world.count(kind, label.io, len);
         let done = work(&mut world, fate);
         match fate {
             Fate::Normal | Fate::Misplaced => done,
