@@ -5,9 +5,10 @@ use std::sync::Arc;
 use ecotone_substrate::{Error, Result, environment::Environment};
 
 use super::super::{
-    index::{Index, Segment, TreeRoot},
+    blob::Blob,
+    index::{Home, Index},
     space::{PageFile, Space},
-    structure,
+    structure::Structure,
 };
 
 /// The index of a keyspace as a checkpoint left it, and as the log changes it.
@@ -23,9 +24,8 @@ impl Layout {
     /// # Errors
     /// `Corruption` for damage anywhere in it, `NewerFormat`, `Memory`.
     pub fn open(environment: &Environment, keyspace: u32, blob: &[u8]) -> Result<Self> {
-        let place = || format!("the root of keyspace {keyspace} in the manifest");
-        let root = blob.get(2..).ok_or_else(|| Error::corruption(place(), 0, "it is too short"))?;
-        let root = TreeRoot::decode(root).map_err(|malformed| malformed.at(place(), 2))?;
+        let place = format!("the root of keyspace {keyspace} in the manifest");
+        let root = Blob::decode(blob).map_err(|malformed| malformed.at(place, 0))?.index;
         let file = PageFile::open(environment, keyspace)?;
         let space = Space::new(&file)?;
         let index = Index::open(&Arc::clone(&environment.memory), &root, &space)?;
@@ -37,8 +37,8 @@ impl Layout {
     /// # Errors
     /// `Corruption` if it does not fit the index, `Memory`.
     pub fn replay(&self, body: &[u8]) -> Result<()> {
-        let change = structure::decode(body).map_err(|malformed| malformed.at("the log's structural record", 0))?;
-        let prepared = self.index.prepare(&change).map_err(|error| match error {
+        let structure = Structure::decode(body).map_err(|malformed| malformed.at("the log's structural record", 0))?;
+        let prepared = self.index.prepare(&structure.change).map_err(|error| match error {
             Error::Invalid(what) => self.space.file().corruption(0, format!("the log does not fit the index: {what}")),
             other => other,
         })?;
@@ -52,10 +52,10 @@ impl Layout {
     /// `Corruption` if one lies beyond the end of the file.
     pub fn named(&self) -> Result<Named> {
         let mut named = Named { pages: vec![UNNAMED; self.space.total() as usize] };
-        for (_, segment) in self.index.snapshot().ascend(&[]) {
-            let overflow = (segment.overflow != Segment::NONE).then_some(segment.overflow);
-            named.name(segment.page, overflow).ok_or_else(|| {
-                self.space.file().corruption(segment.page, "the index names a page beyond the end of the file, or twice")
+        for home in self.index.snapshot().ascend(&[]).flat_map(|(_, segment)| segment.homes().collect::<Vec<_>>()) {
+            let overflow = (home.overflow != Home::NONE).then_some(home.overflow);
+            named.name(home.page, overflow).ok_or_else(|| {
+                self.space.file().corruption(home.page, "the index names a page beyond the end of the file, or twice")
             })?;
         }
         Ok(named)

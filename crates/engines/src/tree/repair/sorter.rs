@@ -131,7 +131,7 @@ impl Sorter {
 }
 
 fn append(file: &dyn File, length: &mut u64, piece: &mut Vec<u8>) -> Result<()> {
-    file.preallocate(*length + piece.len() as u64)?;
+    file.preallocate(*length, piece.len() as u64)?;
     file.write(piece, *length)?;
     *length += piece.len() as u64;
     piece.clear();
