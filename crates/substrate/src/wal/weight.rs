@@ -37,7 +37,7 @@ impl Sketch {
 
     fn add(&self, hash: u64) {
         let register = &self.0[hash as usize % REGISTERS];
-        let rank = (hash / REGISTERS as u64 | 1 << 54).trailing_zeros() as u8 + 1;
+        let rank = ((hash / REGISTERS as u64) | (1 << 54)).trailing_zeros() as u8 + 1;
         if register.load(Ordering::Relaxed) < rank {
             register.fetch_max(rank, Ordering::Relaxed);
         }
