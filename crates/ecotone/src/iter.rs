@@ -4,36 +4,84 @@ use std::fmt;
 
 use ecotone_engines::engine::Cursor;
 
-use crate::{Database, Result};
+use crate::{Database, Error, Result};
 
-/// An owned iterator over records in key order, from both ends. It keeps the database open.
+/// An owned iterator over records in key order, from both ends. It keeps the database open. At each end that is used it
+/// holds the pages that it reads ahead, at most half a MiB.
 ///
 /// Consistent per key: a key is given at most once, with a value that was its newest at some time since the iterator was made; a key that exists all that
-/// time is given; a write that comes while the iterator is on its way may or may not be seen. A batch may be seen in part.
-/// After an error the iterator ends.
+/// time is given; a write that comes while the iterator is on its way may or may not be seen, also long before the iterator comes to it, since it reads
+/// ahead. So a key that is deleted and inserted again meanwhile may be missing, and of two writes the later one may be seen without the earlier.
+/// A batch may be seen in part. After an error the iterator ends.
+///
+/// [`next_ref`](Self::next_ref) and [`next_back_ref`](Self::next_back_ref) give the same records without copying them. Use them in loops that look at many
+/// records and keep few; both kinds of calls may be mixed.
+///
+/// ```
+/// # use ecotone::{Database, KeyspaceOptions};
+/// # let directory = tempfile::tempdir()?;
+/// # let database = Database::builder(directory.path().join("db")).memory_budget(64 << 20).open()?;
+/// # let visits = database.keyspace("visits", KeyspaceOptions::default())?;
+/// visits.insert("2031-05-06/ada", "3")?;
+/// visits.insert("2031-05-06/ben", "4")?;
+/// let mut total = 0;
+/// let mut day = visits.prefix("2031-05-06/");
+/// while let Some((_, count)) = day.next_ref()? {
+///     total += str::from_utf8(count)?.parse::<u64>()?;
+/// }
+/// assert_eq!(total, 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Iter {
-    cursor: Cursor,
+    /// The records, or an error to give and then nothing.
+    records: std::result::Result<Box<dyn Cursor>, Option<Error>>,
     // Below the cursor, since fields go in this order and the cursor uses the database.
     _database: Database,
 }
 
 impl Iter {
-    pub(crate) fn new(database: Database, cursor: Cursor) -> Self {
-        Iter { cursor, _database: database }
+    pub(crate) fn new(database: Database, records: Result<Box<dyn Cursor>>) -> Self {
+        Iter { records: records.map_err(Some), _database: database }
     }
+
+    /// As [`next`](Iterator::next), but key and value are lent until the next call.
+    ///
+    /// # Errors
+    /// Those of a read; the iterator has ended then.
+    pub fn next_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        match &mut self.records {
+            Ok(cursor) => cursor.next(),
+            Err(error) => error.take().map_or(Ok(None), Err),
+        }
+    }
+
+    /// As [`next_back`](DoubleEndedIterator::next_back), but key and value are lent until the next call.
+    ///
+    /// # Errors
+    /// Those of a read; the iterator has ended then.
+    pub fn next_back_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        match &mut self.records {
+            Ok(cursor) => cursor.next_back(),
+            Err(error) => error.take().map_or(Ok(None), Err),
+        }
+    }
+}
+
+fn owned(record: Result<Option<(&[u8], &[u8])>>) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+    record.transpose().map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())))
 }
 
 impl Iterator for Iter {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.cursor.next()
+        owned(self.next_ref())
     }
 }
 
 impl DoubleEndedIterator for Iter {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.cursor.next_back()
+        owned(self.next_back_ref())
     }
 }
 

@@ -8,12 +8,12 @@ use std::{
 
 use ecotone_engines::engine::Operation;
 
-use crate::{Database, Durability, Error, Iter, KeyspaceStats, Result, commit::Target, database::Space, limits_check, stats};
+use crate::{Database, Durability, Iter, KeyspaceStats, Result, Survey, commit::Target, database::Space, limits_check, stats};
 
 /// A handle of an ordered keyspace. Clones share it; any thread may use it.
 ///
 /// Keys are 1..=1024 bytes, ordered bytewise; key and value together have at most 1900 bytes
-/// ([`limits`](crate::limits)); anything else is [`Error::Limit`].
+/// ([`limits`](crate::limits)); anything else is [`Error::Limit`](crate::Error::Limit).
 #[derive(Clone)]
 pub struct Keyspace {
     pub(crate) database: Database,
@@ -44,7 +44,7 @@ impl Keyspace {
     /// Stores `value` under `key`, replacing what was there.
     ///
     /// # Errors
-    /// [`Error::Limit`] for keys and values out of bounds, [`Error::NoSpace`] while the disk is full, [`Error::Poisoned`] after a failed write.
+    /// [`Error::Limit`](crate::Error::Limit) for keys and values out of bounds, [`Error::NoSpace`](crate::Error::NoSpace) while the disk is full, [`Error::Poisoned`](crate::Error::Poisoned) after a failed write.
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.write(Operation { key: key.as_ref(), value: Some(value.as_ref()) })
     }
@@ -58,6 +58,24 @@ impl Keyspace {
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.readable(key.as_ref())?;
         self.space.engine.get(key.as_ref())
+    }
+
+    /// Copies the value of `key` into `value`, which holds nothing else then; false, and an empty `value`, if there is none. A buffer that is
+    /// used again for key after key costs no allocation where a record is in memory.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path()).open()?;
+    /// # let towns = database.keyspace("towns", ecotone::KeyspaceOptions::default())?;
+    /// towns.insert("Utrecht", "52.09 5.12")?;
+    /// let mut place = Vec::new();
+    /// assert!(towns.get_into("Utrecht", &mut place)? && place == b"52.09 5.12");
+    /// assert!(!towns.get_into("Atlantis", &mut place)? && place.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
+        self.readable(key.as_ref())?;
+        self.space.engine.get_into(key.as_ref(), value)
     }
 
     /// Whether `key` has a value.
@@ -74,7 +92,8 @@ impl Keyspace {
         self.space.engine.multi_get(&keys)
     }
 
-    /// The records whose keys lie in `range`, in order. A range whose start lies above its end is empty.
+    /// The records whose keys lie in `range`, in order. A range whose start lies above its end is empty. A short scan reads little; the longer one goes
+    /// on, the more it reads ahead.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
         let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
         self.cursor(owned(range.start_bound()), owned(range.end_bound()))
@@ -148,7 +167,7 @@ impl Keyspace {
     /// a keyspace. Durable when it returns the number of records; after a crash in between, a prefix of them is there.
     ///
     /// # Errors
-    /// [`Error::Invalid`] names the first key that is out of order; the records before it stay.
+    /// [`Error::Invalid`](crate::Error::Invalid) names the first key that is out of order; the records before it stay.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
         self.database.inner.check_writable()?;
         let mut records = records.into_iter().map(|(key, value)| {
@@ -163,6 +182,12 @@ impl Keyspace {
     /// This keyspace's own numbers.
     pub fn stats(&self) -> KeyspaceStats {
         stats::keyspace(&self.space)
+    }
+
+    /// Looks at the shape of the keyspace: walks over its structure and reads a few hundred pages. `None` if its engine has no such look.
+    pub fn survey(&self) -> Result<Option<Survey>> {
+        self.database.inner.check_open()?;
+        self.space.engine.survey()
     }
 
     fn write(&self, operation: Operation<'_>) -> Result<()> {
@@ -181,10 +206,8 @@ impl Keyspace {
     }
 
     fn cursor(&self, start: Bound<Vec<u8>>, end: Bound<Vec<u8>>) -> Iter {
-        match self.database.inner.check_open() {
-            Ok(()) => Iter::new(self.database.clone(), self.space.engine.clone().cursor((start, end))),
-            Err(error) => Iter::new(self.database.clone(), Box::new(std::iter::once(Err::<_, Error>(error)))),
-        }
+        let cursor = self.database.inner.check_open().map(|()| self.space.engine.clone().cursor((start, end)));
+        Iter::new(self.database.clone(), cursor)
     }
 }
 

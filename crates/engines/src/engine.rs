@@ -73,11 +73,20 @@ pub struct Admission(pub u64);
 /// A key range, by bytes.
 pub type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// A record as iterators give it: key and value.
+/// A record of one's own: key and value.
 pub type Record = (Vec<u8>, Vec<u8>);
 
-/// An iterator over a range, from both ends. After an error it ends.
-pub type Cursor = Box<dyn DoubleEndedIterator<Item = Result<Record>> + Send>;
+/// A record as cursors lend it: key and value.
+pub type RecordRef<'a> = (&'a [u8], &'a [u8]);
+
+/// Goes through a range from both ends; each record is given by one of them. After an error it ends. What it gives is lent until the next call, so that an
+/// engine need not copy records.
+pub trait Cursor: Send {
+    /// The record with the smallest key that is left.
+    fn next(&mut self) -> Result<Option<RecordRef<'_>>>;
+    /// The record with the largest key that is left.
+    fn next_back(&mut self) -> Result<Option<RecordRef<'_>>>;
+}
 
 /// What a checkpoint of a keyspace leaves for the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +99,23 @@ pub struct Root {
 
 /// Numbers of one keyspace, by name. Names are stable; new ones are added.
 pub type Stats = Vec<(&'static str, u64)>;
+
+/// The shape of an ordered keyspace, as a walk over its structure and a sample of its pages tell.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// Segments: how they place their keys, their base pages, and how many there are of these.
+    pub segments: Vec<(&'static str, u8, u64)>,
+    /// Pages of all segments, overflow pages included.
+    pub pages: u64,
+    /// Pages that were read, spread evenly over the key space.
+    pub sampled_pages: u64,
+    /// Bytes of them that are not free.
+    pub sampled_fill_bytes: u64,
+    /// Records in them.
+    pub sampled_records: u64,
+    /// Bytes of the keys and values of these.
+    pub sampled_record_bytes: u64,
+}
 
 /// What a full check of a keyspace found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -109,11 +135,18 @@ pub struct Check {
 pub trait Engine: Send + Sync + fmt::Debug {
     /// The newest value of a key.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// The same into a buffer of the caller's, which holds the value and nothing else then. False, and an empty buffer, if there is none.
+    fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        value.clear();
+        let found = self.get(key)?;
+        found.iter().for_each(|found| value.extend_from_slice(found));
+        Ok(found.is_some())
+    }
     /// Many keys at once, with many requests in flight; answers in the order of the keys.
     fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>>;
     /// The records of a range. Consistent per key: each key is given at most once, with a value that was the newest at some time since the cursor
     /// was made, and a key that exists all that time is given.
-    fn cursor(self: Arc<Self>, range: Range) -> Cursor;
+    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor>;
 
     /// Takes whatever `operation` needs so that applying it cannot fail. May wait and do I/O.
     fn admit(&self, operation: Operation<'_>) -> Result<Admission>;
@@ -149,6 +182,10 @@ pub trait Engine: Send + Sync + fmt::Debug {
     fn verify(&self) -> Result<Check>;
     /// Numbers for people and tools.
     fn stats(&self) -> Stats;
+    /// Looks at the shape of the keyspace, which takes I/O; `None` if the engine has no such look.
+    fn survey(&self) -> Result<Option<Survey>> {
+        Ok(None)
+    }
     /// Stops all use of the files, which the database removes next. Later calls fail with `Closed`.
     fn retire(&self);
 }

@@ -2,7 +2,7 @@
 
 use ecotone_substrate::{Error, Result, limits::PAGE};
 
-use super::{Tree, records::Records, reorganise::Neighbourhood, scan::Scan, store::descending};
+use super::{Tree, records::Records, reorganise::Neighbourhood, store::descending};
 use crate::engine::Record;
 
 /// Bytes of records in one chunk.
@@ -11,8 +11,7 @@ const CHUNK: usize = 192 * PAGE;
 impl Tree {
     /// Loads ascending records above every key present.
     pub(crate) fn load_sorted(self: &std::sync::Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
-        let last = Scan::new(self.clone(), (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded)).next_back().transpose()?;
-        let mut last = last.map(|(key, _)| key);
+        let mut last = self.last_key()?;
         let mut chunk = Records::default();
         let mut loaded = 0;
         loop {
@@ -51,7 +50,7 @@ impl Tree {
             }
             // Its holder is in the middle of a write-out.
             self.context.shared.health.check()?;
-            std::thread::sleep(std::time::Duration::from_micros(100));
+            ecotone_sys::primitive::thread::sleep(std::time::Duration::from_micros(100));
         };
         let mut hood = Neighbourhood::new(vec![last]);
         hood.records = chunk;

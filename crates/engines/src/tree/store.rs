@@ -12,12 +12,12 @@ use ecotone_substrate::{
     page::{Page, PageError, PageKind},
     storage::Block,
 };
-use parking_lot::{Mutex, RwLock};
+use ecotone_sys::primitive::{Mutex, RwLock};
 
 use super::{
     claims::Claims,
     index::{Change, Home, Index, Segment, Snapshot},
-    space::{PageFile, Space},
+    space::{Cause, PageFile, Space},
 };
 
 /// The segments of one keyspace.
@@ -129,9 +129,9 @@ impl Store {
     }
 
     /// Reads the pages of homes, many requests in flight, without looking at them.
-    pub(crate) fn read(&self, homes: &[Home]) -> Result<Vec<Stored>> {
+    pub(crate) fn read(&self, homes: &[Home], cause: Cause) -> Result<Vec<Stored>> {
         let pages: Vec<u32> = homes.iter().flat_map(|home| home.pages()).collect();
-        let mut blocks = self.file.read_pages(&pages, Component::Frames)?;
+        let mut blocks = self.file.read_pages(&pages, Component::Frames, cause)?;
         pages.iter().zip(&mut blocks).for_each(|(page, block)| self.amend(*page, block));
         let mut blocks = blocks.into_iter();
         let mut next = || blocks.next().ok_or_else(|| Error::Invalid("a read gave fewer pages than were asked for".into()));
@@ -233,43 +233,5 @@ pub(crate) fn descending(snapshot: &Snapshot, end: Option<&[u8]>, whole: bool, m
     located
 }
 
-/// The homes of a snapshot from the one that `key` belongs to, ascending, at most `most`, and none that begins above `high`.
-pub(crate) fn homes_from(snapshot: &Snapshot, key: &[u8], high: Option<&[u8]>, most: usize) -> Vec<Home> {
-    let mut entries = snapshot.ascend(key).peekable();
-    let mut homes = Vec::with_capacity(most);
-    let mut first = None;
-    while let Some((lower, segment)) = entries.next() {
-        let from = *first.get_or_insert_with(|| segment.position_of(&lower, key));
-        let ends = |high: &&[u8]| entries.peek().is_none_or(|(next, _)| next.as_slice() > *high);
-        let last = high.filter(ends);
-        let to = last.map_or(segment.len() - 1, |high| segment.position_of(&lower, high).max(from));
-        homes.extend((from..=to).take(most - homes.len()).map(|position| segment.home(position)));
-        if homes.len() == most || last.is_some() {
-            break;
-        }
-        first = Some(0);
-    }
-    homes
-}
-
-/// The homes of a snapshot that lie below `end` (`None`: the end of all keys) wholly or in part, descending, at most `most`. `whole` says whether the
-/// home that begins at `end` counts too.
-pub(crate) fn homes_below(snapshot: &Snapshot, end: Option<&[u8]>, whole: bool, most: usize) -> Vec<Home> {
-    let mut homes = Vec::with_capacity(most);
-    for (i, (lower, segment)) in snapshot.descend(end.unwrap_or(&ABOVE_ALL)).enumerate() {
-        let mut homes_left = segment.len();
-        if let (0, Some(end)) = (i, end) {
-            let position = segment.position_of(&lower, end);
-            let begins = !whole && segment.fence(&lower, position) == end;
-            homes_left = if begins { position } else { position + 1 };
-        }
-        homes.extend((0..homes_left).rev().take(most - homes.len()).map(|position| segment.home(position)));
-        if homes.len() == most {
-            break;
-        }
-    }
-    homes
-}
-
 /// Above every key, since none is this long.
-const ABOVE_ALL: [u8; ecotone_substrate::limits::MAX_KEY + 1] = [u8::MAX; ecotone_substrate::limits::MAX_KEY + 1];
+pub(crate) const ABOVE_ALL: [u8; ecotone_substrate::limits::MAX_KEY + 1] = [u8::MAX; ecotone_substrate::limits::MAX_KEY + 1];

@@ -276,7 +276,7 @@ impl Engine for AppendOnly {
         keys.iter().map(|key| self.get(key)).collect()
     }
 
-    fn cursor(self: Arc<Self>, range: Range) -> Cursor {
+    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
         cursor_over(self.content(), &range)
     }
 

@@ -11,23 +11,46 @@ mod runs;
 mod table;
 mod unflushed;
 
-use std::{collections::BTreeMap, ops::RangeBounds};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::RangeBounds,
+};
 
-use ecotone_engines::engine::{Context, Cursor, Range};
+use ecotone_engines::engine::{Context, Cursor, Range, Record, RecordRef};
 use ecotone_substrate::{Error, Result};
 
 /// Keys with their newest values.
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A cursor over a copy.
-fn cursor_over(content: Result<Content>, range: &Range) -> Cursor {
-    match content {
-        Ok(content) => {
-            let inside: Vec<_> = content.into_iter().filter(|(key, _)| range.contains(key)).map(Ok).collect();
-            Box::new(inside.into_iter())
-        }
-        Err(error) => Box::new(std::iter::once(Err(error))),
+struct CopyCursor {
+    /// Records that are left, or why there are none.
+    left: Result<VecDeque<Record>>,
+    given: Record,
+}
+
+impl CopyCursor {
+    fn step(&mut self, take: fn(&mut VecDeque<Record>) -> Option<Record>) -> Result<Option<RecordRef<'_>>> {
+        let Some(record) = take(self.left.as_mut().map_err(|error| error.clone())?) else { return Ok(None) };
+        self.given = record;
+        Ok(Some((&self.given.0, &self.given.1)))
     }
+}
+
+impl Cursor for CopyCursor {
+    fn next(&mut self) -> Result<Option<RecordRef<'_>>> {
+        self.step(VecDeque::pop_front)
+    }
+
+    fn next_back(&mut self) -> Result<Option<RecordRef<'_>>> {
+        self.step(VecDeque::pop_back)
+    }
+}
+
+/// A cursor over the part of `content` that lies in `range`.
+fn cursor_over(content: Result<Content>, range: &Range) -> Box<dyn Cursor> {
+    let left = content.map(|content| content.into_iter().filter(|(key, _)| range.contains(key)).collect());
+    Box::new(CopyCursor { left, given: Record::default() })
 }
 
 /// Neither engine has options.

@@ -67,25 +67,21 @@ impl Shard {
         }
         let slot = self.slabs.slot(handle);
         let (keyspace, page) = (record::keyspace(slot), page_of(record::key(slot)));
-        let entry = self.common.chains.push(keyspace, page, self.address(handle), first, false);
+        let entry = self.common.chains.pass(keyspace, page, self.address(handle), first);
         record::set_entry(self.slabs.slot_mut(handle), entry.0);
     }
 }
 
 impl Cache {
     /// Pages of a keyspace with dirty records whose first sequence is below `below`, ascending. Pages that are being written are
-    /// not among them,
-    /// unless they were written to since.
+    /// not among them, unless they were written to since; nor may those be that take over records of other pages meanwhile.
     pub(crate) fn dirty_pages(&self, keyspace: u16, below: Seq) -> Vec<u32> {
-        let _whole = self.rehoming.lock();
         self.common.chains.pages(keyspace, below)
     }
 
-    /// The smallest first sequence of all pages with records that are dirty or being written. A write whose application ended
-    /// before the
-    /// call is seen; one that is applied meanwhile may not be.
+    /// The smallest first sequence of all pages with records that are dirty or being written, or of one whose records were a moment ago. A write
+    /// whose application ended before the call is seen; one that is applied meanwhile may not be.
     pub(crate) fn first_dirty(&self, keyspace: u16) -> Option<Seq> {
-        let _whole = self.rehoming.lock();
         self.common.chains.first(keyspace)
     }
 
@@ -152,12 +148,22 @@ impl Cache {
     /// that
     /// keeps [`rehome`](Self::rehome) away: what it does not give is in the page then.
     pub(crate) fn peek_dirty(&self, keyspace: u16, page: u32) -> Vec<DirtyRecord> {
+        self.peek_dirty_where(keyspace, page, |_| true)
+    }
+
+    /// As [`peek_dirty`](Self::peek_dirty), of the records whose keys are wanted.
+    pub(crate) fn peek_dirty_where(&self, keyspace: u16, page: u32, wanted: impl Fn(&[u8]) -> bool) -> Vec<DirtyRecord> {
         let record = |(entry, address): &(Entry, Address)| {
             let shard = self.shards[address.shard()].lock();
-            shard.chained(address.handle(), *entry).map(|_| shard.copy(address.handle()))
+            shard.chained(address.handle(), *entry)?;
+            wanted(record::key(shard.slabs.slot(address.handle()))).then(|| shard.copy(address.handle()))
         };
         loop {
             let copied = self.common.chains.chained(keyspace, page);
+            if copied.entries.is_empty() {
+                // One look under the lock of all its chains: there are none.
+                return Vec::new();
+            }
             let mut records: Vec<DirtyRecord> = copied.entries.iter().filter_map(record).collect();
             if !self.common.chains.has_changed(keyspace, page, &copied) {
                 records.sort_unstable();
@@ -169,7 +175,7 @@ impl Cache {
     /// Other pages took a page's place: its dirty records are chained to those that `page_of` gives. The caller keeps
     /// [`apply`](Self::apply) and [`peek_dirty`](Self::peek_dirty) away meanwhile.
     pub(crate) fn rehome(&self, keyspace: u16, old_page: u32, page_of: &mut dyn FnMut(&[u8]) -> u32) {
-        let _whole = self.rehoming.lock();
+        let _alone = self.rehoming.lock();
         let Some(first) = self.common.chains.leave(keyspace, old_page, &|| self.spare_block()) else { return };
         while let Some(piece) = self.common.chains.leaving(keyspace, old_page) {
             for entry in piece.entries() {

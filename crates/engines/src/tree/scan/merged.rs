@@ -1,0 +1,243 @@
+//! The records of one base page, of its overflow page and of the cache, one by one in the order of a scan.
+
+use std::{cmp::Ordering, ops::Bound};
+
+use ecotone_substrate::{
+    Error, Result,
+    page::{Page, PageKind, RecordKind, Resident},
+};
+
+use super::{
+    super::{
+        cache::DirtyRecord,
+        index::Home,
+        store::{Store, Strange},
+    },
+    plan::Expected,
+    rest::{Direction, Rest},
+    window::{Batch, Spot},
+};
+
+/// Records by their positions, of which those from `start` to `end` are left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    start: usize,
+    end: usize,
+}
+
+impl Span {
+    /// What `rest` leaves of `len` records. `search` is that of a sorted slice.
+    fn of(len: usize, rest: &Rest, search: impl Fn(&[u8]) -> std::result::Result<usize, usize>) -> Self {
+        let start = match &rest.low {
+            Bound::Unbounded => 0,
+            Bound::Included(low) => search(low).unwrap_or_else(|position| position),
+            Bound::Excluded(low) => search(low).map_or_else(|position| position, |position| position + 1),
+        };
+        let end = match &rest.high {
+            Bound::Unbounded => len,
+            Bound::Included(high) => search(high).map_or_else(|position| position, |position| position + 1),
+            Bound::Excluded(high) => search(high).unwrap_or_else(|position| position),
+        };
+        Span { start, end }
+    }
+
+    #[inline]
+    fn peek(self, direction: Direction) -> Option<usize> {
+        (self.start < self.end).then(|| if direction == Direction::Up { self.start } else { self.end - 1 })
+    }
+
+    #[inline]
+    fn pass(&mut self, direction: Direction) {
+        match direction {
+            Direction::Up => self.start += 1,
+            Direction::Down => self.end -= 1,
+        }
+    }
+}
+
+/// A page that was checked, and what is left of it.
+#[derive(Debug)]
+struct Source {
+    spot: Spot,
+    page: Resident,
+    left: Span,
+}
+
+impl Source {
+    fn new(spot: Spot, page: &Page<'_>, rest: &Rest) -> Self {
+        Source { spot, page: Resident::new(page), left: Span::of(page.len(), rest, |key| page.search(key)) }
+    }
+
+    #[inline]
+    fn page<'a>(&self, batch: &'a Batch) -> Page<'a> {
+        self.page.page(batch.bytes(self.spot))
+    }
+
+    /// The record that comes next: position and suffix, which is empty for a malformed one.
+    fn peek<'a>(&self, direction: Direction, batch: &'a Batch) -> Option<(usize, &'a [u8])> {
+        let position = self.left.peek(direction)?;
+        Some((position, self.page(batch).entry(position).map_or(&[][..], |entry| entry.suffix)))
+    }
+}
+
+/// Where a record is.
+#[derive(Debug, Clone, Copy)]
+enum Found {
+    Base(usize),
+    Overflow(usize),
+    Dirty(usize),
+}
+
+/// Why a page could not be used.
+#[derive(Debug)]
+pub(super) enum Unfit {
+    /// This page is not the one that was looked for.
+    Strange(u32, Strange),
+    /// It could not be read.
+    Unread(Error),
+}
+
+/// What a page must be.
+#[derive(Debug, Clone, Copy)]
+struct Wanted<'a> {
+    page: u32,
+    kind: PageKind,
+    expected: &'a Expected,
+}
+
+impl Wanted<'_> {
+    /// Checks the page as it was read (decision 2, invariant 4).
+    fn open(self, store: &Store, batch: &mut Batch, rest: &Rest) -> std::result::Result<Source, Unfit> {
+        let spot = batch.find(self.page).map_err(Unfit::Unread)?;
+        store.amend(self.page, batch.bytes_mut(spot));
+        match store.parse(batch.bytes(spot), self.page) {
+            Ok(page) if self.is(&page) => Ok(Source::new(spot, &page, rest)),
+            Ok(_) => Err(Unfit::Strange(self.page, Strange::Other)),
+            Err(strange) => Err(Unfit::Strange(self.page, strange)),
+        }
+    }
+
+    fn is(self, page: &Page<'_>) -> bool {
+        let related = self.kind == PageKind::Base || page.related() == self.expected.home.page;
+        let fences = page.lower() == self.expected.lower && page.upper() == self.expected.upper.as_deref();
+        page.kind() == self.kind && related && fences
+    }
+}
+
+/// A base page and its overflow page, read and checked.
+#[derive(Debug)]
+pub(super) struct Pages {
+    base: Source,
+    overflow: Option<Source>,
+}
+
+impl Pages {
+    /// Checks that they are what the index said when the chains were copied.
+    pub(super) fn open(store: &Store, expected: &Expected, batch: &mut Batch, rest: &Rest) -> std::result::Result<Pages, Unfit> {
+        let Home { page, overflow } = expected.home;
+        let base = Wanted { page, kind: PageKind::Base, expected }.open(store, batch, rest)?;
+        if overflow == Home::NONE {
+            return Ok(Pages { base, overflow: None });
+        }
+        let overflow = Wanted { page: overflow, kind: PageKind::Overflow, expected }.open(store, batch, rest)?;
+        Ok(Pages { base, overflow: Some(overflow) })
+    }
+
+    /// The stored record that comes next. Of a key in both pages, which no sound segment has, the base page's record counts.
+    fn peek<'a>(&mut self, direction: Direction, batch: &'a Batch) -> Option<(Found, &'a [u8])> {
+        let base = self.base.peek(direction, batch);
+        let Some(overflow) = &mut self.overflow else { return base.map(|(at, suffix)| (Found::Base(at), suffix)) };
+        match (base, overflow.peek(direction, batch)) {
+            (Some((at, first)), Some((_, second))) if first == second => {
+                overflow.left.pass(direction);
+                Some((Found::Base(at), first))
+            }
+            (Some((at, first)), Some((_, second))) if direction.order(first, second).is_lt() => Some((Found::Base(at), first)),
+            (_, Some((at, second))) => Some((Found::Overflow(at), second)),
+            (first, None) => first.map(|(at, first)| (Found::Base(at), first)),
+        }
+    }
+
+    fn pass(&mut self, direction: Direction, found: Found) {
+        match (found, &mut self.overflow) {
+            (Found::Overflow(_), Some(overflow)) => overflow.left.pass(direction),
+            _ => self.base.left.pass(direction),
+        }
+    }
+}
+
+/// The records of a base page with all that belongs to it: those of the cache replace stored ones, come beside them, and (as tombstones) hide them.
+#[derive(Debug)]
+pub(super) struct Merged {
+    expected: Expected,
+    pages: Pages,
+    changed: Span,
+    found: Found,
+}
+
+impl Merged {
+    pub(super) fn new(expected: Expected, pages: Pages, rest: &Rest) -> Merged {
+        let search = |key: &[u8]| expected.dirty.binary_search_by(|record| record.key.as_slice().cmp(key));
+        let changed = Span::of(expected.dirty.len(), rest, search);
+        Merged { expected, pages, changed, found: Found::Base(0) }
+    }
+
+    /// Goes to the next record; false if there is none.
+    #[inline]
+    pub(super) fn advance(&mut self, direction: Direction, batch: &Batch) -> bool {
+        let found = if self.pages.overflow.is_none() && self.changed.peek(direction).is_none() {
+            let left = &mut self.pages.base.left;
+            left.peek(direction).map(|position| {
+                left.pass(direction);
+                Found::Base(position)
+            })
+        } else {
+            self.choose(direction, batch)
+        };
+        found.map(|found| self.found = found).is_some()
+    }
+
+    fn choose(&mut self, direction: Direction, batch: &Batch) -> Option<Found> {
+        let prefix = self.pages.base.page(batch).prefix().len();
+        loop {
+            let stored = self.pages.peek(direction, batch);
+            let changed = self.changed.peek(direction);
+            let order = match (stored, changed) {
+                (Some((_, suffix)), Some(at)) => {
+                    direction.order(suffix, self.expected.dirty[at].key.get(prefix..).unwrap_or_default())
+                }
+                (Some(_), None) => Ordering::Less,
+                _ => Ordering::Greater,
+            };
+            if let (Some((found, _)), true) = (stored, order.is_le()) {
+                self.pages.pass(direction, found);
+                if order.is_lt() {
+                    return Some(found);
+                }
+            }
+            let at = changed?;
+            self.changed.pass(direction);
+            if self.expected.dirty[at].value.is_some() {
+                return Some(Found::Dirty(at));
+            }
+        }
+    }
+
+    /// The record that [`advance`](Self::advance) went to: a key in two parts, and a value.
+    #[inline]
+    pub(super) fn record<'a>(&'a self, store: &Store, batch: &'a Batch) -> Result<(&'a [u8], &'a [u8], &'a [u8])> {
+        let (source, position) = match (self.found, &self.pages.overflow) {
+            (Found::Dirty(at), _) => {
+                let DirtyRecord { key, value } = &self.expected.dirty[at];
+                return Ok((&[], key, value.as_deref().unwrap_or_default()));
+            }
+            (Found::Overflow(at), Some(overflow)) => (overflow, at),
+            (Found::Base(at) | Found::Overflow(at), _) => (&self.pages.base, at),
+        };
+        let page = source.page(batch);
+        match page.entry(position) {
+            Some(entry) if entry.kind == RecordKind::Value => Ok((page.prefix(), entry.suffix, entry.value)),
+            _ => Err(store.file.corruption(self.expected.home.page, "the page holds a record that a tree does not write")),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Iteration over a range, from both ends (T17).
+//!
+//! Each end reads pages ahead, more at a time the longer it goes, and gives their records in place, merged with the dirty ones of the cache. What is seen
+//! when is told in `docs/decisions/0002-tree-first-form.md`, "Scanning"; the parts are [`plan`] (which pages come next), [`window`] (reading them) and
+//! [`merged`] (the records of one of them).
+
+mod merged;
+mod plan;
+mod rest;
+mod window;
+
+use std::{ops::Bound, sync::Arc};
+
+use ecotone_substrate::{Error, Result};
+use ecotone_sys::chunk::Size;
+
+use self::{
+    merged::{Merged, Pages, Unfit},
+    plan::{Expected, Position, Width},
+    rest::{Direction, Rest},
+    window::{WIDEST, Window},
+};
+use super::{Tree, store::Strange};
+use crate::engine::{Cursor, Range, RecordRef};
+
+/// What an end reads at once: at first little, since most scans are short.
+const WIDTHS: [Width; 4] = [
+    Width { pages: 2, requests: 1 },
+    Width { pages: 4, requests: 2 },
+    Width { pages: 8, requests: 4 },
+    Width { pages: WIDEST, requests: 4 },
+];
+/// Reads that are under way beside the one that an end goes through, by the width of the last one.
+const AHEAD: [usize; 4] = [0, 0, 1, 3];
+/// Bytes of memory from which on nothing more is read ahead. The last read may go beyond by as much.
+const MOST_AHEAD: usize = 4 * Size::Slab.bytes();
+/// Strange pages in a row, with nobody to blame, after which a page is damaged. The first may have been read long before it was looked at.
+const PATIENCE: u32 = 4;
+
+/// A cursor over a range of a tree.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    tree: Arc<Tree>,
+    rest: Rest,
+    front: End,
+    back: End,
+    over: bool,
+}
+
+impl Scan {
+    pub(crate) fn new(tree: Arc<Tree>, range: Range) -> Self {
+        let rest = Rest::new(range);
+        let over = rest.is_empty();
+        Scan { tree, rest, front: End::new(Direction::Up), back: End::new(Direction::Down), over }
+    }
+
+    fn step(&mut self, direction: Direction) -> Result<Option<RecordRef<'_>>> {
+        if self.over {
+            return Ok(None);
+        }
+        let end = if direction == Direction::Up { &mut self.front } else { &mut self.back };
+        match end.advance(&self.tree, &mut self.rest) {
+            Ok(true) => {}
+            last => {
+                self.finish();
+                return last.map(|_| None);
+            }
+        }
+        let end = if direction == Direction::Up { &self.front } else { &self.back };
+        Ok(end.value(&self.tree)?.map(|value| (self.rest.taken(direction), value)))
+    }
+
+    /// Ends the scan: after its last record, and after an error.
+    fn finish(&mut self) {
+        self.over = true;
+        self.front = End::new(Direction::Up);
+        self.back = End::new(Direction::Down);
+    }
+}
+
+impl Cursor for Scan {
+    fn next(&mut self) -> Result<Option<RecordRef<'_>>> {
+        self.step(Direction::Up)
+    }
+
+    fn next_back(&mut self) -> Result<Option<RecordRef<'_>>> {
+        self.step(Direction::Down)
+    }
+}
+
+impl Tree {
+    /// The largest key.
+    pub(super) fn last_key(self: &Arc<Self>) -> Result<Option<Vec<u8>>> {
+        let mut scan = Scan::new(self.clone(), (Bound::Unbounded, Bound::Unbounded));
+        Ok(scan.next_back()?.map(|(key, _)| key.to_vec()))
+    }
+}
+
+/// One end of a scan.
+#[derive(Debug)]
+struct End {
+    direction: Direction,
+    /// Where the window ends.
+    position: Position,
+    /// Reads so far, as far as they matter for the next one.
+    reads: usize,
+    doubts: u32,
+    window: Window,
+    /// The page that is gone through, of the window's first batch.
+    open: Option<Merged>,
+}
+
+impl End {
+    fn new(direction: Direction) -> Self {
+        End { direction, position: Position::Bound, reads: 0, doubts: 0, window: Window::default(), open: None }
+    }
+
+    /// Goes to the next record and takes its key off what is left; false at the end of the range.
+    fn advance(&mut self, tree: &Tree, rest: &mut Rest) -> Result<bool> {
+        loop {
+            if let (Some(open), Some(batch)) = (&mut self.open, self.window.first())
+                && open.advance(self.direction, batch)
+            {
+                let (prefix, suffix, _) = open.record(&tree.store, batch)?;
+                return Ok(rest.take(self.direction, prefix, suffix));
+            }
+            self.open = None;
+            if !self.open_next(tree, rest)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// The value of the record that it went to.
+    fn value(&self, tree: &Tree) -> Result<Option<&[u8]>> {
+        let (Some(open), Some(batch)) = (&self.open, self.window.first()) else { return Ok(None) };
+        open.record(&tree.store, batch).map(|(_, _, value)| Some(value))
+    }
+
+    /// Opens the next page; false at the end of the range.
+    fn open_next(&mut self, tree: &Tree, rest: &Rest) -> Result<bool> {
+        loop {
+            self.window.pass();
+            self.read_ahead(tree, rest)?;
+            let Some(expected) = self.window.next() else { return Ok(false) };
+            let Some(batch) = self.window.first_mut() else { return Ok(false) };
+            match Pages::open(&tree.store, &expected, batch, rest) {
+                Ok(pages) => {
+                    self.open = Some(Merged::new(expected, pages, rest));
+                    self.doubts = 0;
+                    return Ok(true);
+                }
+                Err(Unfit::Unread(error)) => return Err(error),
+                Err(Unfit::Strange(page, why)) => {
+                    self.begin_again(&expected);
+                    self.doubt(tree, &expected, page, why)?;
+                }
+            }
+        }
+    }
+
+    /// Asks for the next pages, and as many reads ahead as a scan of this length should have.
+    fn read_ahead(&mut self, tree: &Tree, rest: &Rest) -> Result<()> {
+        loop {
+            let needed = self.window.len() == 0;
+            let ahead = self.reads.checked_sub(1).map_or(0, |last| AHEAD[last.min(AHEAD.len() - 1)]);
+            if !needed && (self.window.len() > ahead || self.window.bytes() >= MOST_AHEAD) {
+                return Ok(());
+            }
+            let grade = self.reads.min(WIDTHS.len() - 1);
+            let pages = tree.next_pages(self.direction, &self.position, rest, WIDTHS[grade])?;
+            if pages.is_empty() {
+                self.position = Position::Over;
+                return Ok(());
+            }
+            match self.window.ask(tree, pages, self.direction, needed && AHEAD[grade] == 0) {
+                Ok(position) => self.position = position,
+                // What is not needed yet may find memory later.
+                Err(Error::Memory { .. }) if !needed => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            self.reads += 1;
+        }
+    }
+
+    /// Reads on from a page that turned out to be another one, with what is dirty of it now.
+    fn begin_again(&mut self, expected: &Expected) {
+        self.window.clear();
+        self.position = Position::before(expected, self.direction);
+        self.reads = 0;
+    }
+
+    /// A page is not what was expected: somebody writes it, or the index has moved on, or it is damaged.
+    fn doubt(&mut self, tree: &Tree, expected: &Expected, page: u32, why: Strange) -> Result<()> {
+        let is_current = tree.store.index.lookup(&expected.lower) == expected.home;
+        if tree.store.claims.is_claimed(expected.home.page) || !is_current {
+            self.doubts = 0;
+            ecotone_sys::primitive::thread::yield_now();
+        } else {
+            self.doubts += 1;
+        }
+        if self.doubts >= PATIENCE { Err(tree.store.damage(page, why)) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,160 @@
+//! Which pages come next, with what is dirty of them.
+
+use std::{mem, ops::Bound};
+
+use ecotone_substrate::Result;
+
+use super::{
+    super::{
+        Tree,
+        cache::DirtyRecord,
+        index::{Home, Snapshot},
+        store::ABOVE_ALL,
+    },
+    rest::{Direction, Rest},
+    window::Runs,
+};
+
+/// A base page with its overflow page, the range that they had when the index said so, and the records of that range that were dirty then.
+#[derive(Debug)]
+pub(super) struct Expected {
+    pub(super) home: Home,
+    pub(super) lower: Vec<u8>,
+    pub(super) upper: Option<Vec<u8>>,
+    pub(super) dirty: Vec<DirtyRecord>,
+}
+
+/// Where to read on.
+#[derive(Debug)]
+pub(super) enum Position {
+    /// At the bound of what is left.
+    Bound,
+    /// At this fence.
+    Fence(Vec<u8>),
+    /// Nowhere: the last page is read.
+    Over,
+}
+
+impl Position {
+    /// Behind a page.
+    pub(super) fn behind(at: &Expected, direction: Direction) -> Position {
+        match direction {
+            Direction::Up => at.upper.clone().map_or(Position::Over, Position::Fence),
+            // Below the empty fence there is nothing.
+            Direction::Down if at.lower.is_empty() => Position::Over,
+            Direction::Down => Position::Fence(at.lower.clone()),
+        }
+    }
+
+    /// In front of a page, to read it again. (The last page has no upper fence, and only the bound is above it.)
+    pub(super) fn before(at: &Expected, direction: Direction) -> Position {
+        match direction {
+            Direction::Up => Position::Fence(at.lower.clone()),
+            Direction::Down => at.upper.clone().map_or(Position::Bound, Position::Fence),
+        }
+    }
+}
+
+/// The most that one read may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Width {
+    pub(super) pages: usize,
+    /// One page is read in any case.
+    pub(super) requests: usize,
+}
+
+impl Tree {
+    /// The next pages of a scan; none at the end of the range. Index and chains are looked at together, under the install lock and before any page is
+    /// read: so the chains are the pages' own, and nothing can move from the cache to a page between (trap 2; decision 2, "Scanning").
+    pub(super) fn next_pages(
+        &self,
+        direction: Direction,
+        position: &Position,
+        rest: &Rest,
+        width: Width,
+    ) -> Result<Vec<Expected>> {
+        self.check_live()?;
+        let _installing = self.store.install.read();
+        let index = self.store.index.snapshot();
+        let mut pages = match direction {
+            Direction::Up => pages_up(&index, position, rest, width.pages),
+            Direction::Down => pages_down(&index, position, rest, width.pages),
+        };
+        pages.truncate(affordable(&pages, width.requests));
+        for expected in &mut pages {
+            expected.dirty = self.cache.peek_dirty_where(self.number, expected.home.page, |key| rest.contains(key));
+        }
+        Ok(pages)
+    }
+}
+
+fn pages_up(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -> Vec<Expected> {
+    let start = match (position, &rest.low) {
+        (Position::Over, _) => return Vec::new(),
+        (Position::Fence(key), _) | (Position::Bound, Bound::Included(key) | Bound::Excluded(key)) => key.as_slice(),
+        (Position::Bound, Bound::Unbounded) => &[],
+    };
+    let mut pages = Vec::with_capacity(most);
+    let mut entries = index.ascend(start).peekable();
+    while let Some((lower, segment)) = entries.next() {
+        let first = if pages.is_empty() { segment.position_of(&lower, start) } else { 0 };
+        let mut begin = segment.fence(&lower, first);
+        for position in first..segment.base_count() {
+            // The first page holds the start.
+            if pages.len() == most || !rest.is_below_high(if pages.is_empty() { start } else { &begin }) {
+                return pages;
+            }
+            let end = match position + 1 {
+                next if next < segment.base_count() => Some(segment.fence(&lower, next)),
+                _ => entries.peek().map(|(upper, _)| upper.clone()),
+            };
+            let lower = mem::replace(&mut begin, end.clone().unwrap_or_default());
+            pages.push(Expected { home: segment.home(position), lower, upper: end, dirty: Vec::new() });
+        }
+    }
+    pages
+}
+
+fn pages_down(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -> Vec<Expected> {
+    let (end, whole) = match (position, &rest.high) {
+        (Position::Over, _) => return Vec::new(),
+        (Position::Fence(key), _) | (Position::Bound, Bound::Excluded(key)) => (key.as_slice(), false),
+        (Position::Bound, Bound::Included(key)) => (key.as_slice(), true),
+        (Position::Bound, Bound::Unbounded) => (&ABOVE_ALL[..], true),
+    };
+    let mut pages = Vec::with_capacity(most);
+    let mut upper = index.after(end).map(|(upper, _)| upper);
+    for (i, (lower, segment)) in index.descend(end).enumerate() {
+        let mut left = segment.base_count();
+        if i == 0 {
+            let position = segment.position_of(&lower, end);
+            // The page that begins at the end counts only if the end does.
+            left = if !whole && segment.fence(&lower, position) == end { position } else { position + 1 };
+            if left < segment.base_count() {
+                upper = Some(segment.fence(&lower, left));
+            }
+        }
+        for position in (0..left).rev() {
+            if pages.len() == most || !rest.begins_below(upper.as_deref()) {
+                return pages;
+            }
+            let begin = segment.fence(&lower, position);
+            let end = upper.replace(begin.clone());
+            pages.push(Expected { home: segment.home(position), lower: begin, upper: end, dirty: Vec::new() });
+        }
+    }
+    pages
+}
+
+/// How many of the pages, the first in any case, so many requests can read.
+fn affordable(pages: &[Expected], requests: usize) -> usize {
+    let mut runs = Runs::default();
+    let mut overflows = 0;
+    let costly = pages.iter().skip_while(|expected| {
+        runs.add(expected.home.page);
+        overflows += usize::from(expected.home.overflow != Home::NONE);
+        runs.len() + overflows <= requests
+    });
+    let beyond = costly.count();
+    (pages.len() - beyond).max(1).min(pages.len())
+}

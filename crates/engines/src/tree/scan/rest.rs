@@ -1,0 +1,141 @@
+//! What is left of the range of a scan.
+
+use std::{cmp::Ordering, mem, ops::Bound};
+
+use crate::engine::Range;
+
+/// The way in which one end of a scan goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// From the smallest key on.
+    Up,
+    /// From the largest key on.
+    Down,
+}
+
+impl Direction {
+    /// The order in which two keys come.
+    #[inline]
+    pub(super) fn order(self, one: &[u8], other: &[u8]) -> Ordering {
+        match self {
+            Direction::Up => one.cmp(other),
+            Direction::Down => other.cmp(one),
+        }
+    }
+}
+
+/// The keys that are not given yet: everything between the bounds. After the first record of an end its bound is the key given last.
+#[derive(Debug)]
+pub(super) struct Rest {
+    pub(super) low: Bound<Vec<u8>>,
+    pub(super) high: Bound<Vec<u8>>,
+}
+
+impl Rest {
+    pub(super) fn new((low, high): Range) -> Self {
+        Rest { low, high }
+    }
+
+    /// Whether the bounds leave no key between them.
+    pub(super) fn is_empty(&self) -> bool {
+        match (&self.low, &self.high) {
+            (Bound::Included(low), Bound::Included(high)) => low > high,
+            (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) => low >= high,
+            _ => false,
+        }
+    }
+
+    pub(super) fn contains(&self, key: &[u8]) -> bool {
+        self.is_above_low(key) && self.is_below_high(key)
+    }
+
+    #[inline]
+    pub(super) fn is_above_low(&self, key: &[u8]) -> bool {
+        match &self.low {
+            Bound::Included(low) => key >= low.as_slice(),
+            Bound::Excluded(low) => key > low.as_slice(),
+            Bound::Unbounded => true,
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_below_high(&self, key: &[u8]) -> bool {
+        match &self.high {
+            Bound::Included(high) => key <= high.as_slice(),
+            Bound::Excluded(high) => key < high.as_slice(),
+            Bound::Unbounded => true,
+        }
+    }
+
+    /// Whether keys below `upper` may be left.
+    pub(super) fn begins_below(&self, upper: Option<&[u8]>) -> bool {
+        match (&self.low, upper) {
+            (Bound::Included(low) | Bound::Excluded(low), Some(upper)) => upper > low.as_slice(),
+            _ => true,
+        }
+    }
+
+    /// Takes a key, in two parts, off one end; false if it lies beyond the other. The bound's memory is used again.
+    #[inline]
+    pub(super) fn take(&mut self, direction: Direction, prefix: &[u8], suffix: &[u8]) -> bool {
+        let bound = match direction {
+            Direction::Up => &mut self.low,
+            Direction::Down => &mut self.high,
+        };
+        let mut key = match mem::replace(bound, Bound::Unbounded) {
+            Bound::Included(key) | Bound::Excluded(key) => key,
+            Bound::Unbounded => Vec::new(),
+        };
+        key.clear();
+        key.extend_from_slice(prefix);
+        key.extend_from_slice(suffix);
+        let within = match direction {
+            Direction::Up => self.is_below_high(&key),
+            Direction::Down => self.is_above_low(&key),
+        };
+        match direction {
+            Direction::Up => self.low = Bound::Excluded(key),
+            Direction::Down => self.high = Bound::Excluded(key),
+        }
+        within
+    }
+
+    /// The key that was taken last.
+    #[inline]
+    pub(super) fn taken(&self, direction: Direction) -> &[u8] {
+        let bound = match direction {
+            Direction::Up => &self.low,
+            Direction::Down => &self.high,
+        };
+        match bound {
+            Bound::Included(key) | Bound::Excluded(key) => key,
+            Bound::Unbounded => &[],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Bound::{Excluded, Included, Unbounded};
+
+    use super::{Direction, Rest};
+
+    #[test]
+    fn a_range_without_keys_is_empty() {
+        let empty = |low, high| Rest::new((low, high)).is_empty();
+        let key = |text: &str| text.as_bytes().to_vec();
+        assert!(empty(Included(key("b")), Included(key("a"))) && !empty(Included(key("a")), Included(key("a"))));
+        assert!(empty(Included(key("a")), Excluded(key("a"))) && empty(Excluded(key("a")), Included(key("a"))));
+        assert!(!empty(Unbounded, Excluded(key("a"))) && !empty(Excluded(key("a")), Unbounded));
+    }
+
+    #[test]
+    fn the_ends_meet_and_do_not_pass() {
+        let mut rest = Rest::new((Included(b"b".to_vec()), Included(b"d".to_vec())));
+        assert!(rest.contains(b"b") && rest.contains(b"d") && !rest.contains(b"a") && !rest.contains(b"da"));
+        assert!(rest.take(Direction::Up, b"", b"b") && rest.taken(Direction::Up) == b"b");
+        assert!(rest.take(Direction::Down, b"c", b"a") && rest.taken(Direction::Down) == b"ca");
+        assert!(!rest.contains(b"b") && rest.contains(b"c") && !rest.contains(b"ca"));
+        assert!(!rest.take(Direction::Up, b"c", b"a"));
+    }
+}

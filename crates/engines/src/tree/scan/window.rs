@@ -1,0 +1,266 @@
+//! The pages that one end of a scan has asked for and not gone through yet.
+
+use std::collections::VecDeque;
+
+use ecotone_substrate::{
+    Error, Result,
+    limits::PAGE,
+    memory::Component,
+    storage::{Block, Completion, Op, Queue, Request},
+};
+use ecotone_sys::chunk::Size;
+
+use super::{
+    super::{Tree, index::Home, space::Cause},
+    plan::{Expected, Position},
+    rest::Direction,
+};
+
+/// Pages of the largest request, which fill a slab.
+pub(super) const WIDEST: usize = Size::Slab.bytes() / PAGE;
+
+/// Pages that lie one behind the other in the file and are read by one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    first: u32,
+    pages: usize,
+}
+
+impl Run {
+    fn end(self) -> u64 {
+        u64::from(self.first) + self.pages as u64
+    }
+
+    /// With one more page, if that lies at either end.
+    fn with(self, page: u32) -> Option<Run> {
+        let first = if u64::from(page) + 1 == u64::from(self.first) { page } else { self.first };
+        let beside = first == page || u64::from(page) == self.end();
+        (beside && self.pages < WIDEST).then_some(Run { first, pages: self.pages + 1 })
+    }
+
+    /// The block that holds it.
+    fn size(self) -> Size {
+        if self.pages == 1 { Size::Frame } else { Size::Slab }
+    }
+
+    /// Where in the run's bytes a page is.
+    fn offset_of(self, page: u32) -> Option<usize> {
+        let behind = page.checked_sub(self.first)? as usize;
+        (behind < self.pages).then_some(behind * PAGE)
+    }
+}
+
+/// Base pages, in the order of a scan, as runs.
+#[derive(Debug, Default)]
+pub(super) struct Runs(Vec<Run>);
+
+impl Runs {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn add(&mut self, page: u32) {
+        match self.0.last_mut().and_then(|last| Some((last.with(page)?, last))) {
+            Some((longer, last)) => *last = longer,
+            None => self.0.push(Run { first: page, pages: 1 }),
+        }
+    }
+}
+
+/// One request and its memory, once it is answered.
+#[derive(Debug)]
+struct Read {
+    run: Run,
+    answer: Option<Result<Block>>,
+}
+
+/// A page within the memory of a batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spot {
+    read: usize,
+    offset: usize,
+}
+
+/// Pages that were asked for together.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// Those that were not come to yet.
+    pages: std::vec::IntoIter<Expected>,
+    reads: Vec<Read>,
+    waiting: usize,
+}
+
+impl Batch {
+    /// Where a page is, or why it could not be read.
+    pub(super) fn find(&self, page: u32) -> Result<Spot> {
+        let found = self.reads.iter().enumerate().find_map(|(i, read)| Some((i, read, read.run.offset_of(page)?)));
+        match found {
+            Some((read, Read { answer: Some(Ok(_)), .. }, offset)) => Ok(Spot { read, offset }),
+            Some((_, Read { answer: Some(Err(error)), .. }, _)) => Err(error.clone()),
+            _ => Err(Error::Invalid("a scan came to a page that it did not read".into())),
+        }
+    }
+
+    /// The bytes of a page that was found.
+    #[inline]
+    pub(super) fn bytes(&self, at: Spot) -> &[u8] {
+        match &self.reads[at.read].answer {
+            Some(Ok(block)) => &block[at.offset..at.offset + PAGE],
+            _ => &[],
+        }
+    }
+
+    pub(super) fn bytes_mut(&mut self, at: Spot) -> &mut [u8] {
+        match &mut self.reads[at.read].answer {
+            Some(Ok(block)) => &mut block[at.offset..at.offset + PAGE],
+            _ => &mut [],
+        }
+    }
+}
+
+/// Batches, in the order of the scan, the first of which is gone through. Requests are in flight only while there is a queue.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    batches: VecDeque<Batch>,
+    /// Batches that were gone through; numbers the others in tags.
+    gone: u64,
+    queue: Option<Box<dyn Queue>>,
+    done: Vec<Completion>,
+}
+
+impl Window {
+    pub(super) fn len(&self) -> usize {
+        self.batches.len()
+    }
+
+    /// Bytes of memory of all batches.
+    pub(super) fn bytes(&self) -> usize {
+        self.batches.iter().flat_map(|batch| &batch.reads).map(|read| read.run.size().bytes()).sum()
+    }
+
+    /// The batch that is gone through.
+    #[inline]
+    pub(super) fn first(&self) -> Option<&Batch> {
+        self.batches.front()
+    }
+
+    pub(super) fn first_mut(&mut self) -> Option<&mut Batch> {
+        self.batches.front_mut()
+    }
+
+    /// Drops the first batch if all of it was gone through.
+    pub(super) fn pass(&mut self) {
+        if self.batches.front().is_some_and(|batch| batch.pages.len() == 0) {
+            self.batches.pop_front();
+            self.gone += 1;
+        }
+    }
+
+    /// Forgets everything, after waiting for what is in flight.
+    pub(super) fn clear(&mut self) {
+        self.queue = None;
+        self.gone += self.batches.len() as u64;
+        self.batches.clear();
+    }
+
+    /// Asks for pages; gives where to read on, which is in the middle of them if memory is short. With `wait`, what one request can bring is there when
+    /// this returns.
+    pub(super) fn ask(&mut self, tree: &Tree, mut pages: Vec<Expected>, direction: Direction, wait: bool) -> Result<Position> {
+        let (runs, blocks) = lease(tree, &mut pages)?;
+        tree.store.file.traffic().read(Cause::Scan, runs.iter().map(|run| run.pages).sum());
+        let position = pages.last().map_or(Position::Over, |last| Position::behind(last, direction));
+        let reads = runs.iter().map(|run| Read { run: *run, answer: None }).collect();
+        let mut batch = Batch { pages: pages.into_iter(), reads, waiting: runs.len() };
+        let mut requests = runs.into_iter().zip(blocks);
+        if wait && batch.waiting == 1 {
+            requests.for_each(|(run, block)| batch.reads[0].answer = Some(read(tree, run, block)));
+            batch.waiting = 0;
+        } else {
+            let number = self.gone + self.batches.len() as u64;
+            let queue = match &mut self.queue {
+                Some(queue) => queue,
+                none => none.insert(tree.context.shared.storage.queue()?),
+            };
+            for (i, (run, block)) in (0..).zip(&mut requests) {
+                queue.submit(request(tree, run, block, number << 16 | i));
+            }
+            queue.complete(0, &mut self.done);
+        }
+        self.batches.push_back(batch);
+        self.sort();
+        Ok(position)
+    }
+
+    /// Waits for the first batch, and gives its next page.
+    pub(super) fn next(&mut self) -> Option<Expected> {
+        while self.batches.front()?.waiting > 0 {
+            self.queue.as_mut()?.complete(1, &mut self.done);
+            self.sort();
+        }
+        self.batches.front_mut()?.pages.next()
+    }
+
+    /// Sorts finished requests into their batches, and gives the queue back when nothing is in flight.
+    fn sort(&mut self) {
+        for Completion { request, result } in self.done.drain(..) {
+            let at = usize::try_from((request.tag >> 16) - self.gone).expect("a place in the window");
+            let batch = &mut self.batches[at];
+            batch.reads[(request.tag & 0xFFFF) as usize].answer = Some(result.map(|()| request.block));
+            batch.waiting -= 1;
+        }
+        if self.queue.as_ref().is_some_and(|queue| queue.in_flight() == 0) {
+            self.queue = None;
+        }
+    }
+}
+
+/// The requests for pages, with a block for each. Leaves all but the first page off if there is no memory for the others.
+fn lease(tree: &Tree, pages: &mut Vec<Expected>) -> Result<(Vec<Run>, Vec<Block>)> {
+    let lease = |run: &Run| tree.context.shared.memory.lease_essential(Component::Frames, run.size());
+    loop {
+        let runs = runs_of(pages);
+        match runs.iter().map(lease).collect() {
+            Ok(blocks) => return Ok((runs, blocks)),
+            Err(error) if pages.len() == 1 => return Err(error),
+            Err(_) => pages.truncate(1),
+        }
+    }
+}
+
+fn runs_of(pages: &[Expected]) -> Vec<Run> {
+    let mut runs = Runs::default();
+    pages.iter().for_each(|expected| runs.add(expected.home.page));
+    let overflows = pages.iter().map(|expected| expected.home.overflow).filter(|page| *page != Home::NONE);
+    runs.0.extend(overflows.map(|page| Run { first: page, pages: 1 }));
+    runs.0
+}
+
+fn read(tree: &Tree, run: Run, mut block: Block) -> Result<Block> {
+    tree.store.file.file().read(&mut block[..run.pages * PAGE], u64::from(run.first) * PAGE as u64)?;
+    Ok(block)
+}
+
+fn request(tree: &Tree, run: Run, block: Block, tag: u64) -> Request {
+    let (file, offset) = (tree.store.file.file().clone(), u64::from(run.first) * PAGE as u64);
+    Request { file, op: Op::Read, offset, block, len: run.pages * PAGE, tag }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Run, Runs, WIDEST};
+
+    fn runs(pages: impl IntoIterator<Item = u32>) -> Vec<Run> {
+        let mut runs = Runs::default();
+        pages.into_iter().for_each(|page| runs.add(page));
+        runs.0
+    }
+
+    #[test]
+    fn neighbours_are_one_request_in_either_direction() {
+        let run = |first, pages| Run { first, pages };
+        assert_eq!(runs([4, 5, 6, 9, 3, 2]), [run(4, 3), run(9, 1), run(2, 2)]);
+        assert_eq!(runs(100..100 + WIDEST as u32 + 1), [run(100, WIDEST), run(100 + WIDEST as u32, 1)]);
+        assert_eq!(runs([u32::MAX - 1, 0, 1]), [run(u32::MAX - 1, 1), run(0, 2)]);
+        assert_eq!([3, 4, 6, 7].map(|page| run(4, 3).offset_of(page)), [None, Some(0), Some(8192), None]);
+    }
+}
