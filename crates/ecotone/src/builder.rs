@@ -52,7 +52,7 @@ impl Builder {
             memory_budget: DEFAULT_BUDGET,
             durability: Durability::Buffered,
             create: true,
-            workers: cores.clamp(2, 8),
+            workers: (2 * cores).clamp(4, 8),
         }
     }
 

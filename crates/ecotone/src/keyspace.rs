@@ -8,7 +8,7 @@ use std::{
 
 use ecotone_engines::engine::Operation;
 
-use crate::{Database, Durability, Iter, KeyspaceStats, Result, commit::Target, database::Space, limits_check, stats};
+use crate::{Database, Durability, Iter, KeyspaceStats, Result, Survey, commit::Target, database::Space, limits_check, stats};
 
 /// A handle of an ordered keyspace. Clones share it; any thread may use it.
 ///
@@ -182,6 +182,12 @@ impl Keyspace {
     /// This keyspace's own numbers.
     pub fn stats(&self) -> KeyspaceStats {
         stats::keyspace(&self.space)
+    }
+
+    /// Looks at the shape of the keyspace: walks over its structure and reads a few hundred pages. `None` if its engine has no such look.
+    pub fn survey(&self) -> Result<Option<Survey>> {
+        self.database.inner.check_open()?;
+        self.space.engine.survey()
     }
 
     fn write(&self, operation: Operation<'_>) -> Result<()> {

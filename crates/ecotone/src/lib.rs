@@ -49,7 +49,7 @@ mod stripes;
 pub use batch::Batch;
 pub use builder::Builder;
 pub use database::{Database, KeyspaceInfo};
-pub use ecotone_engines::engine::Check;
+pub use ecotone_engines::engine::{Check, Survey};
 pub use ecotone_substrate::{Error, Result, limits, storage::Counters};
 pub use iter::Iter;
 pub use keyspace::{Keyspace, Swap};

@@ -22,6 +22,8 @@ mod space;
 mod suites;
 #[cfg(not(feature = "bugs"))]
 mod tables;
+#[cfg(not(feature = "bugs"))]
+mod traps;
 
 mod store;
 

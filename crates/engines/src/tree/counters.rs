@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU32;
 
 use ecotone_substrate::{limits::PAGE, metrics::Counter};
-use parking_lot::Mutex;
+use ecotone_sys::primitive::Mutex;
 
 use super::{Tree, delay};
 use crate::engine::Stats;
@@ -37,6 +37,7 @@ impl Tree {
             ("dirty_bytes", self.cache.dirty_bytes() as u64),
             ("writer_stalls", self.writeback.stalls.get()),
         ];
+        stats.extend(self.store.file.traffic().named());
         stats.extend(delay::named(&self.writeback.delays));
         stats.extend(self.cache.stats());
         stats

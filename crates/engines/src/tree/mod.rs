@@ -12,6 +12,8 @@ mod claims;
 mod counters;
 mod delay;
 mod family;
+#[cfg(test)]
+mod forecast;
 mod goals;
 pub mod index;
 mod install;
@@ -26,15 +28,15 @@ mod scan;
 pub mod space;
 mod store;
 mod structure;
+mod survey;
+mod sweep;
 mod write_out;
 mod writeback;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
-};
+use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, atomic::Ordering};
 
-use ecotone_substrate::{Error, Result, Seq, limits::PAGE, memory::Component, storage::Op, storage::Request};
+use ecotone_substrate::{Error, Result, Seq, bug, limits::PAGE, memory::Component, storage::Op, storage::Request};
 use ecotone_sys::chunk::Size;
 
 use self::{
@@ -42,10 +44,11 @@ use self::{
     counters::Counters,
     delay::Delay,
     lookup::{Lookup, Step},
+    space::Cause,
     store::Store,
     writeback::Writeback,
 };
-use crate::engine::{Admission, Check, Context, Cursor, Engine, Operation, Range, Record, Root, Stats};
+use crate::engine::{Admission, Check, Context, Cursor, Engine, Operation, Range, Record, Root, Stats, Survey};
 
 pub use self::{family::TreeFamily, options::TreeOptions};
 
@@ -94,7 +97,7 @@ impl Tree {
 
     /// Puts a record into the cache as dirty and chains it to its page.
     fn put(&self, slot: u64, seq: Seq, operation: Operation<'_>) {
-        let _installing = self.store.install.read();
+        let _installing = (!bug!(ApplyDuringInstall)).then(|| self.store.install.read());
         if self.retired.load(Ordering::Acquire) {
             // The keyspace was dropped since the write was admitted: nobody will read it or write it out.
             return self.cache.cancel(slot);
@@ -126,6 +129,7 @@ impl Engine for Tree {
         let mut block = self.context.shared.memory.lease_essential(Component::Frames, Size::Frame)?;
         let (mut lookup, mut page) = Lookup::begin(&self.store, key, ticket);
         loop {
+            self.store.file.traffic().read(Cause::Get, 1);
             self.store.file.file().read(&mut block, u64::from(page) * PAGE as u64)?;
             match lookup.resume(&self.store, &mut block)? {
                 Step::Read(next) => page = next,
@@ -236,6 +240,11 @@ impl Engine for Tree {
         self.collect_stats()
     }
 
+    fn survey(&self) -> Result<Option<Survey>> {
+        self.check_live()?;
+        self.take_survey().map(Some)
+    }
+
     fn retire(&self) {
         let _installing = self.store.install.write();
         self.retired.store(true, Ordering::Release);
@@ -283,6 +292,7 @@ impl Tree {
     }
 
     fn page_read(&self, page: u32, block: ecotone_substrate::storage::Block, tag: u64) -> Request {
+        self.store.file.traffic().read(Cause::Get, 1);
         Request {
             file: self.store.file.file().clone(),
             op: Op::Read,

@@ -17,6 +17,7 @@ use super::{
     layout::{Part, Planned},
     merge::{self, Shape},
     records::Records,
+    space::Cause,
     store::{Located, Stored, ascending, descending},
     structure::Structure,
     write_out::CHAIN_BYTES,
@@ -128,7 +129,7 @@ impl Tree {
             if taken.contains(&centre.segment.page) {
                 continue;
             }
-            let pages = usize::from(centre.segment.len());
+            let pages = usize::from(centre.segment.base_count());
             if pages > room && !hoods.is_empty() {
                 return (done, hoods);
             }
@@ -182,7 +183,7 @@ impl Tree {
     }
 
     fn claim_within(&self, claim: &mut Claim<'_>, at: &Located, room: &mut usize) -> Option<Located> {
-        let left = room.checked_sub(usize::from(at.segment.len()))?;
+        let left = room.checked_sub(usize::from(at.segment.base_count()))?;
         let claimed = self.claim_segment(claim, at)?;
         *room = left;
         Some(claimed)
@@ -268,12 +269,12 @@ impl Tree {
     /// Reads all records, with the dirty ones over them.
     fn gather(&self, hoods: &mut [Neighbourhood]) -> Result<()> {
         let homes: Vec<Home> = hoods.iter().flat_map(Neighbourhood::homes).collect();
-        let mut stored = self.store.read(&homes)?.into_iter();
+        let mut stored = self.store.read(&homes, Cause::Reorganise)?.into_iter();
         for hood in hoods {
             let loaded = std::mem::take(&mut hood.records);
             let mut dirty = hood.dirty.iter();
             for at in &hood.segments {
-                let stored: Vec<Stored> = stored.by_ref().take(at.segment.len().into()).collect();
+                let stored: Vec<Stored> = stored.by_ref().take(at.segment.base_count().into()).collect();
                 for ((base, overflow), dirty) in self.store.claimed_segment(at, &stored)?.iter().zip(&mut dirty) {
                     let visible = merge::visible(base, overflow.as_ref(), dirty);
                     visible.iter().for_each(|(key, value)| hood.records.push(key, value));
@@ -297,7 +298,7 @@ impl Tree {
     fn write_parts(&self, hoods: &[Neighbourhood], production: u32) -> Result<()> {
         let fresh: Vec<Fresh<'_>> = hoods.iter().flat_map(Fresh::of).collect();
         let pages: Vec<u32> = fresh.iter().map(|fresh| fresh.page).collect();
-        self.store.file.writing()?.pages(&pages, |n, place, block| {
+        self.store.file.writing()?.pages(Cause::Reorganise, &pages, |n, place, block| {
             fresh[n].build(block, place, production, self.context.shared.wal.tail());
         })
     }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use ecotone_sys::chunk::Block;
-use parking_lot::Mutex;
+use ecotone_sys::primitive::Mutex;
 
 use self::area::{AREA_BYTES, Area};
 pub use self::{repair::Repaired, saved::SavedPages};

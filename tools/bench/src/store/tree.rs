@@ -118,7 +118,9 @@ impl Store for Tree {
 
     fn stats(&self) -> Stats {
         let all = self.database.stats();
-        let counters = self.keyspace.stats().counters;
+        let mut counters = self.keyspace.stats().counters;
+        let log = &all.log;
+        counters.extend([("log_waits", log.waits), ("log_delays", log.delays), ("log_delay_total_us", log.delay_total_us)]);
         Stats {
             device_reads: all.io.reads,
             device_writes: all.io.writes,

@@ -32,7 +32,7 @@ use ecotone_substrate::{
     memory::{Component, Memory, Share},
 };
 use ecotone_sys::chunk::{Block, Size};
-use parking_lot::{Mutex, MutexGuard};
+use ecotone_sys::primitive::{Mutex, MutexGuard};
 
 use self::{
     class::SLAB,

@@ -119,6 +119,8 @@ impl Shard {
         self.stats.hits += 1;
         let slot = self.slabs.slot_mut(handle);
         let meta = record::meta(slot);
+        self.stats.hits_on_tombstones += u64::from(meta.tombstone());
+        self.stats.hits_on_dirty += u64::from(meta.dirty());
         if meta.promoted() != meta {
             record::set_meta(slot, meta.promoted());
         }
@@ -277,6 +279,7 @@ impl Shard {
         record::fill(self.slabs.slot_mut(handle), meta, keyspace, key, value);
         self.set_meta(handle, meta);
         self.link(hash, handle);
+        self.stats.admitted += 1;
     }
 
     /// Drops all records of a keyspace, whatever their state.

@@ -21,7 +21,7 @@ use ecotone_substrate::{
     memory::{Component, Memory},
 };
 use ecotone_sys::chunk::{Block, Size};
-use parking_lot::{Mutex, MutexGuard};
+use ecotone_sys::primitive::{Mutex, MutexGuard};
 
 use self::{
     chunks::{PER_CHUNK, Place},

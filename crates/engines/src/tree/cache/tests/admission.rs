@@ -10,7 +10,7 @@ fn miss(cache: &Cache, key: &[u8]) -> super::super::Ticket {
 }
 
 #[test]
-fn a_value_read_before_a_write_is_not_admitted_after_it() {
+fn trap_01_a_value_read_before_a_write_is_not_admitted_after_it() {
     let (_memory, cache) = cache(8);
     let ticket = miss(&cache, b"key");
     assert!(put(&cache, b"key", Some(b"new"), 1));
@@ -27,7 +27,7 @@ fn a_value_read_before_a_write_is_not_admitted_after_it() {
 }
 
 #[test]
-fn a_deleted_key_does_not_return_by_a_late_read() {
+fn trap_01_a_deleted_key_does_not_return_by_a_late_read() {
     let (_memory, cache) = cache(8);
     let ticket = miss(&cache, b"key");
     assert!(put(&cache, b"key", None, 1));

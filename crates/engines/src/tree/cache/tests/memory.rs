@@ -2,7 +2,7 @@
 
 use ecotone_substrate::memory::{Component, Memory, Share};
 use ecotone_sys::chunk::Size;
-use parking_lot::Mutex;
+use ecotone_sys::primitive::Mutex;
 
 use super::*;
 

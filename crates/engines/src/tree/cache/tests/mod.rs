@@ -5,6 +5,8 @@ mod check;
 mod eviction;
 mod memory;
 mod model;
+#[cfg(feature = "loom")]
+mod orders;
 mod threads;
 
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::{
     thread,
 };
 
-use parking_lot::{Mutex, RwLock};
+use ecotone_sys::primitive::{Mutex, RwLock};
 
 use super::*;
 
