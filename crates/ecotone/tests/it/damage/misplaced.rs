@@ -31,6 +31,8 @@ fn trap_04_model_drift() {
     for pair in bases.windows(2) {
         let mut changed = bytes.clone();
         changed.copy_within(pair[1] * PAGE..(pair[1] + 1) * PAGE, pair[0] * PAGE);
+        // The header says the page's number, for which everything is right but its fences.
+        changed[pair[0] * PAGE + 16..][..4].copy_from_slice(&(pair[0] as u32).to_le_bytes());
         seal(FILE, &mut changed);
         let disk = world.disk.crash(Crash::KeepAll);
         disk.put(FILE, &changed);
