@@ -73,7 +73,8 @@ mod tests {
     }
 }
 
-#[cfg(all(test, feature = "loom"))]
+#[cfg(test)]
+#[cfg(feature = "loom")]
 mod orders {
     use std::sync::Arc;
 

@@ -93,7 +93,8 @@ impl Wal {
     }
 }
 
-#[cfg(all(test, feature = "loom"))]
+#[cfg(test)]
+#[cfg(feature = "loom")]
 mod orders {
     use std::sync::Arc;
 

@@ -1,62 +1,53 @@
-//! Traps that a crash springs: each story is ended at every one of its I/Os, in several ways, and what the next life finds is judged.
+//! Traps that a crash springs: each story is ended at many of its I/Os, in several ways, and what the next life finds is judged.
 
 use ecotone_testkit::{
     model::{Ending, Level},
-    sim::{Crash, SimStorage},
+    sim::{Crash, Phase},
 };
 
 use super::{World, value};
 
-/// Ends `story` at its I/Os, every `stride`-th of them, by death of the process and by power failures. Gives the number of ends.
-fn end_everywhere(world: &World, stride: usize, story: impl Fn(&mut World) -> ecotone::Result<()>) -> u64 {
-    let mut ends = 0;
-    for index in (0..).step_by(stride) {
+/// Ends `story` at so many of its I/Os of these phases, by death of the process and by power failures.
+fn end_everywhere(world: &World, phases: &[Phase], points: usize, story: impl Fn(&mut World) -> ecotone::Result<()>) {
+    let mut rehearsal = world.copied(Crash::KeepAll);
+    let first = rehearsal.disk.labels().len();
+    story(&mut rehearsal).unwrap();
+    let labels = rehearsal.disk.labels();
+    let wanted: Vec<usize> = (first..labels.len()).filter(|index| phases.contains(&labels[*index].phase)).collect();
+    assert!(wanted.len() >= points, "the story has {} such I/Os", wanted.len());
+    for point in 0..points {
+        let index = wanted[point * wanted.len() / points] as u64;
         let mut life = world.copied(Crash::KeepAll);
-        life.disk.crash_at(life.disk.io_index() + index);
-        let ended = story(&mut life);
-        if !life.disk.is_off() {
-            ended.unwrap();
-            assert!(ends > 20, "the story has {ends} I/Os");
-            return ends;
-        }
+        life.disk.crash_at(index);
+        let _ = story(&mut life);
+        assert!(life.disk.is_off(), "a story is always the same");
         for how in [Crash::KeepAll, Crash::DropAll, Crash::Random(index), Crash::Random(!index)] {
             let next = life.copied(how);
             let ending = if matches!(how, Crash::KeepAll) { Ending::ProcessDeath } else { Ending::PowerLoss };
-            next.check(ending, &format!("after {how:?} at I/O {index} of the story"));
-            kill(&next.disk);
-            ends += 1;
+            next.check(ending, &format!("after {how:?} at I/O {index}"));
+            // What its closing would do is of no interest.
+            next.disk.power_off();
         }
     }
-    unreachable!("a story ends")
 }
 
-/// What follows on this disk counts no more.
-fn kill(disk: &SimStorage) {
-    disk.power_off();
-}
-
-/// Structures change, and the space of the old ones is used again at once.
-#[test]
-fn trap_05_reuse_too_early() {
-    let world = World::loaded((0..24).map(|_| 900));
-    end_everywhere(&world, 3, |world| {
-        for round in 1..4 {
-            for number in 0..24 {
-                let grown = value(number, round, 500 + 400 * usize::from((number + u32::from(round)) % 3 == 0));
-                world.write(number, Some(grown), Level::Buffered)?;
-            }
-            world.store.flush()?;
+/// Fills the log until it calls for relief, which writes out what is old and checkpoints, and goes on. What is synced is only what `level` says.
+fn fill_log(world: &mut World, version: u8, level: impl Fn(u32) -> Level) -> ecotone::Result<()> {
+    for number in 0..1_900 {
+        // In the order of the keys, so that pages that became dirty late stay dirty.
+        world.write(number * 800 / 1_900, Some(value(number, version, 1_400)), level(number))?;
+        if number % 100 == 99 {
             while world.store.background() {}
         }
-        Ok(())
-    });
+    }
+    Ok(())
 }
 
 /// Pages are overwritten where they are.
 #[test]
 fn trap_06_torn_pages() {
     let world = World::loaded((0..40).map(|_| 900));
-    end_everywhere(&world, 1, |world| {
+    end_everywhere(&world, &[Phase::DoubleWrite, Phase::Pages], 20, |world| {
         for number in 0..40 {
             world.write(number, Some(value(number, 1, 900)), Level::Buffered)?;
         }
@@ -64,49 +55,40 @@ fn trap_06_torn_pages() {
     });
 }
 
-/// More than one segment of log, which a checkpoint makes unneeded.
+/// A checkpoint makes the older part of the log unneeded, and its segments are written over.
 #[test]
 fn trap_14_checkpoint_against_truncation() {
-    let mut world = World::loaded((0..800).map(|_| 10));
-    for number in 0..800 {
-        let level = if number % 100 == 0 { Level::Sync } else { Level::Buffered };
-        world.write(number, Some(value(number, 1, 1_500)), level).unwrap();
-    }
-    world.store.sync().unwrap();
-    world.model.acknowledge_all(Level::Sync);
-    end_everywhere(&world, 41, |world| {
-        world.store.flush()?;
-        for number in 0..800 {
-            world.write(number, Some(value(number, 2, 1_400)), Level::Buffered)?;
-        }
-        world.store.flush()
-    });
+    let world = World::loaded((0..800).map(|_| 1_400));
+    let often = |number: u32| if number.is_multiple_of(50) { Level::Sync } else { Level::Buffered };
+    let story = |world: &mut World| fill_log(world, 1, often).and_then(|()| fill_log(world, 2, often));
+    end_everywhere(&world, &[Phase::Manifest, Phase::Directory], 6, story);
+    end_everywhere(&world, &[Phase::Log], 6, story);
 }
 
-/// Nothing is synced before its pages are: what survives is a prefix all the same.
+/// Nothing of the log is synced before pages are written: what survives is a prefix all the same.
 #[test]
 fn trap_15_pages_ahead_of_the_log() {
-    let world = World::loaded((0..40).map(|_| 900));
-    end_everywhere(&world, 1, |world| {
-        for number in (0..40).rev().step_by(3) {
-            world.write(number, Some(value(number, 1, 500)), Level::Buffered)?;
-        }
-        world.store.flush()
-    });
+    let world = World::loaded((0..800).map(|_| 1_400));
+    end_everywhere(&world, &[Phase::DoubleWrite, Phase::Pages], 10, |world| fill_log(world, 1, |_| Level::Buffered));
 }
 
-/// A put is in the log, its delete is not, and the page knows of both.
+/// Puts are synced, their deletes are not, and the pages know of both.
 #[test]
 fn trap_16_replay_over_newer_files() {
-    let world = World::loaded((0..40).map(|_| 900));
-    end_everywhere(&world, 1, |world| {
-        for number in (0..40).step_by(7) {
+    let world = World::loaded((0..800).map(|_| 1_400));
+    end_everywhere(&world, &[Phase::DoubleWrite, Phase::Pages], 10, |world| {
+        for number in 0..20 {
             world.write(number, Some(value(number, 1, 500)), Level::Sync)?;
         }
-        for number in (0..40).step_by(7) {
+        for number in 0..20 {
             world.write(number, None, Level::Buffered)?;
-            world.write(100 + number, Some(value(number, 1, 500)), Level::Buffered)?;
         }
-        world.store.flush()
+        for number in 0..1_900 {
+            world.write(20 + number * 700 / 1_900, Some(value(number, 2, 1_400)), Level::Buffered)?;
+            if number % 100 == 99 {
+                while world.store.background() {}
+            }
+        }
+        Ok(())
     });
 }

@@ -12,29 +12,29 @@ use ecotone_testkit::{
 use crate::tree;
 
 /// The keyspace of all these tests, and the only one.
-const KEYSPACE: u32 = 1;
+pub(crate) const KEYSPACE: u32 = 1;
 
-fn key(number: u32) -> Vec<u8> {
+pub(crate) fn key(number: u32) -> Vec<u8> {
     format!("key {number:05}").into_bytes()
 }
 
 /// A value that tells what wrote it.
-fn value(number: u32, version: u8, bytes: usize) -> Vec<u8> {
+pub(crate) fn value(number: u32, version: u8, bytes: usize) -> Vec<u8> {
     let mut value = number.to_be_bytes().to_vec();
     value.resize(bytes.max(4), version);
     value
 }
 
 /// A database, what its keyspace must hold, and the disk under it.
-struct World {
-    disk: SimStorage,
-    store: Box<dyn Store>,
-    model: Model,
+pub(crate) struct World {
+    pub(crate) disk: SimStorage,
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) model: Model,
 }
 
 impl World {
     /// Loads records of these lengths, all of version 0, and closes.
-    fn loaded(lengths: impl Iterator<Item = usize>) -> World {
+    pub(crate) fn loaded(lengths: impl Iterator<Item = usize>) -> World {
         let disk = SimStorage::new(1);
         let store = tree().open(&disk, 1).unwrap();
         store.create(KEYSPACE).unwrap();
@@ -54,7 +54,7 @@ impl World {
         World { store: tree().open(&disk, 1).unwrap(), disk, model }
     }
 
-    fn copied(&self, how: Crash) -> World {
+    pub(crate) fn copied(&self, how: Crash) -> World {
         let disk = self.disk.crash(how);
         World { store: tree().open(&disk, 1).unwrap(), disk, model: self.model.clone() }
     }
