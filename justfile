@@ -38,6 +38,12 @@ crashes POINTS="10000":
 histories COUNT="5000":
     ECOTONE_HISTORIES={{COUNT}} cargo test --release -p ecotone --test it -- --nocapture interleaved_calls threads_and_crashes
 
+# Schedules of the whole library that shuttle chooses, and all orders of its small parts by loom
+interleavings SCHEDULES="10000":
+    ECOTONE_SCHEDULES={{SCHEDULES}} cargo test --release -p ecotone --features shuttle --test interleavings -- --nocapture
+    cargo test -p ecotone --features shuttle,bugs --test interleavings -- --nocapture
+    cargo test --release -p ecotone-substrate -p ecotone-engines --features ecotone-substrate/loom,ecotone-engines/loom --lib orders -- --nocapture
+
 # Real child processes, killed with SIGKILL at random moments
 kills TIMES="100":
     ECOTONE_KILLS={{TIMES}} cargo test --release -p ecotone-cli --test it kills_at_any_moment -- --nocapture

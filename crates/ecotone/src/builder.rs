@@ -52,7 +52,7 @@ impl Builder {
             memory_budget: DEFAULT_BUDGET,
             durability: Durability::Buffered,
             create: true,
-            workers: cores.clamp(2, 8),
+            workers: (2 * cores).clamp(4, 8),
         }
     }
 
@@ -138,6 +138,16 @@ impl Builder {
             false => not_ours("the directory holds other files"),
         }
     }
+}
+
+/// Fails unless a new database can be made at `path` without touching anything: there is nothing, or an empty directory.
+pub(crate) fn check_vacant(path: &Path) -> Result<()> {
+    let vacant = match std::fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
+    let taken = || Error::Invalid(format!("{} is not an empty directory; give a new path", path.display()));
+    if vacant { Ok(()) } else { Err(taken()) }
 }
 
 /// Whether only Ecotone makes files of this name. `log.1` alone is somebody's rotated log, which making a database would remove; what an interrupted

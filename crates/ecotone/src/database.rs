@@ -19,7 +19,7 @@ use ecotone_substrate::{
     storage::Storage,
     wal::Wal,
 };
-use parking_lot::{Mutex, RwLock};
+use ecotone_sys::primitive::{Mutex, RwLock};
 
 use crate::{
     Batch, Builder, Check, Durability, Error, Keyspace, KeyspaceOptions, Result, Stats, limits, limits_check, recovery, stats,

@@ -8,7 +8,7 @@ use std::{
 
 use ecotone_engines::engine::Operation;
 
-use crate::{Database, Durability, Iter, KeyspaceStats, Result, commit::Target, database::Space, limits_check, stats};
+use crate::{Database, Durability, Iter, KeyspaceStats, Result, Survey, commit::Target, database::Space, limits_check, stats};
 
 /// A handle of an ordered keyspace. Clones share it; any thread may use it.
 ///
@@ -58,6 +58,24 @@ impl Keyspace {
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.readable(key.as_ref())?;
         self.space.engine.get(key.as_ref())
+    }
+
+    /// Copies the value of `key` into `value`, which holds nothing else then; false, and an empty `value`, if there is none. A buffer that is
+    /// used again for key after key costs no allocation where a record is in memory.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path()).open()?;
+    /// # let towns = database.keyspace("towns", ecotone::KeyspaceOptions::default())?;
+    /// towns.insert("Utrecht", "52.09 5.12")?;
+    /// let mut place = Vec::new();
+    /// assert!(towns.get_into("Utrecht", &mut place)? && place == b"52.09 5.12");
+    /// assert!(!towns.get_into("Atlantis", &mut place)? && place.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
+        self.readable(key.as_ref())?;
+        self.space.engine.get_into(key.as_ref(), value)
     }
 
     /// Whether `key` has a value.
@@ -164,6 +182,12 @@ impl Keyspace {
     /// This keyspace's own numbers.
     pub fn stats(&self) -> KeyspaceStats {
         stats::keyspace(&self.space)
+    }
+
+    /// Looks at the shape of the keyspace: walks over its structure and reads a few hundred pages. `None` if its engine has no such look.
+    pub fn survey(&self) -> Result<Option<Survey>> {
+        self.database.inner.check_open()?;
+        self.space.engine.survey()
     }
 
     fn write(&self, operation: Operation<'_>) -> Result<()> {

@@ -42,17 +42,19 @@ mod keyspace;
 mod limits_check;
 mod options;
 mod recovery;
+mod repair;
 mod stats;
 mod stripes;
 
 pub use batch::Batch;
 pub use builder::Builder;
 pub use database::{Database, KeyspaceInfo};
-pub use ecotone_engines::engine::Check;
+pub use ecotone_engines::engine::{Check, Survey};
 pub use ecotone_substrate::{Error, Result, limits, storage::Counters};
 pub use iter::Iter;
 pub use keyspace::{Keyspace, Swap};
 pub use options::{Durability, Engine, KeyspaceOptions};
+pub use repair::{KeyRange, Ranges, Repair, RepairProgress, RepairReport, RepairStep, RepairedKeyspace};
 pub use stats::{KeyspaceStats, LogStats, MemoryUse, Stats};
 
 /// Parts that tests of the house put together differently: another storage, another scheduler, other engines. Not a public interface.

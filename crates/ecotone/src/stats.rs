@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use ecotone_substrate::storage::{FileKind, Storage};
+
 use crate::{
     Counters,
     database::{Inner, Space},
@@ -19,6 +21,8 @@ pub struct Stats {
     pub memory: Vec<MemoryUse>,
     /// Device requests since the database was opened.
     pub io: Counters,
+    /// Those of them that went to each kind of file, by the kind's name; kinds without any are left out.
+    pub io_by_file: Vec<(&'static str, Counters)>,
     /// The write-ahead log.
     pub log: LogStats,
     /// Background jobs that wait or run.
@@ -50,8 +54,16 @@ pub struct LogStats {
     pub synced: u64,
     /// Bytes that an opening would replay now.
     pub used_bytes: u64,
-    /// The limit of `used_bytes`; at half of it the oldest writes are flushed.
+    /// About the bytes of different records in it, which is what an opening keeps of it in memory.
+    pub weight_bytes: u64,
+    /// The limit of `weight_bytes`; at half of it the oldest writes are flushed.
     pub limit_bytes: u64,
+    /// Writes that waited since the limit was reached.
+    pub waits: u64,
+    /// Delays of writers before that, a little for each write and several at a time.
+    pub delays: u64,
+    /// The sum of these delays, in microseconds.
+    pub delay_total_us: u64,
 }
 
 /// One keyspace.
@@ -69,22 +81,34 @@ pub struct KeyspaceStats {
 pub(crate) fn collect(inner: &Inner) -> Stats {
     let component = |(component, bytes)| MemoryUse { component, bytes: bytes as u64 };
     let spaces: Vec<Arc<Space>> = inner.spaces.read().values().cloned().collect();
+    let log = inner.wal.stats();
+    let counted = |wanted: &str| log.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, value)| *value);
     Stats {
         memory_budget: inner.memory.budget() as u64,
         memory_held: inner.memory.held() as u64,
         memory: inner.memory.usage().into_iter().map(component).collect(),
         io: inner.storage.counters(),
+        io_by_file: io_by_file(&*inner.storage),
         log: LogStats {
             tail: inner.wal.tail(),
             written: inner.wal.written(),
             synced: inner.wal.synced(),
             used_bytes: inner.wal.used(),
+            weight_bytes: inner.wal.weight(),
             limit_bytes: inner.wal.options().limit_bytes,
+            waits: counted("waits"),
+            delays: counted("delays"),
+            delay_total_us: counted("delay_total_us"),
         },
         background_jobs: inner.scheduler.debt() as u64,
         keyspaces: spaces.iter().map(|space| keyspace(space)).collect(),
         failure: inner.health.cause().map(|cause| cause.to_string()),
     }
+}
+
+fn io_by_file(storage: &dyn Storage) -> Vec<(&'static str, Counters)> {
+    let named = FileKind::ALL.iter().map(|kind| (kind.name(), storage.counters_of(*kind)));
+    named.filter(|(_, counters)| *counters != Counters::default()).collect()
 }
 
 pub(crate) fn keyspace(space: &Space) -> KeyspaceStats {

@@ -33,6 +33,8 @@ pub enum Bug {
     SkipRepairSync,
     StaleAdmission,
     CleanAfterRewrite,
+    IgnoreInFlight,
+    ApplyDuringInstall,
 }
 
 #[cfg(feature = "bugs")]

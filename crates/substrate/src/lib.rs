@@ -16,6 +16,7 @@ pub mod manifest;
 pub mod memory;
 pub mod metrics;
 pub mod model;
+pub mod pace;
 pub mod page;
 pub mod scheduler;
 pub mod storage;

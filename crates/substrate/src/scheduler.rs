@@ -7,11 +7,10 @@ use std::{
     collections::BinaryHeap,
     fmt,
     sync::{Arc, Weak},
-    thread::JoinHandle,
     time::Duration,
 };
 
-use parking_lot::{Condvar, Mutex};
+use ecotone_sys::primitive::{Condvar, Mutex, thread::JoinHandle};
 
 use crate::health::Health;
 
@@ -84,7 +83,7 @@ impl Scheduler {
         let mut threads = scheduler.threads.lock();
         for worker in 0..workers.max(1) {
             let weak = Arc::downgrade(&scheduler);
-            let thread = std::thread::Builder::new().name(format!("ecotone-{worker}"));
+            let thread = ecotone_sys::primitive::thread::Builder::new().name(format!("ecotone-{worker}"));
             threads.extend(thread.spawn(move || Self::work(&weak)));
         }
         drop(threads);
@@ -166,7 +165,7 @@ impl Scheduler {
         };
         drop(forgotten);
         self.work.notify_all();
-        let me = std::thread::current().id();
+        let me = ecotone_sys::primitive::thread::current().id();
         for thread in std::mem::take(&mut *self.threads.lock()) {
             if thread.thread().id() != me {
                 // A panic inside a job was caught and poisoned the database already.

@@ -5,7 +5,7 @@
 //! `docs/format/disk.md`: 512-byte sectors are atomic, nothing else is ordered or durable before a sync, names are durable
 //! after [`Storage::sync_dir`].
 
-use std::{fmt, sync::Arc};
+use std::{fmt, iter::Sum, sync::Arc};
 
 pub use ecotone_sys::chunk::Block;
 
@@ -45,6 +45,18 @@ impl FileId {
             FileId::Scratch(n) => (6, u64::from(n)),
         };
         (kind << 56) | (number & ((1 << 56) - 1))
+    }
+
+    /// Its kind.
+    pub fn kind(self) -> FileKind {
+        match self {
+            FileId::Manifest(_) => FileKind::Manifest,
+            FileId::Log(_) => FileKind::Log,
+            FileId::Double(_) => FileKind::Double,
+            FileId::Pages(_) => FileKind::Pages,
+            FileId::Table { .. } => FileKind::Table,
+            FileId::Scratch(_) => FileKind::Scratch,
+        }
     }
 
     /// The keyspace whose data the file holds; `None` if it is not one keyspace's.
@@ -89,6 +101,51 @@ impl fmt::Display for FileId {
     }
 }
 
+/// What a file is for. I/O is counted by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FileKind {
+    /// Manifests.
+    Manifest,
+    /// Segments of the log.
+    Log,
+    /// Double-write areas.
+    Double,
+    /// Pages of keyspaces.
+    Pages,
+    /// Tables of keyspaces.
+    Table,
+    /// Files for one run.
+    Scratch,
+    /// The names of files.
+    Directory,
+}
+
+impl FileKind {
+    /// All kinds, in their order.
+    pub const ALL: [FileKind; 7] = [
+        FileKind::Manifest,
+        FileKind::Log,
+        FileKind::Double,
+        FileKind::Pages,
+        FileKind::Table,
+        FileKind::Scratch,
+        FileKind::Directory,
+    ];
+
+    /// Its name in statistics.
+    pub fn name(self) -> &'static str {
+        match self {
+            FileKind::Manifest => "manifest",
+            FileKind::Log => "log",
+            FileKind::Double => "double-write area",
+            FileKind::Pages => "pages",
+            FileKind::Table => "tables",
+            FileKind::Scratch => "scratch",
+            FileKind::Directory => "directory",
+        }
+    }
+}
+
 /// How the bytes of a file travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -113,7 +170,11 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// A queue for requests, from a pool; dropping it gives it back.
     fn queue(&self) -> Result<Box<dyn Queue>>;
     /// Requests and bytes so far, as submitted to the device.
-    fn counters(&self) -> Counters;
+    fn counters(&self) -> Counters {
+        FileKind::ALL.iter().map(|kind| self.counters_of(*kind)).sum()
+    }
+    /// Those of them that went to files of one kind.
+    fn counters_of(&self, kind: FileKind) -> Counters;
 }
 
 /// One open file. Calls block; many threads may call at once.
@@ -207,4 +268,16 @@ pub struct Counters {
     pub write_bytes: u64,
     /// Syncs of files and directories.
     pub syncs: u64,
+}
+
+impl Sum for Counters {
+    fn sum<I: Iterator<Item = Counters>>(counters: I) -> Counters {
+        counters.fold(Counters::default(), |sum, one| Counters {
+            reads: sum.reads + one.reads,
+            writes: sum.writes + one.writes,
+            read_bytes: sum.read_bytes + one.read_bytes,
+            write_bytes: sum.write_bytes + one.write_bytes,
+            syncs: sum.syncs + one.syncs,
+        })
+    }
 }

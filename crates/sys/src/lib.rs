@@ -9,5 +9,6 @@ pub mod file;
 #[cfg(feature = "lmdb")]
 pub mod lmdb;
 pub mod prefetch;
+pub mod primitive;
 pub mod transfer;
 pub mod uring;

@@ -4,7 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     commands::{
-        delete::Delete, drop::Drop, dump::Dump, get::Get, list::List, put::Put, scan::Scan, stats::Stats, verify::Verify,
+        delete::Delete, drop::Drop, dump::Dump, get::Get, list::List, put::Put, repair::RepairCommand, scan::Scan, stats::Stats,
+        verify::Verify,
     },
     demo::{self, Demo},
     failure::Failure,
@@ -12,7 +13,8 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 all is well, 1 an error (also a key that `get` does not find, and damage that `verify` finds), 2 wrong use.
+Exit codes: 0 all is well, 1 an error (also a key that `get` does not find, and damage that `verify` finds), 2 wrong use,
+3 `repair` could not restore everything.
 ECOTONE_LOG sets what is logged to standard error: error, warn (default), info, debug, trace.";
 
 /// An embedded key-value store for data several times larger than memory.
@@ -36,6 +38,7 @@ pub(crate) enum Command {
     Drop(Drop),
     Stats(Stats),
     Verify(Verify),
+    Repair(RepairCommand),
     Dump(Dump),
     Demo(Demo),
     /// The process that the demonstration kills
@@ -56,6 +59,7 @@ impl Command {
             Command::Drop(command) => command.run(),
             Command::Stats(command) => command.run(),
             Command::Verify(command) => command.run(),
+            Command::Repair(command) => command.run(),
             Command::Dump(command) => command.run(),
             Command::Demo(command) => command.run(),
             Command::DemoVictim(command) => command.run(),

@@ -13,6 +13,8 @@ pub(crate) enum Failure {
     Output(io::Error),
     /// An argument makes no sense; exit code 2.
     Usage(String),
+    /// The command did what can be done, and something is missing; exit code 3.
+    Incomplete(String),
     /// Anything else, as a whole sentence.
     Told(String),
 }
@@ -25,6 +27,7 @@ impl Failure {
             Failure::Output(error) => (format!("cannot write to standard output: {error}"), 1),
             Failure::Database(error) => (format!("{error}{}", advice(&error)), 1),
             Failure::Usage(message) => (message, 2),
+            Failure::Incomplete(message) => (message, 3),
             Failure::Told(message) => (message, 1),
         };
         warn(&message);
@@ -41,7 +44,9 @@ pub(crate) fn warn(message: &str) {
 /// What to do about an error whose own text does not say it.
 fn advice(error: &Error) -> &'static str {
     match error {
-        Error::Corruption { .. } => "; `ecotone verify` tells what else is hurt; restore a backup, or load the data again",
+        Error::Corruption { .. } => {
+            "; `ecotone verify` tells what else is hurt; restore a backup, or save what can be read with `ecotone repair`"
+        }
         Error::UnknownKeyspace { .. } => {
             "; `ecotone list` shows the keyspaces that exist, `ecotone load` and `put` make new ones"
         }

@@ -1,6 +1,6 @@
 //! The `ecotone` command: load, look at, check and dump databases, and a demonstration on real keys.
 //!
-//! Exit codes: 0 all is well, 1 an error (told on standard error), 2 a wrong use of the command. Whoever stops reading standard
+//! Exit codes: 0 all is well, 1 an error (told on standard error), 2 a wrong use of the command, 3 `repair` could not restore everything. Whoever stops reading standard
 //! output early ends the command quietly.
 //!
 //! The allocator is the system's: in the demonstration mimalloc was no faster and raised the peak of the process from 51 to 88

@@ -63,7 +63,7 @@ fn noticed_on(simulated: &Simulated, first: u64, run: u64) -> Result<(), String>
 }
 
 fn noticed_by_threads() -> Result<(), String> {
-    concurrent::run(&tree().threaded(), 1..41, CONCURRENT).map(drop)
+    concurrent::run(&tree().workers(2), 1..41, CONCURRENT).map(drop)
 }
 
 /// What notices a bug in each run.

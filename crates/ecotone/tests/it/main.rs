@@ -17,9 +17,13 @@ mod poisoned;
 #[cfg(not(feature = "bugs"))]
 mod scans;
 #[cfg(not(feature = "bugs"))]
+mod space;
+#[cfg(not(feature = "bugs"))]
 mod suites;
 #[cfg(not(feature = "bugs"))]
 mod tables;
+#[cfg(not(feature = "bugs"))]
+mod traps;
 
 mod store;
 

@@ -39,18 +39,18 @@ impl Simulated {
     }
 
     /// With options of the engine.
-    #[cfg(not(feature = "bugs"))]
+    #[cfg(not(any(feature = "bugs", feature = "shuttle")))]
     pub(crate) fn set(self, settings: &'static [(&'static str, &'static str)]) -> Self {
         Simulated { settings, ..self }
     }
 
-    /// With threads for what runs in the background.
-    pub(crate) fn threaded(self) -> Self {
-        Simulated { workers: 2, ..self }
+    /// With so many threads for what runs in the background.
+    pub(crate) fn workers(self, workers: usize) -> Self {
+        Simulated { workers, ..self }
     }
 
     /// With one of these memory budgets at each opening.
-    #[cfg(not(feature = "bugs"))]
+    #[cfg(not(any(feature = "bugs", feature = "shuttle")))]
     pub(crate) fn budgets(self, budgets: &'static [usize]) -> Self {
         Simulated { budgets, ..self }
     }
@@ -207,6 +207,13 @@ impl Store for Open {
                 Err(_) => break,
             }
         }
+    }
+
+    fn evict(&self) {
+        let Some(Shared { memory, .. }) = self.shared.get() else { return };
+        let other = memory.join(&[Component::Memtable], Box::new(|_| 0));
+        let _taken: Vec<_> = std::iter::from_fn(|| memory.lease(Component::Other, Size::Slab)).collect();
+        (0..4).for_each(|_| _ = other.reclaim(Size::Slab.bytes()));
     }
 
     fn verify(&self) -> Result<Vec<String>> {

@@ -171,5 +171,5 @@ fn threads_and_crashes_on_the_tree() {
     let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(10);
     let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
     let first = first_seed();
-    println!("{:?}", pass(concurrent::run(&tree().threaded(), first..first + databases, extent)));
+    println!("{:?}", pass(concurrent::run(&tree().workers(2), first..first + databases, extent)));
 }

@@ -50,7 +50,7 @@ impl Tree {
             }
             // Its holder is in the middle of a write-out.
             self.context.shared.health.check()?;
-            std::thread::sleep(std::time::Duration::from_micros(100));
+            ecotone_sys::primitive::thread::sleep(std::time::Duration::from_micros(100));
         };
         let mut hood = Neighbourhood::new(vec![last]);
         hood.records = chunk;

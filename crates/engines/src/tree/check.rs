@@ -7,6 +7,7 @@ use super::{
     cache::DirtyRecord,
     index::Home,
     merge,
+    space::Cause,
     store::{Located, Pages, ascending},
 };
 use crate::engine::Check;
@@ -51,7 +52,7 @@ impl Tree {
             if self.store.current(at).is_none() {
                 return Ok(false);
             }
-            std::thread::sleep(std::time::Duration::from_micros(100));
+            ecotone_sys::primitive::thread::sleep(std::time::Duration::from_micros(100));
         };
         let dirty: Vec<_> = {
             let _installing = self.store.install.read();
@@ -59,7 +60,7 @@ impl Tree {
         };
         check.pages += at.segment.all_pages().count() as u64;
         let homes: Vec<Home> = at.segment.homes().collect();
-        let checked = self.store.read(&homes).and_then(|stored| {
+        let checked = self.store.read(&homes, Cause::Check).and_then(|stored| {
             let pages = self.store.claimed_segment(&at, &stored)?;
             let homes = homes.iter().zip(&pages).zip(&dirty);
             Ok(homes.map(|((home, pages), dirty)| self.count(*home, pages, dirty, from, &mut check.problems)).sum::<u64>())

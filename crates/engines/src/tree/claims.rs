@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use parking_lot::Mutex;
+use ecotone_sys::primitive::Mutex;
 
 /// The base pages that are claimed. A claim is only ever tried: whoever fails does something else or comes back.
 #[derive(Debug, Default)]
@@ -70,5 +70,42 @@ mod tests {
         assert!(two.try_add(2));
         drop(two);
         assert!(claims.is_claimed(1) && !claims.is_claimed(2) && !claims.is_claimed(3));
+    }
+}
+
+#[cfg(all(test, feature = "loom"))]
+mod orders {
+    use std::sync::Arc;
+
+    use ecotone_sys::primitive::{
+        atomic::{AtomicUsize, Ordering},
+        loom::{model, thread},
+    };
+
+    use super::Claims;
+
+    #[test]
+    fn two_who_want_the_same_pages_never_hold_one_both() {
+        model(|| {
+            let world = Arc::new((Claims::default(), [AtomicUsize::new(0), AtomicUsize::new(0)]));
+            let work = |world: &(Claims, [AtomicUsize; 2]), order: [usize; 2]| {
+                let mut claim = world.0.claim();
+                let held = order.map(|page| claim.try_add(page as u32).then_some(page));
+                let inside = |change: &dyn Fn(&AtomicUsize) -> usize| {
+                    held.iter()
+                        .flatten()
+                        .for_each(|page| assert_eq!(change(&world.1[*page]) % 2, 0, "page {page} is held by two"))
+                };
+                inside(&|holders| holders.fetch_add(1, Ordering::Relaxed));
+                inside(&|holders| holders.fetch_sub(1, Ordering::Relaxed) + 1);
+            };
+            let other = thread::spawn({
+                let world = world.clone();
+                move || work(&world, [1, 0])
+            });
+            work(&world, [0, 1]);
+            other.join().unwrap();
+            assert!(!world.0.is_claimed(0) && !world.0.is_claimed(1));
+        });
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU32;
 
 use ecotone_substrate::{limits::PAGE, metrics::Counter};
-use parking_lot::Mutex;
+use ecotone_sys::primitive::Mutex;
 
 use super::{Tree, delay};
 use crate::engine::Stats;
@@ -31,11 +31,13 @@ impl Tree {
             ("index_bytes", index.bytes() as u64),
             ("file_bytes", u64::from(space.total()) * PAGE as u64),
             ("used_bytes", u64::from(space.used()) * PAGE as u64),
+            ("hole_bytes", u64::from(space.hollow()) * PAGE as u64),
             ("write_outs", self.counters.write_outs.get()),
             ("reorganisations", self.counters.reorganisations.get()),
             ("dirty_bytes", self.cache.dirty_bytes() as u64),
             ("writer_stalls", self.writeback.stalls.get()),
         ];
+        stats.extend(self.store.file.traffic().named());
         stats.extend(delay::named(&self.writeback.delays));
         stats.extend(self.cache.stats());
         stats

@@ -1,12 +1,10 @@
 //! Makes and opens tree keyspaces; holds what they share within a database.
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicBool, AtomicU64},
-};
+use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
 
 use ecotone_substrate::{Error, Result, page::PageKind};
-use parking_lot::Mutex;
+use ecotone_sys::primitive::Mutex;
 
 use super::{
     Tree, TreeOptions,
@@ -15,7 +13,7 @@ use super::{
     counters::Counters,
     index::{Index, Segment},
     merge::{self, Shape},
-    space::{PageFile, Space},
+    space::{Cause, PageFile, Space},
     store::Store,
     writeback::Writeback,
 };
@@ -88,7 +86,7 @@ impl Family for TreeFamily {
             let space = Space::new(&file)?;
             let pages = space.allocate(1)?;
             debug_assert_eq!(pages, [FIRST_PAGE]);
-            file.writing()?.pages(&pages, |_, place, block| {
+            file.writing()?.pages(Cause::Reorganise, &pages, |_, place, block| {
                 let shape = Shape { kind: PageKind::Base, related: 0, lower: &[], upper: None };
                 merge::build(block, place, shape, std::iter::empty(), 0);
             })?;

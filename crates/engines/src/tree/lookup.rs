@@ -86,7 +86,7 @@ impl<'k> Lookup<'k> {
         let now = store.index.lookup(self.key);
         if claimed || now != self.home {
             self.doubts = 0;
-            std::thread::yield_now();
+            ecotone_sys::primitive::thread::yield_now();
         } else {
             self.doubts += 1;
         }

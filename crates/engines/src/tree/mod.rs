@@ -12,6 +12,8 @@ mod claims;
 mod counters;
 mod delay;
 mod family;
+#[cfg(test)]
+mod forecast;
 mod goals;
 pub mod index;
 mod install;
@@ -21,19 +23,20 @@ mod merge;
 mod options;
 mod records;
 mod reorganise;
+pub mod repair;
 mod scan;
 pub mod space;
 mod store;
 mod structure;
+mod survey;
+mod sweep;
 mod write_out;
 mod writeback;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
-};
+use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, atomic::Ordering};
 
-use ecotone_substrate::{Error, Result, Seq, limits::PAGE, memory::Component, storage::Op, storage::Request};
+use ecotone_substrate::{Error, Result, Seq, bug, limits::PAGE, memory::Component, storage::Op, storage::Request};
 use ecotone_sys::chunk::Size;
 
 use self::{
@@ -41,15 +44,14 @@ use self::{
     counters::Counters,
     delay::Delay,
     lookup::{Lookup, Step},
+    space::Cause,
     store::Store,
     writeback::Writeback,
 };
-use crate::engine::{Admission, Check, Context, Cursor, Engine, Operation, Range, Record, Root, Stats};
+use crate::engine::{Admission, Check, Context, Cursor, Engine, Operation, Range, Record, Root, Stats, Survey};
 
 pub use self::{family::TreeFamily, options::TreeOptions};
 
-/// Priority with which a record enters the cache after a read miss (T1; decision 3 says why it is not the paper's).
-const ENTER: u8 = cache::ENTER_PRIORITY;
 /// Page reads that one `multi_get` keeps in flight.
 const IN_FLIGHT: usize = 64;
 
@@ -95,7 +97,7 @@ impl Tree {
 
     /// Puts a record into the cache as dirty and chains it to its page.
     fn put(&self, slot: u64, seq: Seq, operation: Operation<'_>) {
-        let _installing = self.store.install.read();
+        let _installing = (!bug!(ApplyDuringInstall)).then(|| self.store.install.read());
         if self.retired.load(Ordering::Acquire) {
             // The keyspace was dropped since the write was admitted: nobody will read it or write it out.
             return self.cache.cancel(slot);
@@ -106,27 +108,36 @@ impl Tree {
 
     /// Offers a record that a page read brought to the cache.
     fn admit_clean(&self, lookup: &Lookup<'_>, value: &[u8]) {
-        self.cache.admit_clean(self.number, lookup.key, value, &lookup.ticket, ENTER);
+        self.cache.admit_clean(self.number, lookup.key, value, &lookup.ticket);
     }
 }
 
 impl Engine for Tree {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get_into(key, &mut value)?.then_some(value))
+    }
+
+    fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.check_live()?;
-        let ticket = match self.cache.get(self.number, key) {
-            Found::Value(value) => return Ok(Some(value)),
-            Found::Tombstone => return Ok(None),
+        value.clear();
+        let ticket = match self.cache.get(self.number, key, |found| value.extend_from_slice(found)) {
+            Found::Value(()) => return Ok(true),
+            Found::Tombstone => return Ok(false),
             Found::Missing(ticket) => ticket,
         };
         let mut block = self.context.shared.memory.lease_essential(Component::Frames, Size::Frame)?;
         let (mut lookup, mut page) = Lookup::begin(&self.store, key, ticket);
         loop {
+            self.store.file.traffic().read(Cause::Get, 1);
             self.store.file.file().read(&mut block, u64::from(page) * PAGE as u64)?;
             match lookup.resume(&self.store, &mut block)? {
                 Step::Read(next) => page = next,
-                Step::Done(value) => {
-                    value.iter().for_each(|value| self.admit_clean(&lookup, value));
-                    return Ok(value);
+                Step::Done(None) => return Ok(false),
+                Step::Done(Some(found)) => {
+                    self.admit_clean(&lookup, &found);
+                    value.extend_from_slice(&found);
+                    return Ok(true);
                 }
             }
         }
@@ -137,7 +148,7 @@ impl Engine for Tree {
         let mut values: Vec<Option<Vec<u8>>> = vec![None; keys.len()];
         let mut lookups = Vec::new();
         for (position, key) in keys.iter().enumerate() {
-            match self.cache.get(self.number, key) {
+            match self.cache.get(self.number, key, <[u8]>::to_vec) {
                 Found::Value(value) => values[position] = Some(value),
                 Found::Tombstone => {}
                 Found::Missing(ticket) => lookups.push((position, ticket)),
@@ -186,7 +197,10 @@ impl Engine for Tree {
     }
 
     fn checkpoint_is_durable(&self) {
-        self.store.space.checkpoint_is_durable();
+        let space = &self.store.space;
+        space.checkpoint_is_durable();
+        space.release(self.context.shared.wal.synced());
+        self.writeback.start_trimming(&self.context.shared);
     }
 
     fn replay_structure(&self, _seq: Seq, body: &[u8]) -> Result<()> {
@@ -202,6 +216,7 @@ impl Engine for Tree {
     }
 
     fn structure_recovered(&self) -> Result<()> {
+        self.store.space.settle();
         self.writeback.refresh_limit();
         Ok(())
     }
@@ -223,6 +238,11 @@ impl Engine for Tree {
 
     fn stats(&self) -> Stats {
         self.collect_stats()
+    }
+
+    fn survey(&self) -> Result<Option<Survey>> {
+        self.check_live()?;
+        self.take_survey().map(Some)
     }
 
     fn retire(&self) {
@@ -272,6 +292,7 @@ impl Tree {
     }
 
     fn page_read(&self, page: u32, block: ecotone_substrate::storage::Block, tag: u64) -> Request {
+        self.store.file.traffic().read(Cause::Get, 1);
         Request {
             file: self.store.file.file().clone(),
             op: Op::Read,

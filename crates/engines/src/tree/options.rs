@@ -105,7 +105,8 @@ mod tests {
         assert_eq!(set("neighbours", "0").unwrap().neighbours, 0);
         assert_eq!(set("segment_pages", "1").unwrap().segment_pages, 1);
         assert_eq!(set("model", "greedy").unwrap().model, Model::Greedy);
-        let bad = [("fill", "101"), ("fill", "x"), ("neighbours", "-1"), ("segment_pages", "17"), ("model", "best"), ("speed", "9")];
+        let bad =
+            [("fill", "101"), ("fill", "x"), ("neighbours", "-1"), ("segment_pages", "17"), ("model", "best"), ("speed", "9")];
         for (name, value) in bad {
             assert!(set(name, value).unwrap_err().to_string().contains(name));
         }

@@ -54,6 +54,13 @@ impl Records {
         (&self.bytes[start..key_end], &self.bytes[key_end..end])
     }
 
+    /// A copy of the records at these positions.
+    pub(crate) fn part(&self, positions: std::ops::Range<usize>) -> Records {
+        let mut part = Records::default();
+        positions.map(|position| self.get(position)).for_each(|(key, value)| part.push(key, value));
+        part
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         (0..self.len()).map(|position| self.get(position))
     }

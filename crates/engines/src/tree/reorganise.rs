@@ -17,6 +17,7 @@ use super::{
     layout::{Part, Planned},
     merge::{self, Shape},
     records::Records,
+    space::Cause,
     store::{Located, Stored, ascending, descending},
     structure::Structure,
     write_out::CHAIN_BYTES,
@@ -268,7 +269,7 @@ impl Tree {
     /// Reads all records, with the dirty ones over them.
     fn gather(&self, hoods: &mut [Neighbourhood]) -> Result<()> {
         let homes: Vec<Home> = hoods.iter().flat_map(Neighbourhood::homes).collect();
-        let mut stored = self.store.read(&homes)?.into_iter();
+        let mut stored = self.store.read(&homes, Cause::Reorganise)?.into_iter();
         for hood in hoods {
             let loaded = std::mem::take(&mut hood.records);
             let mut dirty = hood.dirty.iter();
@@ -297,7 +298,7 @@ impl Tree {
     fn write_parts(&self, hoods: &[Neighbourhood], production: u32) -> Result<()> {
         let fresh: Vec<Fresh<'_>> = hoods.iter().flat_map(Fresh::of).collect();
         let pages: Vec<u32> = fresh.iter().map(|fresh| fresh.page).collect();
-        self.store.file.writing()?.pages(&pages, |n, place, block| {
+        self.store.file.writing()?.pages(Cause::Reorganise, &pages, |n, place, block| {
             fresh[n].build(block, place, production, self.context.shared.wal.tail());
         })
     }
@@ -323,8 +324,12 @@ impl<'a> Fresh<'a> {
     fn of(hood: &'a Neighbourhood) -> Vec<Fresh<'a>> {
         let parts: Vec<(u32, &Part)> = hood.parts().collect();
         let uppers = parts.iter().skip(1).map(|(_, part)| Some(part.lower.as_slice())).chain([hood.upper()]);
-        let fresh = |(&(page, part), upper): (&(u32, &'a Part), Option<&'a [u8]>)| {
-            Fresh { page, lower: &part.lower, upper, records: &hood.records, range: part.records.clone() }
+        let fresh = |(&(page, part), upper): (&(u32, &'a Part), Option<&'a [u8]>)| Fresh {
+            page,
+            lower: &part.lower,
+            upper,
+            records: &hood.records,
+            range: part.records.clone(),
         };
         parts.iter().zip(uppers).map(fresh).collect()
     }

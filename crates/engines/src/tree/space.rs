@@ -8,6 +8,7 @@ mod hollow;
 mod page_file;
 #[cfg(test)]
 mod tests;
+mod traffic;
 mod trim;
 
 use std::collections::BTreeMap;
@@ -17,9 +18,10 @@ use ecotone_substrate::{
     Error, Result, Seq, bug,
     limits::{MAX_PAGES, PAGE},
 };
+use ecotone_sys::primitive::Mutex;
 use hollow::Hollow;
 pub use page_file::PageFile;
-use parking_lot::Mutex;
+pub(crate) use traffic::Cause;
 
 /// Smallest growth of the file, in pages (1 MiB); all growth is a multiple of it.
 const SMALLEST_EXTENT: u32 = 256;
@@ -105,7 +107,7 @@ impl Space {
         &self.file
     }
 
-    /// Takes single pages, from small gaps first. The file grows if need be; `NoSpace` if it cannot.
+    /// Takes single pages, as low in the file as there are any. The file grows if need be; `NoSpace` if it cannot.
     pub fn allocate(&self, pages: usize) -> Result<Vec<u32>> {
         self.allocate_all(&std::iter::repeat_n(1, pages), pages)
     }

@@ -12,12 +12,12 @@ use ecotone_substrate::{
     page::{Page, PageError, PageKind},
     storage::Block,
 };
-use parking_lot::{Mutex, RwLock};
+use ecotone_sys::primitive::{Mutex, RwLock};
 
 use super::{
     claims::Claims,
     index::{Change, Home, Index, Segment, Snapshot},
-    space::{PageFile, Space},
+    space::{Cause, PageFile, Space},
 };
 
 /// The segments of one keyspace.
@@ -129,9 +129,9 @@ impl Store {
     }
 
     /// Reads the pages of homes, many requests in flight, without looking at them.
-    pub(crate) fn read(&self, homes: &[Home]) -> Result<Vec<Stored>> {
+    pub(crate) fn read(&self, homes: &[Home], cause: Cause) -> Result<Vec<Stored>> {
         let pages: Vec<u32> = homes.iter().flat_map(|home| home.pages()).collect();
-        let mut blocks = self.file.read_pages(&pages, Component::Frames)?;
+        let mut blocks = self.file.read_pages(&pages, Component::Frames, cause)?;
         pages.iter().zip(&mut blocks).for_each(|(page, block)| self.amend(*page, block));
         let mut blocks = blocks.into_iter();
         let mut next = || blocks.next().ok_or_else(|| Error::Invalid("a read gave fewer pages than were asked for".into()));

@@ -20,7 +20,8 @@ use super::{
     index::{Attach, Change, Home},
     merge::{self, Changed, Outcome, Shape},
     records::Records,
-    store::Stored,
+    space::Cause,
+    store::{Stored, Strange},
     structure::Structure,
 };
 
@@ -59,14 +60,10 @@ impl Tree {
     pub(crate) fn write_out_below(&self, below: Seq) -> Result<()> {
         while self.cache.first_dirty(self.number).is_some_and(|first| first < below) {
             let pages = self.cache.dirty_pages(self.number, below);
-            let mut progress = false;
-            for batch in pages.chunks(self.batch_pages()) {
-                progress |= self.write_pages(batch)?;
-            }
-            if !progress {
+            if !self.writeback.write_all(&self.context.shared, self, pages)? {
                 // Others hold the claims; their write-out ends ours.
                 self.context.shared.health.check()?;
-                std::thread::sleep(std::time::Duration::from_micros(100));
+                ecotone_sys::primitive::thread::sleep(std::time::Duration::from_micros(100));
             }
         }
         Ok(())
@@ -135,7 +132,7 @@ impl Tree {
     fn prepare_jobs(&self, mut detached: Vec<Detached>, jobs: &mut Vec<Job>, leftover: &mut Leftover) -> Result<()> {
         let homes: Vec<Home> = detached.iter().map(|detached| detached.home).collect();
         let mut failure = None;
-        match self.store.read(&homes) {
+        match self.store.read(&homes, Cause::WriteOut) {
             Err(error) => failure = Some(error),
             Ok(stored) => {
                 for (stored, detached) in stored.into_iter().zip(&mut detached) {
@@ -159,6 +156,10 @@ impl Tree {
     /// Takes the dirty records away if they are to be written.
     fn prepare_job(&self, stored: Stored, detached: &mut Detached, leftover: &mut Leftover) -> Result<Option<Job>> {
         let (base, overflow) = self.store.claimed_pages(&stored)?;
+        let ends = [detached.dirty.first(), detached.dirty.last()];
+        if !ends.into_iter().flatten().all(|record| base.covers(&record.key)) {
+            return Err(self.store.damage(stored.home.page, Strange::Other));
+        }
         let changed = match merge::write_out(&base, overflow.as_ref(), &detached.dirty) {
             Outcome::Pages(changed) => changed,
             Outcome::Reorganise => {
@@ -196,7 +197,7 @@ impl Tree {
             return Ok(());
         }
         let pages: Vec<u32> = fresh.iter().map(|(_, page)| *page).collect();
-        self.store.file.writing()?.pages(&pages, |i, place, block| {
+        self.store.file.writing()?.pages(Cause::Overflow, &pages, |i, place, block| {
             let (job, _) = &fresh[i];
             if let Some(records) = &job.changed.overflow {
                 self.build_overflow(block, place, &job.stored, records);
@@ -205,9 +206,7 @@ impl Tree {
     }
 
     fn attach_fresh(&self, jobs: &[Job]) -> Result<()> {
-        let attach = |job: &Job| {
-            Some(Attach { lower: job.segment.clone(), page: job.stored.home.page, overflow: job.fresh? })
-        };
+        let attach = |job: &Job| Some(Attach { lower: job.segment.clone(), page: job.stored.home.page, overflow: job.fresh? });
         let attach: Vec<Attach> = jobs.iter().filter_map(attach).collect();
         if attach.is_empty() {
             return Ok(());
@@ -236,6 +235,7 @@ impl Tree {
                 writes.push(self.page_write(overflow, old, build)?);
             }
         }
+        self.store.file.traffic().written(Cause::WriteOut, writes.len());
         let mut queue = self.context.shared.storage.queue()?;
         while !writes.is_empty() {
             let rest = writes.split_off(writes.len().min(DOUBLE_WRITE_PAGES));

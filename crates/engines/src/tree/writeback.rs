@@ -1,9 +1,10 @@
 //! Write-out in the background, for all tree keyspaces of a database, and the pressure that it puts on writers.
 
+use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
 use std::{
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -11,15 +12,20 @@ use std::{
 use ecotone_substrate::{
     Error, Result,
     metrics::{Counter, Histogram},
+    pace::Pace,
     scheduler::Priority,
 };
-use parking_lot::Mutex;
+use ecotone_sys::primitive::Mutex;
 
-use super::{Tree, cache::Cache, delay::Delay};
+use super::{Tree, cache::Cache, delay::Delay, sweep::Sweep};
 use crate::engine::Shared;
 
-/// Longest delay of one writer just below the hard limit.
-const LONGEST_DELAY: Duration = Duration::from_micros(200);
+/// Between two looks at whether a helper has finished its batch.
+const HELPER_WAIT: Duration = Duration::from_micros(200);
+/// Parts of the hard limit, in sixteenths: above *soft* writers are slowed down and the background writes out, down to *low*. Both are high, since what stays
+/// dirty for longer is written together with more records of its page.
+const SOFT: usize = 12;
+const LOW: usize = 11;
 /// Tidying rests while more than this part of the hard limit is dirty.
 const BUSY: usize = 16;
 
@@ -30,8 +36,11 @@ pub(crate) struct Writeback {
     trees: Mutex<Vec<Weak<Tree>>>,
     writing: AtomicBool,
     tidying: AtomicBool,
-    /// Rounds of write-out that have ended.
-    rounds: AtomicU64,
+    trimming: AtomicBool,
+    /// Batches that were written out and rounds that have ended: whoever waits for room looks again.
+    steps: AtomicU64,
+    /// What writers owe while much is dirty.
+    pace: Pace,
     /// Why the last round ended early: a full disk.
     failure: Mutex<Option<Error>>,
     /// Dirty bytes at which writers and replay wait: half of what the cache may hold, so that write-out finds clean records to evict.
@@ -50,7 +59,9 @@ impl Writeback {
             trees: Mutex::default(),
             writing: AtomicBool::new(false),
             tidying: AtomicBool::new(false),
-            rounds: AtomicU64::new(0),
+            trimming: AtomicBool::new(false),
+            steps: AtomicU64::new(0),
+            pace: Pace::default(),
             failure: Mutex::default(),
             hard_limit: AtomicUsize::new(hard_limit),
             stalls: Counter::default(),
@@ -76,7 +87,7 @@ impl Writeback {
     /// Delays a writer a little when much is dirty, and stops it when too much is.
     pub(crate) fn slow_down(self: &Arc<Self>, shared: &Shared, held: &mut Delay<'_>) -> Result<()> {
         let (dirty, hard) = (self.cache.dirty_bytes(), self.hard_limit());
-        let soft = hard / 2;
+        let soft = hard / 16 * SOFT;
         if dirty <= soft {
             return Ok(());
         }
@@ -84,12 +95,12 @@ impl Writeback {
         if dirty >= hard {
             return self.make_room(shared, held);
         }
-        // Quadratic: hardly felt near the soft limit, so that write-out catches up before anybody has to stop.
-        let full = (dirty - soft) as f64 / (hard - soft) as f64;
-        let delay = LONGEST_DELAY.mul_f64(full * full);
-        if shared.scheduler.is_threaded() && delay > Duration::from_micros(50) {
+        let fullness = (dirty - soft) as f64 / (hard - soft) as f64;
+        if shared.scheduler.is_threaded()
+            && let Some(delay) = self.pace.charge(fullness)
+        {
             held.begin();
-            std::thread::sleep(delay);
+            ecotone_sys::primitive::thread::sleep(delay);
         }
         Ok(())
     }
@@ -99,23 +110,24 @@ impl Writeback {
         if self.cache.dirty_bytes() < self.hard_limit() { Ok(()) } else { self.make_room(shared, delay) }
     }
 
-    /// Waits until write-out has made room for a writer.
+    /// Waits until write-out has made some room: a batch is written, or it ended.
     pub(crate) fn make_room(self: &Arc<Self>, shared: &Shared, held: &mut Delay<'_>) -> Result<()> {
         held.begin();
         self.stalls.increment();
-        let (before, goal) = (self.rounds.load(Ordering::Acquire), self.hard_limit());
+        let before = self.steps.load(Ordering::Acquire);
         self.failure.lock().take();
         self.start(shared);
-        let round_over = || self.rounds.load(Ordering::Acquire) != before;
-        let ready = || round_over() || self.failure.lock().is_some() || shared.health.cause().is_some();
-        shared.scheduler.wait_until("write-out", || ready() || self.cache.dirty_bytes() < goal / 8 * 7);
+        let stepped = || self.steps.load(Ordering::Acquire) != before;
+        shared
+            .scheduler
+            .wait_until("write-out", || stepped() || self.failure.lock().is_some() || shared.health.cause().is_some());
         shared.health.check()?;
         self.failure.lock().clone().map_or(Ok(()), Err)
     }
 
     /// Has the background write out, unless it does.
     fn start(self: &Arc<Self>, shared: &Shared) {
-        if self.writing.swap(true, Ordering::AcqRel) {
+        if self.writing.load(Ordering::Relaxed) || self.writing.swap(true, Ordering::AcqRel) {
             return;
         }
         let (writeback, shared) = (self.clone(), shared.clone());
@@ -130,17 +142,22 @@ impl Writeback {
             let error = shared.health.poison(error);
             *self.failure.lock() = Some(error);
         }
-        self.rounds.fetch_add(1, Ordering::AcqRel);
-        shared.scheduler.notify();
+        self.step(shared);
         self.start_tidying(shared);
     }
 
-    /// Writes out until a quarter of the hard limit is dirty, sweeping over the keyspace that has the most dirty pages.
-    fn round(&self, shared: &Shared) -> Result<()> {
+    fn step(&self, shared: &Shared) {
+        self.steps.fetch_add(1, Ordering::AcqRel);
+        shared.scheduler.notify();
+    }
+
+    /// Writes out until little enough is dirty, sweeping over the keyspace that has the most dirty pages.
+    fn round(self: &Arc<Self>, shared: &Shared) -> Result<()> {
         while self.is_above_low() {
             let Some(tree) = self.dirtiest() else { return Ok(()) };
             let pages = tree.sweep();
-            if !self.sweep(shared, &tree, &pages)? {
+            let sweep = Arc::new(Sweep::of_round(&tree, pages));
+            if !self.sweep(shared, &sweep, Priority::Flush)? {
                 return Ok(());
             }
         }
@@ -148,34 +165,55 @@ impl Writeback {
     }
 
     fn dirtiest(&self) -> Option<Arc<Tree>> {
-        let trees: Vec<Arc<Tree>> = self.trees.lock().iter().filter_map(Weak::upgrade).collect();
-        trees.into_iter().max_by_key(|tree| self.cache.dirty_records(tree.number))
+        self.living().into_iter().max_by_key(|tree| self.cache.dirty_records(tree.number))
     }
 
-    /// Writes out these pages until enough is clean; false if nothing could be written.
-    fn sweep(&self, shared: &Shared, tree: &Tree, pages: &[u32]) -> Result<bool> {
-        let mut progress = false;
-        for batch in pages.chunks(tree.batch_pages()) {
-            if !self.is_above_low() {
-                return Ok(true);
-            }
-            shared.health.check()?;
-            progress |= tree.write_pages(batch)?;
-            tree.counters.elevator.store(batch.last().copied().unwrap_or(0), Ordering::Relaxed);
-            shared.scheduler.notify();
+    /// Writes out all of these pages of a tree; false if nothing could be written.
+    pub(crate) fn write_all(self: &Arc<Self>, shared: &Shared, tree: &Tree, pages: Vec<u32>) -> Result<bool> {
+        let trees: Vec<Arc<Tree>> = self.trees.lock().iter().filter_map(Weak::upgrade).collect();
+        let tree = trees.into_iter().find(|joined| joined.number == tree.number).expect("a tree joins when it is made");
+        self.sweep(shared, &Arc::new(Sweep::of_all(&tree, pages)), Priority::Checkpoint)
+    }
+
+    /// Writes out the pages of a sweep, with the help of another worker: one reads and merges while the other writes. False if nothing could be written.
+    fn sweep(self: &Arc<Self>, shared: &Shared, sweep: &Arc<Sweep>, priority: Priority) -> Result<bool> {
+        if sweep.batches() > 1 && shared.scheduler.is_threaded() {
+            let (writeback, shared, sweep) = (self.clone(), shared.clone(), sweep.clone());
+            let scheduler = shared.scheduler.clone();
+            scheduler.spawn(priority, "help to write out", move || {
+                if let Some(_helping) = sweep.help() {
+                    // Whoever asked for help meets the same failure, since the pages are still dirty.
+                    let _ = writeback.write(&shared, &sweep).map_err(|error| shared.health.poison(error));
+                }
+            });
         }
-        Ok(progress)
+        let written = self.write(shared, sweep).inspect_err(|_| sweep.stop());
+        // A helper that has begun waits for I/O alone; one that has not finds nothing left.
+        while sweep.is_helped() {
+            ecotone_sys::primitive::thread::sleep(HELPER_WAIT);
+        }
+        written.map(|()| sweep.has_progress())
+    }
+
+    /// Writes out batches of a sweep until it is over, or a round has cleaned enough.
+    fn write(&self, shared: &Shared, sweep: &Sweep) -> Result<()> {
+        while !sweep.is_round() || self.is_above_low() {
+            let Some(batch) = sweep.next_batch() else { return Ok(()) };
+            shared.health.check()?;
+            sweep.write(batch)?;
+            self.step(shared);
+        }
+        Ok(())
     }
 
     fn is_above_low(&self) -> bool {
         self.refresh_limit();
-        self.cache.dirty_bytes() > self.hard_limit() / 4
+        self.cache.dirty_bytes() > self.hard_limit() / 16 * LOW
     }
 
     /// Has segments with overflow pages reorganised while nothing else is to be done.
     pub(crate) fn start_tidying(self: &Arc<Self>, shared: &Shared) {
-        let overflowing = |tree: Arc<Tree>| tree.store.overflow_pages() > 0;
-        let work = self.trees.lock().iter().filter_map(Weak::upgrade).any(overflowing);
+        let work = self.living().iter().any(|tree| tree.store.overflow_pages() > 0);
         if !work || self.tidying.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -193,15 +231,37 @@ impl Writeback {
         });
     }
 
+    /// Has free space given back to the file system while nothing else is to be done.
+    pub(crate) fn start_trimming(self: &Arc<Self>, shared: &Shared) {
+        let work = self.living().iter().any(|tree| tree.store.space.has_spare());
+        if !work || self.trimming.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (writeback, shared) = (self.clone(), shared.clone());
+        let scheduler = shared.scheduler.clone();
+        scheduler.spawn(Priority::Idle, "give free space back", move || {
+            let trees = writeback.living();
+            let trimmed = shared.health.check().and_then(|()| trees.iter().try_for_each(|tree| tree.store.space.trim()));
+            writeback.trimming.store(false, Ordering::Release);
+            if let Err(error) = trimmed {
+                drop(shared.health.poison(error));
+            }
+            shared.scheduler.notify();
+        });
+    }
+
+    fn living(&self) -> Vec<Arc<Tree>> {
+        self.trees.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// One step for each keyspace; false when there is nothing to do, or something better.
     fn tidy(&self, shared: &Shared) -> Result<bool> {
         shared.health.check()?;
         if self.cache.dirty_bytes() > self.hard_limit() / BUSY {
             return Ok(false);
         }
-        let trees: Vec<Arc<Tree>> = self.trees.lock().iter().filter_map(Weak::upgrade).collect();
         let mut more = false;
-        for tree in trees {
+        for tree in self.living() {
             more |= tree.tidy()?;
         }
         Ok(more)

@@ -2,11 +2,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::storage::{Counters, Op};
+use crate::storage::{Counters, FileKind, Op};
 
-/// [`Counters`] that many threads count in. They are for people: each number is exact, but a reading may fall between two of them.
+/// [`Counters`] that many threads count in, by kind of file. They are for people: each number is exact, but a reading may fall between two of them.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
+    kinds: [OfKind; FileKind::ALL.len()],
+}
+
+#[derive(Debug, Default)]
+struct OfKind {
     reads: AtomicU64,
     writes: AtomicU64,
     read_bytes: AtomicU64,
@@ -16,28 +21,30 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Counts a request of `bytes`.
-    pub(super) fn request(&self, op: Op, bytes: usize) {
+    pub(super) fn request(&self, kind: FileKind, op: Op, bytes: usize) {
+        let of = &self.kinds[kind as usize];
         let (requests, total) = match op {
-            Op::Read => (&self.reads, &self.read_bytes),
-            Op::Write => (&self.writes, &self.write_bytes),
+            Op::Read => (&of.reads, &of.read_bytes),
+            Op::Write => (&of.writes, &of.write_bytes),
         };
         requests.fetch_add(1, Relaxed);
         total.fetch_add(bytes as u64, Relaxed);
     }
 
     /// Counts a sync.
-    pub(super) fn sync(&self) {
-        self.syncs.fetch_add(1, Relaxed);
+    pub(super) fn sync(&self, kind: FileKind) {
+        self.kinds[kind as usize].syncs.fetch_add(1, Relaxed);
     }
 
     /// The numbers so far.
-    pub(super) fn read(&self) -> Counters {
+    pub(super) fn read(&self, kind: FileKind) -> Counters {
+        let of = &self.kinds[kind as usize];
         Counters {
-            reads: self.reads.load(Relaxed),
-            writes: self.writes.load(Relaxed),
-            read_bytes: self.read_bytes.load(Relaxed),
-            write_bytes: self.write_bytes.load(Relaxed),
-            syncs: self.syncs.load(Relaxed),
+            reads: of.reads.load(Relaxed),
+            writes: of.writes.load(Relaxed),
+            read_bytes: of.read_bytes.load(Relaxed),
+            write_bytes: of.write_bytes.load(Relaxed),
+            syncs: of.syncs.load(Relaxed),
         }
     }
 }

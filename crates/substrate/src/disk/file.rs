@@ -57,7 +57,7 @@ impl File for DiskFile {
 
     fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         self.check_aligned(buffer, offset);
-        self.directory.tally.request(Op::Read, buffer.len());
+        self.directory.tally.request(self.id.kind(), Op::Read, buffer.len());
         match self.system.read_at(buffer, offset) {
             Ok(count) if count < buffer.len() => Err(Error::corruption(self.id, offset, "the file ends early")),
             result => result.map(|_| ()).map_err(|error| self.failed("read", error)),
@@ -66,12 +66,12 @@ impl File for DiskFile {
 
     fn write(&self, buffer: &[u8], offset: u64) -> Result<()> {
         self.check_aligned(buffer, offset);
-        self.directory.tally.request(Op::Write, buffer.len());
+        self.directory.tally.request(self.id.kind(), Op::Write, buffer.len());
         self.system.write_at(buffer, offset).map_err(|error| self.failed("write", error))
     }
 
     fn sync(&self) -> Result<()> {
-        self.directory.tally.sync();
+        self.directory.tally.sync(self.id.kind());
         self.system.sync().map_err(|error| self.failed("sync", error))
     }
 

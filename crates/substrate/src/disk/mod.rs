@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use self::{counters::Tally, file::DiskFile, lock::Lock, queue::DiskQueue};
 use crate::{
     Error, Result,
-    storage::{Access, Counters, File, FileId, Queue, Storage},
+    storage::{Access, Counters, File, FileId, FileKind, Queue, Storage},
 };
 
 /// How requests reach the kernel.
@@ -121,7 +121,7 @@ impl Storage for Disk {
     }
 
     fn sync_dir(&self) -> Result<()> {
-        self.directory.tally.sync();
+        self.directory.tally.sync(FileKind::Directory);
         sync_directory(&self.directory.path)
     }
 
@@ -134,8 +134,8 @@ impl Storage for Disk {
         Ok(Box::new(DiskQueue::new(self.directory.clone(), driver)))
     }
 
-    fn counters(&self) -> Counters {
-        self.directory.tally.read()
+    fn counters_of(&self, kind: FileKind) -> Counters {
+        self.directory.tally.read(kind)
     }
 }
 

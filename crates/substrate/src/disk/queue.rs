@@ -56,7 +56,7 @@ impl Queue for DiskQueue {
         let system = file.system().expect("a file of a disk").clone();
         let aligned = offset.is_multiple_of(ALIGN as u64) && len.is_multiple_of(ALIGN);
         assert!(aligned || !system.is_direct(), "direct I/O on {} that is not aligned", file.id());
-        self.directory.tally.request(op, len);
+        self.directory.tally.request(file.id().kind(), op, len);
         let transfer = Transfer { file: system, write: op == Op::Write, offset, block, len, context: Origin { file, tag } };
         self.driver.submit(transfer);
     }

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     limits::MAX_TABLES,
-    storage::{Completion, Op, Request},
+    storage::{Completion, FileKind, Op, Request},
 };
 
 const PAGE: usize = 4096;
@@ -168,6 +168,9 @@ fn counters_are_what_was_submitted() {
         disk.sync_dir().unwrap();
         let expected = Counters { reads: 11, writes: 4, read_bytes: 11 * 4096, write_bytes: 65536 + 3 * 4096, syncs: 2 };
         assert_eq!(disk.counters(), expected);
+        assert_eq!(disk.counters_of(FileKind::Pages), Counters { syncs: 1, ..expected });
+        assert_eq!(disk.counters_of(FileKind::Directory), Counters { syncs: 1, ..Counters::default() });
+        assert_eq!(disk.counters_of(FileKind::Log), Counters::default());
     }
 }
 

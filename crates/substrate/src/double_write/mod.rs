@@ -3,6 +3,7 @@
 
 mod area;
 mod repair;
+mod saved;
 #[cfg(test)]
 mod tests;
 
@@ -13,10 +14,10 @@ use std::{
 };
 
 use ecotone_sys::chunk::Block;
-use parking_lot::Mutex;
+use ecotone_sys::primitive::Mutex;
 
 use self::area::{AREA_BYTES, Area};
-pub use self::repair::Repaired;
+pub use self::{repair::Repaired, saved::SavedPages};
 use crate::{
     Result,
     health::Health,

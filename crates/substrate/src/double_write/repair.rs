@@ -68,7 +68,7 @@ fn read_torn(file: &dyn File, entry: &Entry, page: &mut [u8]) -> Result<bool> {
 }
 
 /// Lays the saved sectors over the page. Gives whether it now is the page that the batch wrote.
-fn overlay(area: &Area, entry: &Entry, page: &mut [u8]) -> bool {
+pub(super) fn overlay(area: &Area, entry: &Entry, page: &mut [u8]) -> bool {
     area.overlay(entry, page);
     crc32c(0, page) == entry.crc && parse(entry, page).is_ok()
 }

@@ -16,11 +16,18 @@ impl Manifest {
     /// # Errors
     /// `Corruption`, naming the newest, if there are manifests and none is valid; `NewerFormat` if the newest is of a later version.
     pub fn load(storage: &dyn Storage) -> Result<Option<Self>> {
-        let numbers = numbers(storage)?;
+        Self::newest(storage)?.map(|manifest| settle(storage, manifest)).transpose()
+    }
+
+    /// As [`load`](Self::load), for whoever only looks: nothing is changed.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn newest(storage: &dyn Storage) -> Result<Option<Self>> {
         let mut damage = None;
-        for (index, &number) in numbers.iter().enumerate().rev() {
+        for &number in numbers(storage)?.iter().rev() {
             match read(storage, number) {
-                Ok(manifest) => return settle(storage, manifest, numbers.get(..index).unwrap_or_default()).map(Some),
+                Ok(manifest) => return Ok(Some(manifest)),
                 Err(error) if error.is_corruption() => {
                     tracing::warn!(%error, "a manifest is passed over");
                     damage = damage.or(Some((number, error)));
@@ -78,11 +85,13 @@ fn read(storage: &dyn Storage, number: u64) -> Result<Manifest> {
 }
 
 /// Finishes what the one who stored `manifest` may not have come to.
-fn settle(storage: &dyn Storage, manifest: Manifest, predecessors: &[u64]) -> Result<Manifest> {
+fn settle(storage: &dyn Storage, manifest: Manifest) -> Result<Manifest> {
     manifest.check_writable()?;
+    let mut predecessors = numbers(storage)?;
+    predecessors.retain(|number| *number < manifest.number);
     storage.open(FileId::Manifest(manifest.number), Access::Cached)?.sync()?;
     sync_names(storage)?;
-    remove(storage, predecessors)?;
+    remove(storage, &predecessors)?;
     Ok(manifest)
 }
 

@@ -15,8 +15,9 @@ pub const fn record_bytes(prefix: usize, key: usize, value: usize) -> usize {
 }
 
 /// Bytes that a page with these fences has for records.
-pub fn capacity(lower: &[u8], upper: Option<&[u8]>) -> usize {
-    PAGE - HEADER - lower.len() - upper.map_or(0, <[u8]>::len)
+pub const fn capacity(lower: &[u8], upper: Option<&[u8]>) -> usize {
+    let upper = if let Some(upper) = upper { upper.len() } else { 0 };
+    PAGE - HEADER - lower.len() - upper
 }
 
 /// Gives a finished page a (new) place and sequence, and the checksum that goes with them: for pages that are built before

@@ -10,6 +10,9 @@ use super::{
 };
 use crate::{Error, Result, Seq, limits::MAX_LOG_RECORD};
 
+/// Part of the limit, in eighths, from which on writers are slowed down, so that few ever wait for truncation.
+const SLOW_FROM: u64 = 6;
+
 /// Who asks for room in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
@@ -117,6 +120,9 @@ impl Wal {
         }
         let bytes = (body_bytes + FRAME_BYTES + MARK_BYTES) as u64;
         self.call_if_half_full(bytes);
+        if room == Room::Write {
+            self.slow_down();
+        }
         loop {
             self.health.check()?;
             match self.take_room(room, bytes) {
@@ -125,6 +131,21 @@ impl Wal {
                 Some(Short::Segments) => self.grow(room, bytes)?,
                 Some(Short::Buffer) => self.drain(bytes)?,
             }
+        }
+    }
+
+    /// Delays a writer a little while relief falls behind.
+    fn slow_down(&self) {
+        let (used, limit) = (self.weight(), self.options.limit_bytes);
+        let from = limit / 8 * SLOW_FROM;
+        if used <= from || !self.scheduler.is_threaded() {
+            return;
+        }
+        let fullness = (used - from) as f64 / (limit - from) as f64;
+        if let Some(delay) = self.pace.charge(fullness) {
+            self.delays.increment();
+            self.delay_ns.add(delay.as_nanos() as u64);
+            ecotone_sys::primitive::thread::sleep(delay);
         }
     }
 
@@ -145,7 +166,7 @@ impl Wal {
             Room::Structure => (0, u64::MAX),
         };
         let end = appending.tail + appending.reserved + bytes;
-        if end - self.kept_from.load(Ordering::SeqCst).min(appending.tail) > limit {
+        if self.weight.of(end - self.kept_from.load(Ordering::SeqCst).min(appending.tail)) > limit {
             Some(Short::Limit)
         } else if end + held_back > appending.room_end {
             Some(Short::Segments)

@@ -6,13 +6,16 @@
 
 use std::{
     cell::Cell,
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicUsize, Ordering},
 };
+
+use ecotone_sys::primitive::atomic::AtomicU64;
 
 use super::Wal;
 use crate::Seq;
 
-const SLOTS: usize = 128;
+/// With loom so few that all orders can be tried.
+const SLOTS: usize = if cfg!(feature = "loom") { 2 } else { 128 };
 const EMPTY: Seq = Seq::MAX;
 
 /// A slot on cache lines of its own.
@@ -26,6 +29,12 @@ pub(super) struct Slots(Box<[Slot]>);
 impl Slots {
     pub(super) fn new() -> Self {
         Slots((0..SLOTS).map(|_| Slot(AtomicU64::new(EMPTY))).collect())
+    }
+
+    /// The applied position, for a log that ends at `tail`.
+    fn applied(&self, tail: &AtomicU64) -> Seq {
+        let tail = tail.load(Ordering::SeqCst);
+        self.smallest().filter(|_| !bug!(IgnoreInFlight)).map_or(tail, |smallest| smallest.min(tail))
     }
 
     /// The smallest announced position.
@@ -44,7 +53,7 @@ impl Slots {
             }
             turn += 1;
             if turn.is_multiple_of(SLOTS) {
-                std::thread::yield_now();
+                ecotone_sys::primitive::thread::yield_now();
             }
         }
     }
@@ -80,7 +89,60 @@ impl Wal {
 
     /// The applied position: every operation below it is applied.
     pub fn applied(&self) -> Seq {
-        let tail = self.tail.load(Ordering::SeqCst);
-        self.slots.smallest().map_or(tail, |smallest| smallest.min(tail))
+        self.slots.applied(&self.tail)
+    }
+}
+
+#[cfg(all(test, feature = "loom"))]
+mod orders {
+    use std::sync::Arc;
+
+    use ecotone_sys::primitive::{
+        Mutex,
+        atomic::AtomicBool,
+        loom::{model, thread},
+    };
+
+    use super::*;
+
+    const OPERATIONS: usize = 2;
+
+    /// The parts of a log that the announcements of its operations go by.
+    struct Log {
+        slots: Slots,
+        tail: AtomicU64,
+        append: Mutex<u64>,
+        applied: [AtomicBool; OPERATIONS],
+    }
+
+    impl Log {
+        fn write(&self) {
+            let in_flight = InFlight { slot: self.slots.take(&self.tail) };
+            let seq = {
+                let mut next = self.append.lock();
+                *next += 1;
+                self.tail.store(*next, Ordering::SeqCst);
+                *next - 1
+            };
+            self.applied[seq as usize].store(true, Ordering::Relaxed);
+            drop(in_flight);
+        }
+    }
+
+    #[test]
+    fn nothing_below_the_applied_position_is_unapplied() {
+        model(|| {
+            let applied = std::array::from_fn(|_| AtomicBool::new(false));
+            let log = Arc::new(Log { slots: Slots::new(), tail: AtomicU64::new(0), append: Mutex::new(0), applied });
+            let writers: [_; OPERATIONS] = std::array::from_fn(|_| {
+                let log = log.clone();
+                thread::spawn(move || log.write())
+            });
+            let below = log.slots.applied(&log.tail) as usize;
+            // Without an order of its own: what the position says must be seen with it.
+            assert!(log.applied[..below].iter().all(|applied| applied.load(Ordering::Relaxed)), "below {below}");
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+            assert_eq!(log.slots.applied(&log.tail) as usize, OPERATIONS);
+        });
     }
 }

@@ -14,14 +14,14 @@ mod reader;
 mod record;
 mod recover;
 mod relief;
+mod remains;
 mod segment;
+mod weight;
 
+use ecotone_sys::primitive::atomic::{AtomicU64, AtomicUsize};
 use std::{
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
 };
 
 use append::Appending;
@@ -29,9 +29,9 @@ pub use append::{Placed, Reservation, Room};
 use buffer::Buffer;
 pub use commit::Durability;
 use commit::Output;
+use ecotone_sys::primitive::{Condvar, Mutex};
 pub use in_flight::InFlight;
 use in_flight::Slots;
-use parking_lot::{Condvar, Mutex};
 use pool::Pool;
 pub use record::{
     Batch, BatchEncoder, FRAME_BYTES, Location, LoggedOperation, MIN_OPERATION_BYTES, Record, RecordKind, encode_structure,
@@ -40,10 +40,12 @@ use recover::Found;
 pub use recover::{Replay, Stretch};
 pub use relief::Call;
 use relief::Relief;
+pub use remains::{Gap, LogRemains};
 pub use segment::SegmentHeader;
+use weight::Weight;
 
 use crate::{
-    Result, Seq, environment::Environment, health::Health, memory::Memory, metrics::Counter, scheduler::Scheduler,
+    Result, Seq, environment::Environment, health::Health, memory::Memory, metrics::Counter, pace::Pace, scheduler::Scheduler,
     storage::Storage,
 };
 
@@ -55,8 +57,10 @@ const FIRST: Seq = 1;
 pub struct WalOptions {
     /// Bytes of a segment file: a power of two, at least 64 KiB. May differ from the last open's.
     pub segment_bytes: u64,
-    /// Bytes of log, from the replay position to the tail, at which writers wait. At least one segment.
+    /// Weight of the log, from the replay position to the tail, at which writers wait: bytes of different records. At least one segment.
     pub limit_bytes: u64,
+    /// Bytes of log at which they wait whatever it weighs. At least the limit.
+    pub longest_bytes: u64,
 }
 
 /// The log of one open database.
@@ -84,6 +88,9 @@ pub struct Wal {
     growing: Mutex<()>,
     found: Mutex<Found>,
     relief: Relief,
+    weight: Weight,
+    /// What writers owe while the log is nearly full.
+    pace: Pace,
     /// Threads that wait for room.
     waiting: AtomicUsize,
 
@@ -92,12 +99,14 @@ pub struct Wal {
     writes: Counter,
     syncs: Counter,
     waits: Counter,
+    delays: Counter,
+    delay_ns: Counter,
 }
 
 impl Wal {
     fn new(environment: Environment, options: WalOptions) -> Result<Self> {
         assert!(options.segment_bytes.is_power_of_two() && options.segment_bytes >= 64 << 10, "{options:?}");
-        assert!(options.limit_bytes >= options.segment_bytes, "{options:?}");
+        assert!((options.segment_bytes..=options.longest_bytes).contains(&options.limit_bytes), "{options:?}");
         let Environment { database, storage, memory, scheduler, health } = environment;
         let append = Appending::new(Buffer::new(&memory)?);
         let output = Output::new(Buffer::new(&memory)?);
@@ -122,12 +131,16 @@ impl Wal {
             growing: Mutex::default(),
             found: Mutex::default(),
             relief: Relief::default(),
+            weight: Weight::new(options),
+            pace: Pace::default(),
             waiting: AtomicUsize::new(0),
             records: Counter::default(),
             bytes: Counter::default(),
             writes: Counter::default(),
             syncs: Counter::default(),
             waits: Counter::default(),
+            delays: Counter::default(),
+            delay_ns: Counter::default(),
         })
     }
 
@@ -156,19 +169,21 @@ impl Wal {
         self.options
     }
 
-    /// Bytes from the replay position to the tail, of [`WalOptions::limit_bytes`].
+    /// Bytes from the replay position to the tail.
     pub fn used(&self) -> u64 {
         self.tail().saturating_sub(self.kept_from.load(Ordering::SeqCst))
     }
 
-    /// Numbers for people and tools: records and bytes appended, writes and syncs of segments, waits for room.
-    pub fn stats(&self) -> [(&'static str, u64); 5] {
+    /// Numbers for people and tools: records and bytes appended, writes and syncs of segments, waits for room, delays before that and their sum.
+    pub fn stats(&self) -> [(&'static str, u64); 7] {
         [
             ("records", self.records.get()),
             ("bytes", self.bytes.get()),
             ("writes", self.writes.get()),
             ("syncs", self.syncs.get()),
             ("waits", self.waits.get()),
+            ("delays", self.delays.get()),
+            ("delay_total_us", self.delay_ns.get() / 1000),
         ]
     }
 }

@@ -8,7 +8,7 @@ use ecotone_sys::chunk::{Block, Size};
 
 use super::{
     mark::Search,
-    record::{self, FRAME_BYTES, Frame, Location, Record},
+    record::{self, FRAME_BYTES, Frame, Location, Record, RecordKind},
     segment::{HEADER_BYTES, Segment},
 };
 use crate::{
@@ -75,14 +75,65 @@ impl<'a> Walk<'a> {
         let known = self.entered.len();
         let header = self.current().header;
         let mut search = Search::new(record::seed(header.database, header.incarnation), self.position);
+        let searched = self.search_marks(&mut search);
+        self.entered.truncate(known);
+        searched.map(|()| search.synced)
+    }
+
+    fn search_marks(&mut self, search: &mut Search) -> Result<()> {
         let (mut position, mut piece) = (self.position, vec![0; self.window.block.len()]);
         while position < self.current().header.end() || self.follow() {
             let taken = self.copy(position, &mut piece)?;
             search.look(piece.get(..taken).unwrap_or_default());
             position += taken as u64;
         }
+        Ok(())
+    }
+
+    /// Goes on behind something that does not verify: to the next whole record of this incarnation, else to the next segment. False if there is
+    /// neither. What an open cut off is not gone to: it ends where a younger segment begins, or here, if those of `latest`, the youngest incarnation,
+    /// are lost.
+    pub(super) fn skip(&mut self, latest: u64) -> bool {
+        let (position, known) = (self.position, self.entered.len());
+        let here = self.current().header.incarnation;
+        let later = || self.segments.iter().enumerate().filter(|(_, other)| other.header.start > position);
+        let younger = later().filter(|(_, other)| other.header.incarnation > here).map(|(_, other)| other.header.start).min();
+        let until = younger.unwrap_or(if here < latest { 0 } else { Seq::MAX });
+        if self.search_record(until).unwrap_or(false) {
+            return true;
+        }
         self.entered.truncate(known);
-        Ok(search.synced)
+        let alive = later().filter(|(_, other)| other.header.incarnation >= here);
+        let next = alive.min_by_key(|(_, other)| (other.header.start, std::cmp::Reverse(other.header.incarnation)));
+        let Some((index, segment)) = next else {
+            self.position = position;
+            return false;
+        };
+        self.entered.push(index);
+        self.position = segment.header.first_record;
+        true
+    }
+
+    /// Looks byte by byte, since nothing says where records begin, for one that begins below `until`.
+    fn search_record(&mut self, until: Seq) -> Result<bool> {
+        loop {
+            self.position += 1;
+            if self.position >= until || (self.position >= self.current().header.end() && !self.follow()) {
+                return Ok(false);
+            }
+            let (known, mut frame) = (self.entered.len(), [0; FRAME_BYTES]);
+            let read = self.read(self.position, &mut frame);
+            self.entered.truncate(known);
+            let kind = Frame::decode(frame).kind;
+            if read? && (1..=RecordKind::Synced as u8).contains(&kind) && self.record()?.is_some() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The position after the last record, or of the one that [`skip`](Self::skip) found.
+    pub(super) fn position(&self) -> Seq {
+        self.position
     }
 
     /// The segments that were entered, in order.

@@ -61,20 +61,20 @@ impl Found {
         found.segments.sort_by_key(|segment| (segment.header.start, segment.header.incarnation));
         Ok((found, next))
     }
+}
 
-    /// The segment in which the walk to `from` begins: one with a record at or before it.
-    fn first(&self, from: Seq) -> Option<usize> {
-        let holds = |header: &SegmentHeader| header.start <= from && from <= header.end();
-        let headers = || self.segments.iter().map(|segment| segment.header).enumerate();
-        let (mut index, mut header) =
-            headers().filter(|(_, header)| holds(header)).max_by_key(|(_, header)| (header.incarnation, header.start))?;
-        while header.first_record > from {
-            // A record that began before this segment covers the position.
-            let before = |other: &SegmentHeader| other.incarnation == header.incarnation && other.end() == header.start;
-            (index, header) = headers().find(|(_, other)| before(other))?;
-        }
-        Some(index)
+/// The segment in which the walk to `from` begins: one with a record at or before it.
+pub(super) fn first(segments: &[Segment], from: Seq) -> Option<usize> {
+    let holds = |header: &SegmentHeader| header.start <= from && from <= header.end();
+    let headers = || segments.iter().map(|segment| segment.header).enumerate();
+    let (mut index, mut header) =
+        headers().filter(|(_, header)| holds(header)).max_by_key(|(_, header)| (header.incarnation, header.start))?;
+    while header.first_record > from {
+        // A record that began before this segment covers the position.
+        let before = |other: &SegmentHeader| other.incarnation == header.incarnation && other.end() == header.start;
+        (index, header) = headers().find(|(_, other)| before(other))?;
     }
+    Some(index)
 }
 
 impl Wal {
@@ -111,7 +111,7 @@ impl Wal {
     /// synced. Damage after that cannot be told from a torn end and ends the log quietly.
     pub fn recover(&self, replay: Replay, on_record: &mut OnRecord<'_>) -> Result<Stretch> {
         let found = std::mem::take(&mut *self.found.lock());
-        let Some(first) = found.first(replay.from) else {
+        let Some(first) = first(&found.segments, replay.from) else {
             let what = format!("no log segment holds the replay position {}; restore the log files", replay.from);
             return Err(Error::corruption("log", 0, what));
         };

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use parking_lot::Mutex;
+use ecotone_sys::primitive::Mutex;
 
 use super::Wal;
 use crate::Error;
@@ -33,10 +33,12 @@ impl Relief {
         }
     }
 
+    /// Calls again at once if the truncation did not make `enough`, rather than when the log is full and all writers wait.
     pub(super) fn truncated(&self, enough: bool) {
         self.truncations.fetch_add(1, Ordering::SeqCst);
-        if enough {
-            self.called.store(false, Ordering::SeqCst);
+        self.called.store(!enough, Ordering::SeqCst);
+        if !enough {
+            self.call();
         }
     }
 
@@ -78,7 +80,7 @@ impl Wal {
 
     /// Calls for relief if `more` bytes fill the log to more than a half, once a filling.
     pub(super) fn call_if_half_full(&self, more: u64) {
-        let half_full = self.used() + more > self.options.limit_bytes / 2;
+        let half_full = self.weight.of(self.used() + more) > self.options.limit_bytes / 2;
         if half_full && !self.relief.called.load(Ordering::Relaxed) && !self.relief.called.swap(true, Ordering::SeqCst) {
             self.relief.call();
         }

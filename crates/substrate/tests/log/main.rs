@@ -4,6 +4,7 @@ mod damage;
 mod golden;
 mod house;
 mod lives;
+mod remains;
 mod room;
 mod round_trip;
 mod story;

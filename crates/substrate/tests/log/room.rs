@@ -72,6 +72,56 @@ fn half_full_calls_once_and_again_after_relief() {
 }
 
 #[test]
+fn relief_that_did_not_make_enough_is_called_for_before_the_log_is_full() {
+    let (house, wal) = fresh();
+    // While the first relief works, writers fill the log to nearly its limit.
+    let calls = on_call(&house, &wal, |wal| wal.truncate(wal.tail() - OPTIONS.limit_bytes / 4));
+    while wal.used() < OPTIONS.limit_bytes - 20_000 {
+        put(&wal, &BODY, Durability::Buffered).unwrap();
+    }
+    wal.truncate(wal.tail() - OPTIONS.limit_bytes / 4 * 3);
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+    while house.scheduler.run_one() {}
+    assert_eq!((calls.load(Ordering::SeqCst), wal.used()), (2, OPTIONS.limit_bytes / 4), "the second made enough");
+}
+
+#[test]
+fn writers_to_a_nearly_full_log_are_slowed_down_and_others_are_not() {
+    let house = House::threaded(&SimStorage::new(3));
+    let wal = house.create(OPTIONS).unwrap();
+    let delays = || wal.stats().into_iter().find(|(name, _)| *name == "delays").unwrap().1;
+    while wal.used() < OPTIONS.limit_bytes / 4 * 3 {
+        put(&wal, &BODY, Durability::Buffered).unwrap();
+    }
+    assert_eq!(delays(), 0);
+    drop(wal.reserve(Room::Structure, BODY.len()).unwrap());
+    while wal.used() < OPTIONS.limit_bytes - 20_000 {
+        put(&wal, &BODY, Durability::Buffered).unwrap();
+    }
+    let before = delays();
+    assert!(before > 0);
+    (0..100).for_each(|_| drop(wal.reserve(Room::Structure, BODY.len()).unwrap()));
+    assert_eq!(delays(), before, "whoever makes room is not delayed");
+}
+
+#[test]
+fn a_log_of_few_records_may_be_long() {
+    let (house, options) = (House::on(&SimStorage::new(1)), WalOptions { longest_bytes: 4 << 20, ..OPTIONS });
+    let wal = house.create(options).unwrap();
+    let calls = on_call(&house, &wal, |_| ());
+    let write = |i: u64| {
+        put(&wal, &BODY[..1_000], Durability::Buffered).unwrap();
+        wal.weigh(i.wrapping_mul(0x9e37_79b9_7f4a_7c15), 1_000);
+    };
+    (0..1_900).for_each(|i| write(i % 100));
+    assert!(wal.used() > OPTIONS.limit_bytes && wal.weight() <= wal.used() && calls.load(Ordering::SeqCst) == 0);
+    (0..700).for_each(write);
+    assert_eq!(calls.load(Ordering::SeqCst), 1, "different records count");
+    wal.truncate(wal.tail() - 100_000);
+    assert!(wal.weight() < 200_000, "what is gone does not");
+}
+
+#[test]
 fn a_log_that_opens_more_than_half_full_calls_at_once() {
     let (house, wal) = fresh();
     (0..80).for_each(|_| _ = put(&wal, &BODY, Durability::Buffered).unwrap());
@@ -164,7 +214,7 @@ fn a_reservation_that_is_dropped_gives_its_room_back() {
 fn a_reservation_that_finds_the_buffer_promised_waits_for_its_use() {
     let disk = SimStorage::new(3);
     let house = House::threaded(&disk);
-    let wal = house.create(WalOptions { limit_bytes: 8 << 20, ..OPTIONS }).unwrap();
+    let wal = house.create(WalOptions { limit_bytes: 8 << 20, longest_bytes: 8 << 20, ..OPTIONS }).unwrap();
     let body = vec![1; 900_000];
     let first = wal.reserve(Room::Write, body.len()).unwrap();
     std::thread::scope(|scope| {

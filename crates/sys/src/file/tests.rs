@@ -129,7 +129,7 @@ fn a_punched_range_reads_as_zero_and_gives_its_space_back() {
     let (_directory, path) = place();
     let file = File::open(&path, Open::New, true).unwrap();
     let page = filled(7);
-    (0..1 << 20).step_by(page.len()).for_each(|at| file.write_at(page, at).unwrap());
+    (0..1 << 20).step_by(page.len()).for_each(|at| file.write_at(&page, at).unwrap());
     file.sync().unwrap();
     let space = || std_fs::metadata(&path).unwrap().blocks() * 512;
     let before = space();

@@ -9,7 +9,7 @@ use std::{
 
 use ecotone_substrate::{
     Error, Result,
-    storage::{Access, Counters, File, FileId, Queue, Storage},
+    storage::{Access, Counters, File, FileId, FileKind, Queue, Storage},
 };
 use parking_lot::Mutex;
 use rand::seq::SliceRandom;
@@ -242,7 +242,7 @@ impl Storage for SimStorage {
         Ok(Box::new(SimQueue::new(self.shared.clone())))
     }
 
-    fn counters(&self) -> Counters {
-        self.shared.world().counters
+    fn counters_of(&self, kind: FileKind) -> Counters {
+        self.shared.world().counters.get(&kind).copied().unwrap_or_default()
     }
 }

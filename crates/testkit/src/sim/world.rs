@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, fmt, io, sync::Arc};
 
 use ecotone_substrate::{
     Error, Result,
-    storage::{Counters, FileId},
+    storage::{Counters, FileId, FileKind},
 };
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use ecotone_sys::primitive::{Condvar, Mutex, MutexGuard};
 use rand::{SeedableRng, rngs::SmallRng};
 
 use super::{
@@ -18,8 +18,8 @@ use super::{
     walk,
 };
 
-/// A file, shared by its names and its open handles.
-pub(super) type InodeRef = Arc<Mutex<Inode>>;
+/// A file, shared by its names and its open handles. Its lock is held within the world's, so it is no place where threads could take turns.
+pub(super) type InodeRef = Arc<parking_lot::Mutex<Inode>>;
 
 /// Everything behind the lock.
 pub(super) struct World {
@@ -27,7 +27,7 @@ pub(super) struct World {
     pub(super) random: SmallRng,
     pub(super) plan: Plan,
     pub(super) trace: Vec<Label>,
-    pub(super) counters: Counters,
+    pub(super) counters: BTreeMap<FileKind, Counters>,
     pub(super) gates: Gates,
     pub(super) space_limit: u64,
     pub(super) off: bool,
@@ -41,7 +41,7 @@ impl World {
             random: SmallRng::seed_from_u64(seed),
             plan: Plan::default(),
             trace: Vec::new(),
-            counters: Counters::default(),
+            counters: BTreeMap::new(),
             gates: Gates::default(),
             space_limit: u64::MAX,
             off: false,
@@ -98,7 +98,8 @@ impl World {
         let mut random = SmallRng::seed_from_u64(seed);
         let mut next = World { space_limit: self.space_limit, ..World::new(seed) };
         for (id, history) in &self.names {
-            let age = |inode: &InodeRef, random: &mut SmallRng| Arc::new(Mutex::new(inode.lock().after(how, random)));
+            let age =
+                |inode: &InodeRef, random: &mut SmallRng| Arc::new(parking_lot::Mutex::new(inode.lock().after(how, random)));
             let survivor = match how {
                 Crash::KeepAll => history.map(|inode| inode.as_ref().map(|inode| age(inode, &mut random))),
                 Crash::DropAll => History::new(history.survivor(None).as_ref().map(|inode| age(inode, &mut random))),
@@ -112,8 +113,8 @@ impl World {
         next
     }
 
-    fn count(&mut self, io: Io, len: usize) {
-        let counters = &mut self.counters;
+    fn count(&mut self, kind: FileKind, io: Io, len: usize) {
+        let counters = self.counters.entry(kind).or_default();
         match io {
             Io::Read => (counters.reads, counters.read_bytes) = (counters.reads + 1, counters.read_bytes + len as u64),
             Io::Write => (counters.writes, counters.write_bytes) = (counters.writes + 1, counters.write_bytes + len as u64),
@@ -157,20 +158,20 @@ impl Shared {
         let label = Label::of(id, io);
         walk::stop(label.phase);
         let world = self.enter(id, offset, len);
-        let done = self.run(world, label, len, &id, work);
+        let done = self.run(world, (label, id.kind()), len, &id, work);
         walk::stop(label.phase);
         done
     }
 
     /// One sync of the directory.
     pub(super) fn perform_on_directory(&self, work: impl FnOnce(&mut World, Fate) -> Result<()>) -> Result<()> {
-        self.run(self.world(), Label::SYNC_DIR, 0, &"the directory", work)
+        self.run(self.world(), (Label::SYNC_DIR, FileKind::Directory), 0, &"the directory", work)
     }
 
     fn run<T>(
         &self,
         mut world: MutexGuard<'_, World>,
-        label: Label,
+        (label, kind): (Label, FileKind),
         len: usize,
         name: &dyn fmt::Display,
         work: impl FnOnce(&mut World, Fate) -> Result<T>,
@@ -179,7 +180,7 @@ impl Shared {
         let index = world.trace.len() as u64;
         let fate = world.plan.fate(index);
         world.trace.push(label);
-        world.count(label.io, len);
+        world.count(kind, label.io, len);
         let done = work(&mut world, fate);
         match fate {
             Fate::Normal | Fate::Misplaced => done,

@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{
     Opener, Verdict, guarded,
-    history::{Call, Caller, Event, Mix, Registers, Ticks, linearizable},
+    history::{Caller, Event, Mix, Registers, Ticks, linearizable},
 };
 use crate::sim::{Crash, Phase, SimStorage, Walk};
 
@@ -74,10 +74,7 @@ fn history(opener: &dyn Opener, disk: &SimStorage, registers: Registers, seed: u
     })?;
     // What everything has come to, read as one more client does.
     let mut last = Caller::new(store, registers, &ticks);
-    store.squeeze(0);
-    for register in 0..registers.count {
-        succeed(last.make(&Call::Get(register))?, "the last look")?;
-    }
+    last.look_at_all()?;
     events.append(&mut last.events);
     linearizable(&vec![None; registers.count], &events)?;
     match store.verify().map_err(|error| format!("verify failed: {error}"))?.first() {

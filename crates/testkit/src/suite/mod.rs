@@ -5,14 +5,16 @@
 //! - [`campaign`]: long random histories with crashes drawn evenly over the phases, also during recovery;
 //! - [`space`]: a disk that is full at every growth;
 //! - [`interleave`]: calls that stand still at their I/O while others are made, in orders drawn from the seed;
-//! - [`concurrent`]: threads that call at once, with crashes.
+//! - [`concurrent`]: threads that call at once, with crashes;
+//! - [`crew`]: few threads with few calls, for a tool that chooses the order in which threads go.
 //!
-//! Everything is a function of a seed, but for the schedules of the last. A suite answers with a description of what went wrong, seed included, so that known bugs can be
+//! Everything is a function of a seed, but for the schedules of threads. A suite answers with a description of what went wrong, seed included, so that known bugs can be
 //! switched on and the suites be asked whether they notice.
 
 pub mod campaign;
 pub mod concurrent;
 pub mod contract;
+pub mod crew;
 pub mod exhaustive;
 mod expect;
 mod generate;

@@ -43,6 +43,8 @@ pub trait Store: Send + Sync {
     fn background(&self) -> bool;
     /// Takes so much memory for a moment that caches of clean records keep at most `spare` bytes.
     fn squeeze(&self, spare: usize);
+    /// Has caches of clean records give way to another cache, with memory left for the work of others.
+    fn evict(&self);
     /// Checks everything; gives each problem as a sentence.
     fn verify(&self) -> Result<Vec<String>>;
     /// Why writing has stopped, if it has.

@@ -1,5 +1,7 @@
 //! Ecotone with the tree engine.
 
+use std::cell::RefCell;
+
 use ecotone::{Database, Engine, Keyspace, KeyspaceOptions};
 
 use super::{Change, Durability, Number, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord, quiet};
@@ -26,6 +28,11 @@ const LEVELS: [&str; 12] = [
     "cache_bytes",
     "cache_dirty_records",
 ];
+
+thread_local! {
+    /// The buffer that a thread reads into.
+    static VALUE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// An open database with one keyspace.
 #[derive(Debug)]
@@ -66,8 +73,11 @@ fn classify(name: &str, value: u64) -> Number {
 
 impl Store for Tree {
     fn get(&self, key: &[u8], visit: &mut Visit<'_>) -> Result<()> {
-        visit(self.keyspace.get(key)?.as_deref());
-        Ok(())
+        VALUE.with_borrow_mut(|value| {
+            let found = self.keyspace.get_into(key, value)?;
+            visit(found.then_some(value));
+            Ok(())
+        })
     }
 
     fn multi_get(&self, keys: &[&[u8]], visit: &mut VisitMany<'_>) -> Result<()> {
@@ -108,7 +118,9 @@ impl Store for Tree {
 
     fn stats(&self) -> Stats {
         let all = self.database.stats();
-        let counters = self.keyspace.stats().counters;
+        let mut counters = self.keyspace.stats().counters;
+        let log = &all.log;
+        counters.extend([("log_waits", log.waits), ("log_delays", log.delays), ("log_delay_total_us", log.delay_total_us)]);
         Stats {
             device_reads: all.io.reads,
             device_writes: all.io.writes,

@@ -6,6 +6,7 @@ pub(crate) mod dump;
 pub(crate) mod get;
 pub(crate) mod list;
 pub(crate) mod put;
+pub(crate) mod repair;
 pub(crate) mod scan;
 pub(crate) mod stats;
 pub(crate) mod verify;

@@ -86,6 +86,34 @@ fn stats_and_verify() {
 }
 
 #[test]
+fn stats_tell_the_shape_of_a_keyspace() {
+    let place = Place::new();
+    let lines: String = (0..20_000).map(|line| format!("key {line:08}\tvalue {line:034}\n")).collect();
+    place.feed("load", &["-", "--format", "tsv"], lines.as_bytes()).good();
+    let stats = place.run("stats", &["--json"]).good().json().remove(0);
+    let (keyspace, files) = (&stats["keyspaces"][0], &stats["io_by_file"]);
+    let survey = &keyspace["survey"];
+    let records = keyspace["records_estimated"].as_f64().unwrap();
+    assert!((records / 20_000.0 - 1.0).abs() < 0.1, "{keyspace}");
+    let pages = survey["pages"].as_u64().unwrap();
+    let counted: u64 = survey["segments"].as_array().unwrap().iter().map(|of| of["segments"].as_u64().unwrap()).sum();
+    assert_eq!(Some(counted), keyspace["counters"]["segments"].as_u64());
+    assert!(pages >= counted && survey["sampled_pages"].as_u64() <= Some(pages.min(256)), "{survey}");
+    // Forty bytes of value, twelve of key, and what a page needs for them.
+    let amplification = keyspace["space_amplification"].as_f64().unwrap();
+    assert!((1.0..3.0).contains(&amplification), "{keyspace}");
+    assert!(stats["disk_bytes"].as_u64() >= Some(20_000 * 52), "{stats}");
+    let read = |kind: &str| files[kind]["read_bytes"].as_u64().unwrap();
+    assert!(read("pages") >= 4096 && read("manifest") > 0 && read("double-write area") > 0, "{files}");
+    assert_eq!(keyspace["counters"]["pages_read_for_checks"], survey["sampled_pages"]);
+    let text = place.run("stats", &[]).good();
+    for words in ["records", "space amplification", "fill of a page", "segments", "pages read", "cache hits", "background"] {
+        assert!(text.text().contains(words), "{words:?} is not in {}", text.text());
+    }
+    println!("{}", text.text());
+}
+
+#[test]
 fn a_dump_loads_back() {
     let first = Place::with_lines("tab\\there\tnew\\nline\nback\\\\slash\tplain\nb\\xff\\x00\tvalue with\ttab\ngrüße\t\n");
     for encoding in [&[][..], &["--hex"]] {

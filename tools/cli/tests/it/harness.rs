@@ -99,19 +99,27 @@ impl Place {
         self.feed(command, arguments, b"")
     }
 
+    /// Runs a command on another database.
+    pub(crate) fn run_on(&self, path: &Path, command: &str, arguments: &[&str]) -> Run {
+        feed(path, command, arguments, b"")
+    }
+
     /// Runs a command on the database with standard input.
     pub(crate) fn feed(&self, command: &str, arguments: &[&str], input: &[u8]) -> Run {
-        let path = self.path();
-        let all = [OsStr::new(command), path.as_os_str()].into_iter().chain(arguments.iter().map(OsStr::new));
-        let mut child = Command::new(BINARY)
-            .args(all)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
-        // The command may end without reading its input.
-        let _ = child.stdin.take().expect("a pipe").write_all(input);
-        Run::of(child.wait_with_output().expect("the binary ends"))
+        feed(&self.path(), command, arguments, input)
     }
+}
+
+fn feed(path: &Path, command: &str, arguments: &[&str], input: &[u8]) -> Run {
+    let all = [OsStr::new(command), path.as_os_str()].into_iter().chain(arguments.iter().map(OsStr::new));
+    let mut child = Command::new(BINARY)
+        .args(all)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    // The command may end without reading its input.
+    let _ = child.stdin.take().expect("a pipe").write_all(input);
+    Run::of(child.wait_with_output().expect("the binary ends"))
 }

@@ -8,3 +8,4 @@ mod full_disk;
 mod harness;
 mod loading;
 mod permissions;
+mod repair;

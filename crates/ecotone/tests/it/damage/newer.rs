@@ -53,10 +53,12 @@ fn a_later_version_of_any_file_is_refused() {
 }
 
 /// The errors that a user sees when one byte is another, all of which must be of a newer format, and say so of `name`.
-fn found_newer(verdict: &Verdict, name: &str) {
+fn found_newer(verdict: &Verdict, name: &str, version: u64) {
     assert!(!verdict.errors().is_empty(), "{verdict:?}");
     for error in verdict.errors() {
-        assert!(matches!(error, Error::NewerFormat { file, found: 2, known: 1 } if file.contains(name)), "{error}");
+        let newer = matches!(error, Error::NewerFormat { file, found, known }
+            if file.contains(name) && (u64::from(*found), u64::from(*known)) == (version, version - 1));
+        assert!(newer, "{error}");
         assert!(error.to_string().contains("open it with a newer one"), "{error}");
     }
 }
@@ -68,8 +70,9 @@ fn a_later_version_of_a_trees_root_is_refused() {
     let (FileId::Manifest(number), bytes) = (file, &image.files()[&file]) else { unreachable!() };
     let root = &Manifest::decode(bytes, number).unwrap().keyspaces[0].blob;
     let offset = bytes.windows(root.len()).position(|window| window == root).expect("the root is in the manifest");
-    // Two options stand before the version.
-    found_newer(&with_byte(&image, file, offset + 2, 2), "keyspace 1 in the manifest");
+    found_newer(&with_byte(&image, file, offset, 3), "keyspace 1 in the manifest", 3);
+    // Form, four options and the production id stand before the version of the index.
+    found_newer(&with_byte(&image, file, offset + 9, 2), "keyspace 1 in the manifest", 2);
 }
 
 #[test]
@@ -80,9 +83,9 @@ fn a_later_form_of_a_structural_record_is_refused() {
         let mut offset = 4096;
         while bytes[offset..offset + 9] != [0; 9] {
             // Behind the frame and the number of the keyspace. Those before the replay position are not read.
-            let verdict = (bytes[offset + 8] == 2).then(|| with_byte(&image, file, offset + 9 + 1, 2));
+            let verdict = (bytes[offset + 8] == 2).then(|| with_byte(&image, file, offset + 9 + 1, 3));
             if let Some(verdict) = verdict.filter(|verdict| !verdict.errors().is_empty()) {
-                found_newer(&verdict, "structural record");
+                found_newer(&verdict, "structural record", 3);
                 refused += 1;
             }
             offset += 9 + u32::from_le_bytes(*bytes[offset..].first_chunk().unwrap()) as usize;
@@ -99,7 +102,7 @@ fn a_later_version_of_a_page_is_an_error_when_it_is_read() {
         let pages = (1..used.len() / 4096).filter(|page| used[page * 4096 + 5] == kind);
         let verdicts: Vec<Verdict> = pages.map(|page| with_byte(&image, FileId::Pages(1), page * 4096 + 4, 2)).collect();
         let found =
-            verdicts.iter().filter(|verdict| !verdict.errors().is_empty()).inspect(|verdict| found_newer(verdict, "pages.1"));
+            verdicts.iter().filter(|verdict| !verdict.errors().is_empty()).inspect(|verdict| found_newer(verdict, "pages.1", 2));
         assert!(found.count() > 0, "a page of kind {kind} in use: {verdicts:?}");
     }
 }

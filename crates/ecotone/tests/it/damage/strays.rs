@@ -116,7 +116,8 @@ fn a_creation_that_a_full_disk_refuses_leaves_no_file() {
     fill(&database, &["first"]);
     let before = disk.space_used();
     // Too little for the first manifest, for the file, and for the second manifest.
-    let (first_extent, step) = (257 * 4096, 512);
+    // The header and the first extent of 1 MiB, which ends with a block of 64 pages.
+    let (first_extent, step) = (320 * 4096, 512);
     let mut made = false;
     for more in (0..10).map(|i| i * step).chain((0..40).map(|i| first_extent + i * step)) {
         disk.space_limit(before + more);

@@ -3,7 +3,7 @@
 use ecotone_substrate::limits::MAX_RECORD;
 use ecotone_sys::chunk::Size;
 
-use super::record::HEADER;
+use super::record::LONG_HEADER;
 
 /// Bytes of a slab.
 pub(super) const SLAB: usize = Size::Slab.bytes();
@@ -12,7 +12,7 @@ pub(super) const CLASSES: usize = 96;
 /// Bytes of the largest slot.
 pub(super) const LARGEST: usize = 1984;
 
-const _: () = assert!(HEADER + MAX_RECORD <= LARGEST && LARGEST == Class(95).bytes() && SLAB / Class(0).bytes() <= 1 << 12);
+const _: () = assert!(LONG_HEADER + MAX_RECORD <= LARGEST && LARGEST == Class(95).bytes() && SLAB / Class(0).bytes() <= 1 << 12);
 
 /// A size class. Steps are 4 bytes up to 160, then about 3 to 6 percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

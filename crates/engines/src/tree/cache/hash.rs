@@ -4,7 +4,8 @@ use std::hash::{BuildHasher, Hasher};
 
 use foldhash::quality::FixedState;
 
-/// Hash of a key within its keyspace: bits 0..32 pick the bucket, 32..40 are the tag, 40..54 the stripe, 56..64 the shard.
+/// Hash of a key within its keyspace: bits 0..32 pick the bucket, 32..40 are the tag and 32..48 the long one, 40..54 the
+/// stripe, 56..64 the shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyHash(u64);
 
@@ -17,6 +18,11 @@ impl KeyHash {
     /// Bits that a link carries, so that a search passes most foreign records without comparing keys.
     pub(super) fn tag(self) -> u8 {
         (self.0 >> 32) as u8
+    }
+
+    /// More bits of the kind, for keys of which nothing else is kept.
+    pub(super) fn long_tag(self) -> u16 {
+        (self.0 >> 32) as u16
     }
 
     /// Bits for the table of the shard.

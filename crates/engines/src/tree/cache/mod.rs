@@ -9,6 +9,7 @@ mod clock;
 mod dirty;
 mod handle;
 mod hash;
+mod history;
 mod record;
 mod room;
 mod shard;
@@ -31,7 +32,7 @@ use ecotone_substrate::{
     memory::{Component, Memory, Share},
 };
 use ecotone_sys::chunk::{Block, Size};
-use parking_lot::{Mutex, MutexGuard};
+use ecotone_sys::primitive::{Mutex, MutexGuard};
 
 use self::{
     class::SLAB,
@@ -40,7 +41,7 @@ use self::{
     hash::KeyHasher,
     shard::{Common, Shard, Write},
 };
-pub(crate) use self::{hash::KeyHash, shard::ENTER_PRIORITY, stats::CacheStats, write_out::DirtyRecord};
+pub(crate) use self::{hash::KeyHash, stats::CacheStats, write_out::DirtyRecord};
 
 /// Budget that one shard serves, in bytes.
 const SHARD_BUDGET: usize = 8 << 20;
@@ -55,9 +56,9 @@ const COMPONENTS: &[Component] = &[Component::RecordCache, Component::CacheTable
 
 /// What a cache says about a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// The newest value.
-    Value(Vec<u8>),
+pub(crate) enum Found<T> {
+    /// The newest value, as the caller took it.
+    Value(T),
     /// The key was deleted, and its page may not know yet.
     Tombstone,
     /// Ask the page. The ticket tells whether the answer may be admitted then.
@@ -79,7 +80,7 @@ pub(crate) struct Cache {
     share: Share,
     /// Where the next search for a slab begins.
     turn: AtomicUsize,
-    /// Held while chains go from one page to others, and while all are looked at.
+    /// Held while chains go from one page to others, for which there are nodes for one at a time.
     rehoming: Mutex<()>,
 }
 
@@ -109,29 +110,30 @@ impl Cache {
         self.shards[hash.shard(self.shards.len())].lock()
     }
 
-    /// The newest value of a key, or a ticket to look in its page. An access raises the record's priority.
-    pub(crate) fn get(&self, keyspace: u16, key: &[u8]) -> Found {
+    /// The newest value of a key, or a ticket to look in its page. `take` copies the value, under the lock of its shard. An access
+    /// raises the record's priority.
+    pub(crate) fn get<T>(&self, keyspace: u16, key: &[u8], take: impl FnOnce(&[u8]) -> T) -> Found<T> {
         let hash = self.hash(keyspace, key);
         let mut shard = self.shard(hash);
         if let Some(slot) = shard.access(hash, keyspace, key) {
-            return record::value(slot).map_or(Found::Tombstone, |value| Found::Value(value.to_vec()));
+            return record::value(slot).map_or(Found::Tombstone, |value| Found::Value(take(value)));
         }
         Found::Missing(Ticket { hash, version: shard.version(hash) })
     }
 
     /// Takes in a record read from its page after the miss that gave the ticket. Never waits; evicts clean records only. False if
     /// it was overtaken by a write, is present, or has no room.
-    pub(crate) fn admit_clean(&self, keyspace: u16, key: &[u8], value: &[u8], ticket: &Ticket, priority: u8) -> bool {
+    pub(crate) fn admit_clean(&self, keyspace: u16, key: &[u8], value: &[u8], ticket: &Ticket) -> bool {
         let hash = ticket.hash;
         let mut shard = self.shard(hash);
         let stale = shard.version(hash) != ticket.version && !bug!(StaleAdmission);
         let slot = if stale || shard.find(hash, keyspace, key).is_some() {
             None
         } else {
-            shard.slot_for(record::bytes(key.len(), value.len()))
+            shard.slot_for(record::bytes_read(key.len(), value.len()))
         };
         match slot {
-            Some(slot) => shard.admit(hash, slot, keyspace, key, value, priority),
+            Some(slot) => shard.admit(hash, slot, keyspace, key, value),
             None => shard.stats.refused += 1,
         }
         drop(shard);
@@ -151,7 +153,7 @@ impl Cache {
         if !self.common.chains.credit(&|| self.find_block()) {
             return None;
         }
-        let address = self.reserve_slot(hash, record::bytes(key.len(), value_len));
+        let address = self.reserve_slot(hash, record::bytes_written(key.len(), value_len));
         if address.is_none() {
             self.common.chains.repay();
         }

@@ -2,15 +2,28 @@
 
 use super::handle::Link;
 
-/// Bytes before the key.
-pub(super) const HEADER: usize = 14;
+/// Bytes before the key in a record that was written. One that only was read has no entry.
+pub(super) const LONG_HEADER: usize = SHORT_HEADER + 4;
+/// Bytes before the key in a record that only was read.
+const SHORT_HEADER: usize = 10;
 const NEXT: usize = 0;
 const META: usize = 4;
-const ENTRY: usize = 8;
-const KEYSPACE: usize = 12;
+const KEYSPACE: usize = 8;
+const ENTRY: usize = 10;
 
 /// The highest priority.
-pub(crate) const MAX_PRIORITY: u8 = 7;
+pub(super) const MAX_PRIORITY: u8 = 7;
+
+/// How long a record stays: its priority, and whether it is on probation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rank(u32);
+
+impl Rank {
+    /// A record whose key is new to the cache.
+    pub(super) const NEWCOMER: Rank = Rank(PROBATION);
+    /// One whose key was missed shortly before.
+    pub(super) const KNOWN: Rank = Rank(1 << PRIORITY.trailing_zeros());
+}
 
 /// Lengths and state of a record: 11 bits of key length, 11 of value length, 3 of priority, then the flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +36,8 @@ const DIRTY: u32 = 1 << 26;
 const WRITING: u32 = 1 << 27;
 const TOMBSTONE: u32 = 1 << 28;
 const RESERVED: u32 = 1 << 29;
+const LONG: u32 = 1 << 30;
+const PROBATION: u32 = 1 << 31;
 
 impl Meta {
     /// A slot that holds nothing.
@@ -30,11 +45,31 @@ impl Meta {
     /// A slot that is kept for a write to come.
     pub(super) const RESERVED: Meta = Meta(RESERVED);
 
-    /// A clean record; no value makes it a tombstone.
-    pub(super) fn clean(key: &[u8], value: Option<&[u8]>, priority: u8) -> Meta {
-        let kind = if value.is_none() { LIVE | TOMBSTONE } else { LIVE };
-        let lengths = key.len() as u32 | (value.map_or(0, <[u8]>::len) as u32) << 11;
-        Meta(lengths | u32::from(priority.min(MAX_PRIORITY)) << 22 | kind)
+    /// A record that was read.
+    pub(super) fn of_read(key: &[u8], value: &[u8], rank: Rank) -> Meta {
+        let lengths = key.len() as u32 | (value.len() as u32) << 11;
+        Meta(lengths | rank.0 | LIVE)
+    }
+
+    /// A record that is written; no value makes it a tombstone.
+    pub(super) fn of_written(key: &[u8], value: Option<&[u8]>, rank: Rank) -> Meta {
+        let kind = if value.is_none() { LONG | DIRTY | TOMBSTONE } else { LONG | DIRTY };
+        Meta(Meta::of_read(key, value.unwrap_or_default(), rank).0 | kind)
+    }
+
+    /// How long it stays.
+    pub(super) fn rank(self) -> Rank {
+        Rank(self.0 & (PRIORITY | PROBATION))
+    }
+
+    /// It has not been accessed since it came, as far as the clock knows, nor shortly before.
+    pub(super) fn on_probation(self) -> bool {
+        self.0 & PROBATION != 0
+    }
+
+    /// After a probation in which it was accessed: it begins at priority 0.
+    pub(super) fn as_protected(self) -> Meta {
+        Meta(self.0 & !(PROBATION | PRIORITY))
     }
 
     pub(super) fn priority(self) -> u8 {
@@ -77,6 +112,11 @@ impl Meta {
         self.0 & WRITING != 0
     }
 
+    /// A record that may be dropped.
+    pub(super) fn is_clean(self) -> bool {
+        self.0 & (LIVE | DIRTY | WRITING) == LIVE
+    }
+
     /// Dirty or writing: it has an entry in the chains and may not be dropped.
     pub(super) fn chained(self) -> bool {
         self.0 & (DIRTY | WRITING) != 0
@@ -93,6 +133,11 @@ impl Meta {
     /// Bytes of key and value.
     pub(super) fn bytes(self) -> usize {
         self.key_len() + self.value_len()
+    }
+
+    /// Bytes before the key.
+    fn header(self) -> usize {
+        if self.0 & LONG != 0 { LONG_HEADER } else { SHORT_HEADER }
     }
 
     fn key_len(self) -> usize {
@@ -131,7 +176,7 @@ pub(super) fn set_meta(slot: &mut [u8], meta: Meta) {
     set_word(slot, META, meta.0);
 }
 
-/// Place in the chains, while the record is chained.
+/// Place in the chains, while the record is chained. Means nothing at other times.
 pub(super) fn entry(slot: &[u8]) -> u32 {
     word(slot, ENTRY)
 }
@@ -147,14 +192,15 @@ pub(super) fn keyspace(slot: &[u8]) -> u16 {
 
 #[inline]
 pub(super) fn key(slot: &[u8]) -> &[u8] {
-    &slot[HEADER..HEADER + meta(slot).key_len()]
+    let meta = meta(slot);
+    &slot[meta.header()..meta.header() + meta.key_len()]
 }
 
 /// The value; `None` in a tombstone.
 #[inline]
 pub(super) fn value(slot: &[u8]) -> Option<&[u8]> {
     let meta = meta(slot);
-    let start = HEADER + meta.key_len();
+    let start = meta.header() + meta.key_len();
     (!meta.tombstone()).then(|| &slot[start..start + meta.value_len()])
 }
 
@@ -164,17 +210,20 @@ pub(super) fn holds(slot: &[u8], keyspace_of_key: u16, wanted: &[u8]) -> bool {
     keyspace(slot) == keyspace_of_key && key(slot) == wanted
 }
 
-/// Writes keyspace, key and value; their lengths are in the meta word, which is set by the slab.
-pub(super) fn fill(slot: &mut [u8], keyspace: u16, key: &[u8], value: Option<&[u8]>) {
-    slot[KEYSPACE..HEADER].copy_from_slice(&keyspace.to_le_bytes());
-    let (head, rest) = slot[HEADER..].split_at_mut(key.len());
+/// Writes keyspace, key and value where `meta` has them, which the slab sets.
+pub(super) fn fill(slot: &mut [u8], meta: Meta, keyspace: u16, key: &[u8], value: &[u8]) {
+    slot[KEYSPACE..SHORT_HEADER].copy_from_slice(&keyspace.to_le_bytes());
+    let (head, rest) = slot[meta.header()..].split_at_mut(key.len());
     head.copy_from_slice(key);
-    if let Some(value) = value {
-        rest[..value.len()].copy_from_slice(value);
-    }
+    rest[..value.len()].copy_from_slice(value);
 }
 
-/// Bytes that a record needs.
-pub(super) fn bytes(key_len: usize, value_len: usize) -> usize {
-    HEADER + key_len + value_len
+/// Bytes that a record needs that only was read.
+pub(super) fn bytes_read(key_len: usize, value_len: usize) -> usize {
+    SHORT_HEADER + key_len + value_len
+}
+
+/// Bytes that a record needs that is written.
+pub(super) fn bytes_written(key_len: usize, value_len: usize) -> usize {
+    LONG_HEADER + key_len + value_len
 }

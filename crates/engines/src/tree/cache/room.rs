@@ -9,6 +9,7 @@ use super::{
     class::{CLASSES, Class, LARGEST, SLAB},
     dirty::Entry,
     handle::{Handle, Link},
+    history,
     record::{self, Meta},
     shard::Shard,
 };
@@ -19,6 +20,8 @@ const PATIENCE: u8 = 63;
 const NEAR: usize = 3;
 /// Free slots, in slabs, from which on a class gives a slab to another.
 const SURPLUS: usize = 2;
+/// Bytes of slabs for each byte of history: about one remembered miss for two records of a hundred bytes.
+const HISTORY_PART: usize = 128;
 /// Rounds of the clock after which every clean record has come down to priority 0.
 const ROUNDS: usize = record::MAX_PRIORITY as usize + 1;
 /// Records a bucket, in tenths, above which a slab of records is given up for a longer table.
@@ -67,7 +70,16 @@ impl Shard {
         }
         let Some(block) = self.lease(Component::RecordCache) else { return false };
         self.slabs.add(block, class);
+        self.grow_history();
         true
+    }
+
+    /// Keeps the history in proportion to the records.
+    fn grow_history(&mut self) {
+        if self.slabs.count() * SLAB >= (self.history.bytes() + history::BLOCK) * HISTORY_PART {
+            let block = self.common.memory.lease(Component::CacheTable, Size::Frame);
+            block.into_iter().for_each(|block| self.history.add(block));
+        }
     }
 
     /// Gives a block from elsewhere to what needs it most: the table if it has none, else the class of `bytes`.
@@ -109,7 +121,7 @@ impl Shard {
     fn reclaim(&mut self, class: Class) -> bool {
         let mut steps = self.slabs.round() * ROUNDS;
         let mut freed = 0;
-        while self.has_clean() && freed < SURPLUS * SLAB {
+        while self.clean() > 0 && freed < SURPLUS * SLAB {
             let Some(richer) = self.evict(&mut steps) else { break };
             if richer == class {
                 return true;
@@ -126,11 +138,6 @@ impl Shard {
 
     fn has_surplus(&self, class: Class) -> bool {
         self.slabs.vacant(class) >= SURPLUS * class.slots()
-    }
-
-    /// Whether there is a record that could be evicted.
-    fn has_clean(&self) -> bool {
-        self.stats.records > self.stats.dirty_records
     }
 
     /// Empties the emptiest slab of `from` for `to`.
@@ -153,7 +160,7 @@ impl Shard {
         let mut steps = self.slabs.round() * ROUNDS;
         loop {
             let mut freed = 0;
-            while freed < goal && self.has_clean() {
+            while freed < goal && self.clean() > 0 {
                 let Some(class) = self.evict(&mut steps) else { break };
                 freed += class.bytes();
             }

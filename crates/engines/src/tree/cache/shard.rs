@@ -8,21 +8,17 @@ use std::sync::{
 use ecotone_substrate::{Seq, memory::Memory};
 
 use super::{
-    clock::Hand,
+    clock::Hands,
     dirty::{DirtyMap, Entry},
     handle::{Address, Handle, Link},
     hash::{KeyHash, KeyHasher},
-    record::{self, Meta},
+    history::History,
+    record::{self, Meta, Rank},
     slabs::Slabs,
     stats::CacheStats,
     table::Table,
 };
 
-/// The priority that read misses enter with: below the middle, which T1 asks for, since that misses a seventh less (decision 3,
-/// "Measured").
-pub(crate) const ENTER_PRIORITY: u8 = 0;
-/// The priority that writes enter with: the middle.
-const WRITE_PRIORITY: u8 = 4;
 /// Records a bucket at which the table grows, in tenths.
 const LOAD: usize = 12;
 
@@ -53,7 +49,10 @@ pub(super) struct Shard {
     pub(super) common: Common,
     pub(super) slabs: Slabs,
     pub(super) table: Table,
-    pub(super) hand: Hand,
+    pub(super) hands: Hands,
+    pub(super) history: History,
+    /// Clean records on probation.
+    pub(super) on_probation: usize,
     /// By stripe of the hash: writes applied.
     stripes: Box<[u32]>,
     pub(super) stats: CacheStats,
@@ -68,7 +67,9 @@ impl Shard {
             common,
             slabs: Slabs::new(),
             table: Table::default(),
-            hand: Hand::default(),
+            hands: Hands::default(),
+            history: History::default(),
+            on_probation: 0,
             stripes: vec![0; stripes].into(),
             stats: CacheStats::default(),
             patience: 0,
@@ -118,6 +119,8 @@ impl Shard {
         self.stats.hits += 1;
         let slot = self.slabs.slot_mut(handle);
         let meta = record::meta(slot);
+        self.stats.hits_on_tombstones += u64::from(meta.tombstone());
+        self.stats.hits_on_dirty += u64::from(meta.dirty());
         if meta.promoted() != meta {
             record::set_meta(slot, meta.promoted());
         }
@@ -130,6 +133,8 @@ impl Shard {
         let bytes = slab.class().bytes();
         let before = record::meta(slab.slot(handle.slot()));
         slab.set_meta(handle.slot(), meta);
+        let counts = |meta: Meta| usize::from(meta.is_clean() && meta.on_probation());
+        self.on_probation = self.on_probation + counts(meta) - counts(before);
         if meta.chained() && !before.chained() {
             self.stats.dirty_records += 1;
             self.common.dirty_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -137,6 +142,11 @@ impl Shard {
             self.stats.dirty_records -= 1;
             self.common.dirty_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
+    }
+
+    /// Records that could be evicted.
+    pub(super) fn clean(&self) -> usize {
+        self.stats.records - self.stats.dirty_records
     }
 
     /// Frees a slot that no chain links.
@@ -221,11 +231,17 @@ impl Shard {
             Some(entry) if before.dirty() => self.keep_entry(entry, old != Some(handle), handle),
             _ => self.chain(write, handle, before.writing(), page_of),
         };
-        let priority = old.map_or(WRITE_PRIORITY, |_| before.promoted().priority());
+        let rank = if old.is_some() { before.promoted().rank() } else { self.rank_of_new(hash) };
+        let meta = Meta::of_written(write.key, write.value, rank);
         let slot = self.slabs.slot_mut(handle);
-        record::fill(slot, write.keyspace, write.key, write.value);
+        record::fill(slot, meta, write.keyspace, write.key, write.value.unwrap_or_default());
         record::set_entry(slot, entry);
-        self.set_meta(handle, Meta::clean(write.key, write.value, priority).as_dirty());
+        self.set_meta(handle, meta);
+    }
+
+    /// How long a record may stay that was not here: an access before, though it was a miss, counts.
+    fn rank_of_new(&mut self, hash: KeyHash) -> Rank {
+        if self.history.note(hash) { Rank::KNOWN } else { Rank::NEWCOMER }
     }
 
     /// Decides between the old slot and the reserved one, frees the other, and has the table link the one that stays.
@@ -258,10 +274,12 @@ impl Shard {
     }
 
     /// Takes in a record that was just read from its page. Its slot is free and its key absent.
-    pub(super) fn admit(&mut self, hash: KeyHash, handle: Handle, keyspace: u16, key: &[u8], value: &[u8], priority: u8) {
-        record::fill(self.slabs.slot_mut(handle), keyspace, key, Some(value));
-        self.set_meta(handle, Meta::clean(key, Some(value), priority));
+    pub(super) fn admit(&mut self, hash: KeyHash, handle: Handle, keyspace: u16, key: &[u8], value: &[u8]) {
+        let meta = Meta::of_read(key, value, self.rank_of_new(hash));
+        record::fill(self.slabs.slot_mut(handle), meta, keyspace, key, value);
+        self.set_meta(handle, meta);
         self.link(hash, handle);
+        self.stats.admitted += 1;
     }
 
     /// Drops all records of a keyspace, whatever their state.
@@ -279,7 +297,7 @@ impl Shard {
 
     /// What it counted, and its present size.
     pub(super) fn stats(&self) -> CacheStats {
-        let bytes = self.slabs.count() * super::class::SLAB + self.table.bytes();
+        let bytes = self.slabs.count() * super::class::SLAB + self.table.bytes() + self.history.bytes();
         CacheStats { bytes, ..self.stats }
     }
 }

@@ -7,10 +7,16 @@ use std::ops::AddAssign;
 pub(crate) struct CacheStats {
     /// Gets that found a record or a tombstone.
     pub(crate) hits: u64,
+    /// Those of them that found a tombstone.
+    pub(crate) hits_on_tombstones: u64,
+    /// Those of them that found a record or tombstone that was not in its page yet.
+    pub(crate) hits_on_dirty: u64,
     /// Gets that found nothing.
     pub(crate) misses: u64,
     /// Records dropped to make room.
     pub(crate) evictions: u64,
+    /// Clean records that were taken in.
+    pub(crate) admitted: u64,
     /// Clean records that were not taken in: overtaken by a write, present, or without room.
     pub(crate) refused: u64,
     /// Slabs that were emptied for another use.
@@ -28,7 +34,10 @@ impl CacheStats {
     pub(super) fn named(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("cache_hits", self.hits),
+            ("cache_hits_on_tombstones", self.hits_on_tombstones),
+            ("cache_hits_on_dirty", self.hits_on_dirty),
             ("cache_misses", self.misses),
+            ("cache_admitted", self.admitted),
             ("cache_evictions", self.evictions),
             ("cache_refused", self.refused),
             ("cache_slabs_moved", self.slabs_moved),
@@ -42,7 +51,10 @@ impl CacheStats {
 impl AddAssign for CacheStats {
     fn add_assign(&mut self, other: Self) {
         self.hits += other.hits;
+        self.hits_on_tombstones += other.hits_on_tombstones;
+        self.hits_on_dirty += other.hits_on_dirty;
         self.misses += other.misses;
+        self.admitted += other.admitted;
         self.evictions += other.evictions;
         self.refused += other.refused;
         self.slabs_moved += other.slabs_moved;

@@ -67,25 +67,21 @@ impl Shard {
         }
         let slot = self.slabs.slot(handle);
         let (keyspace, page) = (record::keyspace(slot), page_of(record::key(slot)));
-        let entry = self.common.chains.push(keyspace, page, self.address(handle), first, false);
+        let entry = self.common.chains.pass(keyspace, page, self.address(handle), first);
         record::set_entry(self.slabs.slot_mut(handle), entry.0);
     }
 }
 
 impl Cache {
     /// Pages of a keyspace with dirty records whose first sequence is below `below`, ascending. Pages that are being written are
-    /// not among them,
-    /// unless they were written to since.
+    /// not among them, unless they were written to since; nor may those be that take over records of other pages meanwhile.
     pub(crate) fn dirty_pages(&self, keyspace: u16, below: Seq) -> Vec<u32> {
-        let _whole = self.rehoming.lock();
         self.common.chains.pages(keyspace, below)
     }
 
-    /// The smallest first sequence of all pages with records that are dirty or being written. A write whose application ended
-    /// before the
-    /// call is seen; one that is applied meanwhile may not be.
+    /// The smallest first sequence of all pages with records that are dirty or being written, or of one whose records were a moment ago. A write
+    /// whose application ended before the call is seen; one that is applied meanwhile may not be.
     pub(crate) fn first_dirty(&self, keyspace: u16) -> Option<Seq> {
-        let _whole = self.rehoming.lock();
         self.common.chains.first(keyspace)
     }
 
@@ -179,7 +175,7 @@ impl Cache {
     /// Other pages took a page's place: its dirty records are chained to those that `page_of` gives. The caller keeps
     /// [`apply`](Self::apply) and [`peek_dirty`](Self::peek_dirty) away meanwhile.
     pub(crate) fn rehome(&self, keyspace: u16, old_page: u32, page_of: &mut dyn FnMut(&[u8]) -> u32) {
-        let _whole = self.rehoming.lock();
+        let _alone = self.rehoming.lock();
         let Some(first) = self.common.chains.leave(keyspace, old_page, &|| self.spare_block()) else { return };
         while let Some(piece) = self.common.chains.leaving(keyspace, old_page) {
             for entry in piece.entries() {

@@ -8,7 +8,7 @@ use ecotone_substrate::{
 };
 
 use super::{Index, TreeRoot, node::Node, pack::write_page, snapshot::Tree};
-use crate::tree::space::{Hold, Space};
+use crate::tree::space::{Cause, Hold, Space};
 
 /// The state of the index that a checkpoint will have.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Index {
         drop(hold);
         if !nodes.is_empty() {
             self.assign(&nodes, &pages);
-            writing.pages(&pages, |i, place, frame| write_node(&nodes[i], place, tree.version, frame))?;
+            writing.pages(Cause::Index, &pages, |i, place, frame| write_node(&nodes[i], place, tree.version, frame))?;
         }
         space.free_after_checkpoint(self.retired.lock().take(tree.version));
         let page = tree.root.page_number().expect("all nodes were written");

@@ -16,7 +16,7 @@ use super::{
     pack::stored_fences,
     snapshot::Tree,
 };
-use crate::tree::space::{PageFile, Space};
+use crate::tree::space::{Cause, PageFile, Space};
 
 /// A node whose page is known and not yet in memory.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Load<'_> {
         for &page in &pages {
             self.space.mark_used(page)?;
         }
-        let blocks = self.file.read_pages(&pages, Component::PageIndex)?;
+        let blocks = self.file.read_pages(&pages, Component::PageIndex, Cause::Index)?;
         let (mut children, mut next) = (Vec::new(), Vec::new());
         for (node, block) in expected.iter().zip(&blocks) {
             let before = next.len();

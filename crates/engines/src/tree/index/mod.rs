@@ -7,6 +7,7 @@
 
 mod change;
 mod checkpoint;
+mod fences;
 mod load;
 mod node;
 mod pack;
@@ -23,11 +24,12 @@ use arc_swap::ArcSwap;
 pub use change::{Attach, Change, Prepared};
 pub use checkpoint::Checkpoint;
 use ecotone_substrate::{Result, memory::Memory, page::PageKind};
+use ecotone_sys::primitive::Mutex;
+pub(crate) use fences::encoded_len as fence_len;
 use node::{Entry, Item, Meter};
 use pack::{Builder, Fill, Packing};
-use parking_lot::Mutex;
-pub use root::TreeRoot;
 pub use placement::Placement;
+pub use root::TreeRoot;
 pub use segment::{Home, MOST_FENCE_BYTES, MOST_PAGES, Segment};
 use snapshot::Tree;
 pub use snapshot::{Ascent, Descent, Snapshot};

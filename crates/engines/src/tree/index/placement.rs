@@ -6,7 +6,10 @@ use ecotone_substrate::{
     model::{DIGEST, Line, digest, fence},
 };
 
-use super::segment::{MOST_FENCE_BYTES, MOST_PAGES};
+use super::{
+    fences,
+    segment::{MOST_FENCE_BYTES, MOST_PAGES},
+};
 
 /// How a segment places keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,10 +74,9 @@ impl Placement {
                 (2..=MOST_PAGES).contains(&pages) && pages.is_power_of_two() && usize::from(*skip) + DIGEST <= MAX_KEY
             }
             Placement::Directory { skip, fences } => {
-                let bytes: usize = fences.iter().map(|fence| 2 + fence.len()).sum();
                 let rising = fences.is_sorted_by(|a, b| a < b);
                 let counted = (2..=MOST_PAGES).contains(&pages) && fences.len() + 1 == usize::from(pages);
-                counted && rising && bytes <= MOST_FENCE_BYTES && usize::from(*skip) <= MAX_KEY
+                counted && rising && fences::total_len(fences) <= MOST_FENCE_BYTES && usize::from(*skip) <= MAX_KEY
             }
         }
     }
@@ -88,9 +90,7 @@ impl Placement {
             }
             Placement::Directory { skip, fences } => {
                 w.varint((*skip).into());
-                fences.iter().for_each(|fence| {
-                    w.prefixed(fence);
-                });
+                fences::encode(w, fences);
             }
         }
     }
@@ -102,7 +102,7 @@ impl Placement {
 
     pub(super) fn decode_directory(r: &mut Reader<'_>, pages: u8) -> Result<Placement, Malformed> {
         let skip = skip(r)?;
-        let fences = (1..pages.max(1)).map(|_| r.prefixed(MAX_KEY).map(<[u8]>::to_vec)).collect::<Result<_, _>>()?;
+        let fences = fences::decode(r, usize::from(pages.max(1)) - 1, MAX_KEY)?;
         Ok(Placement::Directory { skip, fences })
     }
 }
@@ -138,11 +138,5 @@ pub(super) fn page_by_line(r: &mut Reader<'_>, prefix: &[u8], suffix: &[u8], key
 /// The same as [`Placement::page`] for an encoded directory.
 pub(super) fn page_by_directory(r: &mut Reader<'_>, key: &[u8], pages: u8) -> Result<u8, Malformed> {
     let skip = skip(r)?;
-    let rest = key.get(usize::from(skip)..).unwrap_or_default();
-    for position in 1..pages {
-        if r.prefixed(MAX_KEY)? > rest {
-            return Ok(position - 1);
-        }
-    }
-    Ok(pages - 1)
+    fences::position(r, pages.saturating_sub(1), key.get(usize::from(skip)..).unwrap_or_default())
 }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{node::Node, segment::{Home, Segment}};
+use super::{
+    node::Node,
+    segment::{Home, Segment},
+};
 
 /// One state of the index. Cheap to take, costs memory for what later changes replace.
 #[derive(Debug, Clone)]

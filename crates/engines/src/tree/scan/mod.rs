@@ -201,7 +201,7 @@ impl End {
         let is_current = tree.store.index.lookup(&expected.lower) == expected.home;
         if tree.store.claims.is_claimed(expected.home.page) || !is_current {
             self.doubts = 0;
-            std::thread::yield_now();
+            ecotone_sys::primitive::thread::yield_now();
         } else {
             self.doubts += 1;
         }

@@ -11,7 +11,7 @@ use ecotone_substrate::{
 use ecotone_sys::chunk::Size;
 
 use super::{
-    super::{Tree, index::Home},
+    super::{Tree, index::Home, space::Cause},
     plan::{Expected, Position},
     rest::Direction,
 };
@@ -167,6 +167,7 @@ impl Window {
     /// this returns.
     pub(super) fn ask(&mut self, tree: &Tree, mut pages: Vec<Expected>, direction: Direction, wait: bool) -> Result<Position> {
         let (runs, blocks) = lease(tree, &mut pages)?;
+        tree.store.file.traffic().read(Cause::Scan, runs.iter().map(|run| run.pages).sum());
         let position = pages.last().map_or(Position::Over, |last| Position::behind(last, direction));
         let reads = runs.iter().map(|run| Read { run: *run, answer: None }).collect();
         let mut batch = Batch { pages: pages.into_iter(), reads, waiting: runs.len() };

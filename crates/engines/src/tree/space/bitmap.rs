@@ -101,8 +101,8 @@ impl Bitmap {
         used
     }
 
-    /// Takes `length` neighbouring pages, at most [`MAX_RUN`], and gives the first. Of all blocks, those whose longest free run is the shortest that
-    /// suffices come first, the lowest of them before the others, and in a block the shortest such run: so small gaps fill up and long ones stay whole.
+    /// Takes `length` neighbouring pages, at most [`MAX_RUN`], and gives the first: of the lowest block that has so long a free run, the shortest such run. So the
+    /// low blocks fill up, small gaps included, and the high ones become free.
     pub(super) fn take_run(&mut self, length: u32) -> Option<u32> {
         self.catch_up();
         let block = self.find(length)?;
@@ -113,19 +113,16 @@ impl Bitmap {
         Some(block as u32 * BLOCK + at)
     }
 
-    /// The lowest block of those whose longest run is the shortest that suffices.
+    /// The lowest block with a free run of at least `length` pages.
     fn find(&mut self, length: u32) -> Option<usize> {
         let suffice = u32::MAX << length;
-        let root = self.levels.last()?.first()? & suffice;
-        let (wanted, mut node) = (root & root.wrapping_neg(), 0);
-        if wanted == 0 {
-            return None;
-        }
-        for level in (0..self.levels.len() - 1).rev() {
-            node = children(node, self.levels[level].len()).find(|child| self.levels[level][*child] & wanted != 0)?;
+        let mut node = 0;
+        for level in (0..self.levels.len()).rev() {
+            let mut candidates = if level + 1 == self.levels.len() { 0..1 } else { children(node, self.levels[level].len()) };
+            node = candidates.find(|child| self.levels[level][*child] & suffice != 0)?;
             self.look(node % FAN + 1);
         }
-        let block = children(node, self.blocks.len()).find(|block| kind(self.blocks[*block]) & wanted != 0)?;
+        let block = children(node, self.blocks.len()).find(|block| kind(self.blocks[*block]) & suffice != 0)?;
         self.look(block % FAN + 1);
         Some(block)
     }

@@ -13,7 +13,10 @@ use ecotone_substrate::{
 };
 use ecotone_sys::chunk::Size;
 
-use super::header::Header;
+use super::{
+    header::Header,
+    traffic::{Cause, Traffic},
+};
 
 /// Requests that [`PageFile`] keeps in flight.
 const DEPTH: usize = 64;
@@ -26,6 +29,7 @@ pub struct PageFile {
     health: Arc<Health>,
     file: Arc<dyn File>,
     id: FileId,
+    traffic: Arc<Traffic>,
 }
 
 impl PageFile {
@@ -52,7 +56,7 @@ impl PageFile {
 
     fn of(environment: &Environment, file: Arc<dyn File>) -> PageFile {
         let Environment { storage, memory, health, .. } = environment.clone();
-        PageFile { storage, memory, health, id: file.id(), file }
+        PageFile { storage, memory, health, id: file.id(), file, traffic: Arc::default() }
     }
 
     fn write_header(&self, header: Header) -> Result<()> {
@@ -66,6 +70,11 @@ impl PageFile {
     /// The file itself.
     pub fn file(&self) -> &Arc<dyn File> {
         &self.file
+    }
+
+    /// What its pages are read and written for.
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     /// Its name.
@@ -92,7 +101,8 @@ impl PageFile {
     }
 
     /// Reads pages, many requests in flight, into frames of `component`, in the order asked for. Does not look at what they hold.
-    pub(crate) fn read_pages(&self, pages: &[u32], component: Component) -> Result<Vec<Block>> {
+    pub(crate) fn read_pages(&self, pages: &[u32], component: Component, cause: Cause) -> Result<Vec<Block>> {
+        self.traffic.read(cause, pages.len());
         let mut queue = self.storage.queue()?;
         let mut frames: Vec<Option<Block>> = pages.iter().map(|_| None).collect();
         let read = self.read_into(&mut *queue, pages, component, &mut frames);
@@ -144,7 +154,8 @@ pub(crate) struct Writing {
 
 impl Writing {
     /// Writes pages, many requests in flight, and syncs the file; `fill` makes the content of the i-th for its place. A failure poisons.
-    pub(crate) fn pages(mut self, pages: &[u32], mut fill: impl FnMut(usize, Place, &mut Block)) -> Result<()> {
+    pub(crate) fn pages(mut self, cause: Cause, pages: &[u32], mut fill: impl FnMut(usize, Place, &mut Block)) -> Result<()> {
+        self.file.traffic.written(cause, pages.len());
         let written = self.write(pages, &mut fill).and_then(|()| self.file.file.sync());
         written.map_err(|e| self.file.health.poison(e))
     }

@@ -157,7 +157,7 @@ fn a_run_that_is_too_long_is_a_bug() {
 }
 
 #[test]
-fn pages_wait_for_the_log_and_for_the_checkpoint() {
+fn trap_05_pages_wait_for_the_log_and_for_the_checkpoint() {
     let (_, space) = space(3);
     let pages = space.allocate(4).unwrap();
     space.free_later(&pages[..2], 100);

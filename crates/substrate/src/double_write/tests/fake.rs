@@ -116,7 +116,7 @@ impl Storage for Fake {
         Ok(Box::new(FakeQueue::default()))
     }
 
-    fn counters(&self) -> Counters {
+    fn counters_of(&self, _: FileKind) -> Counters {
         Counters::default()
     }
 }

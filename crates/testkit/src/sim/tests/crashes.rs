@@ -86,6 +86,30 @@ fn growth_is_volatile_until_the_sync() {
 }
 
 #[test]
+fn a_hole_is_volatile_until_the_sync_and_never_has_bytes() {
+    let (disk, file) = disk_with(&[1; 4 * 4096]);
+    assert!(file.punch(4096, 2 * 4096).unwrap());
+    let zeros =
+        |bytes: &[u8]| (0..4).map(|page| bytes[page * 4096..(page + 1) * 4096].iter().all(|byte| *byte == 0)).collect::<Vec<_>>();
+    assert_eq!((zeros(&bytes_of(&disk)), disk.space_used()), (vec![false, true, true, false], 2 * 4096));
+    let after = |seed| disk.crash(Crash::Random(seed));
+    let spaces: BTreeSet<u64> = (0..50).map(|seed| after(seed).space_used()).collect();
+    assert_eq!(spaces, BTreeSet::from([2 * 4096, 4 * 4096]));
+    for next in (0..50).map(after).filter(|next| next.space_used() == 2 * 4096) {
+        assert_eq!(zeros(&bytes_of(&next)), [false, true, true, false]);
+    }
+    assert_eq!(bytes_of(&disk.crash(Crash::DropAll)), [1; 4 * 4096]);
+    // Reserved and written again, and synced, it is as any page; before the sync it may still be a hole.
+    file.preallocate(4096, 4096).unwrap();
+    file.write(&[2; 4096], 4096).unwrap();
+    for next in (0..50).map(after) {
+        assert!(next.space_used() > 2 * 4096 || bytes_of(&next)[4096] == 0);
+    }
+    file.sync().unwrap();
+    assert_eq!((bytes_of(&after(1))[4096], after(1).space_used()), (2, 3 * 4096));
+}
+
+#[test]
 fn lost_growth_takes_its_bytes_with_it() {
     let (disk, file) = disk_with(&[1; 512]);
     file.write(&[2; 512], 512).unwrap();

@@ -131,6 +131,19 @@ fn a_full_disk_refuses_preallocation_and_fails_growing_writes() {
 }
 
 #[test]
+fn a_full_disk_fails_writes_to_holes_and_refuses_to_fill_them() {
+    let (disk, file) = disk_with(&[1; 4 * 4096]);
+    assert!(file.punch(0, 2 * 4096).unwrap());
+    disk.space_limit(3 * 4096);
+    assert!(matches!(file.preallocate(0, 2 * 4096), Err(Error::NoSpace { wanted: 8192, .. })));
+    file.preallocate(4096, 4096).unwrap();
+    file.write(&[2; 4096], 4096).unwrap();
+    assert!(matches!(file.write(&[2; 4096], 0), Err(Error::Io { .. })));
+    file.set_len(4096).unwrap();
+    assert_eq!(disk.space_used(), 0);
+}
+
+#[test]
 fn a_preallocation_can_be_told_to_find_no_space() {
     let (disk, file) = disk_with(b"");
     disk.fail_at(0, ErrorKind::StorageFull);
@@ -172,6 +185,7 @@ fn every_io_has_an_index_and_a_label() {
     let disk = SimStorage::new(1);
     let log = disk.create(LOG, Access::Cached).unwrap();
     log.preallocate(0, 4096).unwrap();
+    log.punch(0, 4096).unwrap();
     disk.sync_dir().unwrap();
     log.write(&[0; 10], 0).unwrap();
     log.sync().unwrap();
@@ -179,9 +193,9 @@ fn every_io_has_an_index_and_a_label() {
     log.read(&mut [0; 10], 0).unwrap();
     disk.remove(LOG).unwrap();
     let ios: Vec<Io> = disk.labels().iter().map(|label| label.io).collect();
-    let expected = [Io::Create, Io::Preallocate, Io::SyncDir, Io::Write, Io::Sync, Io::SetLen, Io::Read, Io::Remove];
-    assert_eq!((ios.as_slice(), disk.io_index()), (&expected[..], 8));
-    assert_eq!(disk.phases().into_iter().collect::<Vec<_>>(), [(Phase::Log, 5), (Phase::Directory, 3)]);
+    let expected = [Io::Create, Io::Preallocate, Io::Punch, Io::SyncDir, Io::Write, Io::Sync, Io::SetLen, Io::Read, Io::Remove];
+    assert_eq!((ios.as_slice(), disk.io_index()), (&expected[..], 9));
+    assert_eq!(disk.phases().into_iter().collect::<Vec<_>>(), [(Phase::Log, 6), (Phase::Directory, 3)]);
     let counters = Counters { reads: 1, writes: 1, read_bytes: 10, write_bytes: 10, syncs: 2 };
     assert_eq!(disk.counters(), counters);
 }

@@ -178,6 +178,18 @@ impl<'a> Caller<'a> {
         }
     }
 
+    /// Gets every register, as it is in the cache and as it is in the pages.
+    pub(in crate::suite) fn look_at_all(&mut self) -> Verdict {
+        for spare in [usize::MAX, 0] {
+            self.store.squeeze(spare);
+            for register in 0..self.registers.count {
+                let looked = self.make(&Call::Get(register))?;
+                looked.map_err(|error| format!("the last look failed on a sound disk: {error}"))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Notes acts that were answered now, or were not.
     fn note(&mut self, invoked: Tick, acts: impl IntoIterator<Item = (usize, Act)>, promise: Level) {
         let answered = (promise != Level::InDoubt).then(|| self.ticks.next());

@@ -32,7 +32,12 @@ pub(super) struct Ticks(AtomicU64);
 impl Ticks {
     /// The first moment is 1.
     pub(super) fn new() -> Self {
-        Ticks(AtomicU64::new(1))
+        Ticks::from(1)
+    }
+
+    /// With this one as the first moment.
+    pub(super) fn from(first: Tick) -> Self {
+        Ticks(AtomicU64::new(first))
     }
 
     pub(super) fn next(&self) -> Tick {

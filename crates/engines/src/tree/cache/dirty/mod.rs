@@ -8,9 +8,12 @@ mod pool;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use ecotone_substrate::{
@@ -18,7 +21,7 @@ use ecotone_substrate::{
     memory::{Component, Memory},
 };
 use ecotone_sys::chunk::{Block, Size};
-use parking_lot::{Mutex, MutexGuard};
+use ecotone_sys::primitive::{Mutex, MutexGuard};
 
 use self::{
     chunks::{PER_CHUNK, Place},
@@ -28,6 +31,8 @@ use super::handle::Address;
 
 /// Credits that are made at a time.
 const STEP: usize = 256;
+/// Nodes that are looked at before the lock of their part is given to whoever waits.
+const PIECE: usize = 4096;
 /// Nodes beyond the credits: chains that one redistribution of a page may begin.
 const HEADROOM: usize = 1024;
 
@@ -166,6 +171,18 @@ impl DirtyMap {
         let key = PageKey { keyspace, page };
         let mut pages = self.part(key);
         pages.changes += u64::from(rewritten);
+        self.add(&mut pages, key, address, seq)
+    }
+
+    /// Chains a record that comes from a chain with this first sequence, which it is still in.
+    pub(super) fn pass(&self, keyspace: u16, page: u32, address: Address, first: Seq) -> Entry {
+        let key = PageKey { keyspace, page };
+        let mut pages = self.part(key);
+        pages.note_passing(keyspace, first);
+        self.add(&mut pages, key, address, first)
+    }
+
+    fn add(&self, pages: &mut Pages, key: PageKey, address: Address, seq: Seq) -> Entry {
         pages.grow(|| self.lease());
         Entry::new(self.part_of(key), pages.push(key, address, seq))
     }
@@ -261,25 +278,59 @@ impl DirtyMap {
         pages.drop_first(key, State::Leaving);
     }
 
-    /// Pages with a present chain that began below `below`, ascending.
+    /// Goes through the nodes of a part, a few at a time, so that nobody waits long for its lock.
+    fn look_through(part: &Mutex<Pages>, mut look: impl FnMut(&Pages, Range<u32>)) {
+        for from in (0..).step_by(PIECE) {
+            let pages = part.lock();
+            let (to, bound) = (from + PIECE as u32, pages.bound());
+            look(&pages, from..to.min(bound));
+            if to >= bound {
+                break;
+            }
+            MutexGuard::unlock_fair(pages);
+        }
+    }
+
+    /// Pages with a present chain that began below `below`, ascending. One that takes over records meanwhile may be missing.
     pub(super) fn pages(&self, keyspace: u16, below: Seq) -> Vec<u32> {
         let mut found = Vec::new();
         for part in &self.parts {
-            let pages = part.lock();
-            found.extend(pages.chains(keyspace, State::Current).filter(|(_, first)| *first < below).map(|(page, _)| page));
+            Self::look_through(part, |pages, numbers| {
+                let chains = pages.chains(numbers, keyspace, &[State::Current]);
+                found.extend(chains.filter(|(_, first)| *first < below).map(|(page, _)| page));
+            });
         }
         found.sort_unstable();
+        found.dedup();
         found
     }
 
-    /// The smallest first sequence of all chains of a keyspace.
+    /// The smallest first sequence of all chains of a keyspace, or of one that was there a moment ago.
     pub(super) fn first(&self, keyspace: u16) -> Option<Seq> {
-        let counts = |state: &&State| !(bug!(WatermarkTooHigh) && **state == State::Writing);
-        let first = |pages: &Pages| {
-            let chains = State::ALL.iter().filter(counts).flat_map(|state| pages.chains(keyspace, *state));
-            chains.map(|(_, first)| first).min()
-        };
-        self.parts.iter().filter_map(|part| first(&part.lock())).min()
+        self.begin_look();
+        let found = self.parts.iter().filter_map(|part| Self::first_in(part, keyspace)).min();
+        let passed = self.end_look(keyspace);
+        found.into_iter().chain(passed).min()
+    }
+
+    fn begin_look(&self) {
+        self.parts.iter().for_each(|part| part.lock().begin_look());
+    }
+
+    /// The smallest first sequence of what passed from chain to chain since [`begin_look`](Self::begin_look): it may have left a place not yet
+    /// looked at for one already looked at.
+    fn end_look(&self, keyspace: u16) -> Option<Seq> {
+        self.parts.iter().filter_map(|part| part.lock().end_look(keyspace)).min()
+    }
+
+    fn first_in(part: &Mutex<Pages>, keyspace: u16) -> Option<Seq> {
+        let states = if bug!(WatermarkTooHigh) { &[State::Current, State::Leaving] } else { State::ALL.as_slice() };
+        let mut least: Option<Seq> = None;
+        Self::look_through(part, |pages, numbers| {
+            let found = pages.chains(numbers, keyspace, states).map(|(_, first)| first);
+            least = found.chain(least).min();
+        });
+        least
     }
 
     /// Entries in the chains of a keyspace, stale ones included.

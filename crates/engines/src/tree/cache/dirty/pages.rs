@@ -1,5 +1,7 @@
 //! The chains of one part of the map, by keyspace, page and state.
 
+use std::{collections::BTreeMap, ops::Range};
+
 use ecotone_substrate::Seq;
 use ecotone_sys::chunk::Block;
 
@@ -55,6 +57,10 @@ pub(super) struct Pages {
     pub(super) changes: u64,
     /// By keyspace: addresses in its chains.
     counts: Vec<usize>,
+    /// Those who look at all chains of all parts now.
+    looking: usize,
+    /// By keyspace: the smallest first sequence of what came here from another chain while they do.
+    passed: BTreeMap<u16, Seq>,
 }
 
 /// What tells a chain from others.
@@ -230,9 +236,37 @@ impl Pages {
             return self.set_half(writing, STATE, State::Current as u16);
         };
         self.prepend(self.nodes.word(writing, LAST), current);
-        self.set_first(current, self.first(current).min(self.first(writing)));
+        self.inherit(current, self.first(writing));
         self.unhook(writing);
         self.nodes.give(writing);
+    }
+
+    /// A chain takes over records of another one that began at `first`.
+    fn inherit(&mut self, node: u32, first: Seq) {
+        self.set_first(node, self.first(node).min(first));
+        self.note_passing(self.key(node).keyspace, first);
+    }
+
+    /// Tells whoever looks at all chains of something that came here, since it may leave a place not yet looked at.
+    pub(super) fn note_passing(&mut self, keyspace: u16, first: Seq) {
+        if self.looking > 0 {
+            self.passed.entry(keyspace).and_modify(|least| *least = first.min(*least)).or_insert(first);
+        }
+    }
+
+    /// Somebody begins to look at all chains of all parts.
+    pub(super) fn begin_look(&mut self) {
+        self.looking += 1;
+    }
+
+    /// Ends that; gives the smallest first sequence of what came here meanwhile.
+    pub(super) fn end_look(&mut self, keyspace: u16) -> Option<Seq> {
+        let passed = self.passed.get(&keyspace).copied();
+        self.looking -= 1;
+        if self.looking == 0 {
+            self.passed.clear();
+        }
+        passed
     }
 
     fn prepend(&mut self, front: u32, node: u32) {
@@ -254,7 +288,7 @@ impl Pages {
             return false;
         }
         let current = self.current(key, Seq::MAX);
-        self.set_first(current, self.first(current).min(self.first(writing)));
+        self.inherit(current, self.first(writing));
         let rest = self.chunks.cut(last, at);
         self.nodes.set_word(writing, LAST, at);
         self.prepend(rest, current);
@@ -310,9 +344,15 @@ impl Pages {
         }
     }
 
-    /// Page and first sequence of every chain of a keyspace in the state.
-    pub(super) fn chains(&self, keyspace: u16, state: State) -> impl Iterator<Item = (u32, Seq)> {
-        let wanted = move |node: &u32| self.is(*node, state) && self.half(*node, KEYSPACE) == keyspace;
-        (0..self.nodes.bound()).filter(wanted).map(|node| (self.nodes.word(node, PAGE), self.first(node)))
+    /// Numbers of nodes are below this.
+    pub(super) fn bound(&self) -> u32 {
+        self.nodes.bound()
+    }
+
+    /// Page and first sequence of every chain of a keyspace in one of the states, among these nodes.
+    pub(super) fn chains(&self, numbers: Range<u32>, keyspace: u16, states: &[State]) -> impl Iterator<Item = (u32, Seq)> {
+        let wanted =
+            move |node: &u32| self.half(*node, KEYSPACE) == keyspace && states.iter().any(|state| self.is(*node, *state));
+        numbers.filter(wanted).map(|node| (self.nodes.word(node, PAGE), self.first(node)))
     }
 }

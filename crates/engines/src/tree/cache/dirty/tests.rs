@@ -1,5 +1,7 @@
 //! Chains alone.
 
+use std::sync::atomic::AtomicBool;
+
 use ecotone_substrate::memory::Memory;
 
 use super::{super::handle::Handle, *};
@@ -118,4 +120,50 @@ fn without_memory_there_is_no_credit() {
     let map = DirtyMap::new(1, memory);
     assert!(!map.credit(&|| None));
     assert_eq!(map.credits(), 0);
+}
+
+#[test]
+fn what_passes_to_a_part_already_looked_at_is_not_missed() {
+    let map = map(2);
+    let part = |page: u32| map.part_of(PageKey { keyspace: 0, page });
+    let to = (0..).find(|page| part(*page) == 0).unwrap();
+    let from = (0..).find(|page| part(*page) == 1).unwrap();
+    push(&map, from, 1, 10);
+    map.begin_look();
+    assert_eq!(DirtyMap::first_in(&map.parts[0], 0), None);
+    let first = map.leave(0, from, &|| None).unwrap();
+    map.pass(0, to, address(1), first);
+    map.left(0, from);
+    assert_eq!(DirtyMap::first_in(&map.parts[1], 0), None);
+    assert_eq!(map.end_look(0), Some(10));
+    map.begin_look();
+    assert_eq!(map.end_look(0), None, "and is forgotten with the look");
+    assert_eq!(map.first(0), Some(10));
+}
+
+#[test]
+fn the_first_sequence_is_seen_while_its_chain_moves() {
+    let map = map(4);
+    (0..20_000).for_each(|n| {
+        push(&map, 100 + n as u32, n, 50);
+    });
+    push(&map, 0, 1, 10);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let look = scope.spawn(|| {
+            let looks = (0..300).filter(|_| map.first(0) == Some(10)).count();
+            over.store(true, Ordering::SeqCst);
+            looks
+        });
+        let mut page = 0;
+        while !over.load(Ordering::SeqCst) {
+            map.begin_write(0, page);
+            map.abort_write(0, page);
+            let first = map.leave(0, page, &|| None).unwrap();
+            page = (page + 1) % 16;
+            map.pass(0, page, address(1), first);
+            map.left(0, (page + 15) % 16);
+        }
+        assert_eq!(look.join().unwrap(), 300);
+    });
 }

@@ -3,41 +3,41 @@
 use super::{super::Found, *};
 
 fn miss(cache: &Cache, key: &[u8]) -> super::super::Ticket {
-    match cache.get(0, key) {
+    match cache.get(0, key, <[u8]>::to_vec) {
         Found::Missing(ticket) => ticket,
         found => panic!("{key:?} is not to be there, but {found:?}"),
     }
 }
 
 #[test]
-fn a_value_read_before_a_write_is_not_admitted_after_it() {
+fn trap_01_a_value_read_before_a_write_is_not_admitted_after_it() {
     let (_memory, cache) = cache(8);
     let ticket = miss(&cache, b"key");
     assert!(put(&cache, b"key", Some(b"new"), 1));
-    assert!(!cache.admit_clean(0, b"key", b"old", &ticket, ENTER_PRIORITY), "present and newer");
+    assert!(!cache.admit_clean(0, b"key", b"old", &ticket), "present and newer");
     assert_eq!(write_out(&cache, 1), 1);
     while has(&cache, b"key") {
         cache.shrink(1);
     }
-    assert!(!cache.admit_clean(0, b"key", b"old", &ticket, ENTER_PRIORITY), "absent, but the page is newer than the read");
+    assert!(!cache.admit_clean(0, b"key", b"old", &ticket), "absent, but the page is newer than the read");
     let ticket = miss(&cache, b"key");
-    assert!(cache.admit_clean(0, b"key", b"new", &ticket, ENTER_PRIORITY));
-    assert_eq!(cache.get(0, b"key"), Found::Value(b"new".to_vec()));
+    assert!(cache.admit_clean(0, b"key", b"new", &ticket));
+    assert_eq!(cache.get(0, b"key", <[u8]>::to_vec), Found::Value(b"new".to_vec()));
     assert_eq!(cache.counts().refused, 2);
 }
 
 #[test]
-fn a_deleted_key_does_not_return_by_a_late_read() {
+fn trap_01_a_deleted_key_does_not_return_by_a_late_read() {
     let (_memory, cache) = cache(8);
     let ticket = miss(&cache, b"key");
     assert!(put(&cache, b"key", None, 1));
-    assert_eq!(cache.get(0, b"key"), Found::Tombstone);
+    assert_eq!(cache.get(0, b"key", <[u8]>::to_vec), Found::Tombstone);
     let records = cache.begin_write(0, 1, usize::MAX);
     assert_eq!((records.len(), &records[0].value), (1, &None));
-    assert_eq!(cache.get(0, b"key"), Found::Tombstone, "until it is synced");
+    assert_eq!(cache.get(0, b"key", <[u8]>::to_vec), Found::Tombstone, "until it is synced");
     cache.end_write(0, 1);
     assert_eq!(cache.counts().records, 0, "a tombstone goes once its page knows");
-    assert!(!cache.admit_clean(0, b"key", b"old", &ticket, ENTER_PRIORITY));
+    assert!(!cache.admit_clean(0, b"key", b"old", &ticket));
 }
 
 #[test]
@@ -49,8 +49,8 @@ fn a_forgotten_keyspace_is_gone_for_readers_on_their_way_too() {
     cache.apply(token, 1, b"other", Some(b"y"), 2, &mut |_| 1);
     cache.forget_keyspace(0);
     assert_eq!((cache.first_dirty(0), cache.dirty_records(0), cache.first_dirty(1)), (None, 0, Some(2)));
-    assert!(!cache.admit_clean(0, b"clean", b"old", &ticket, ENTER_PRIORITY));
+    assert!(!cache.admit_clean(0, b"clean", b"old", &ticket));
     miss(&cache, b"dirty");
-    assert_eq!(cache.get(1, b"other"), Found::Value(b"y".to_vec()));
+    assert_eq!(cache.get(1, b"other", <[u8]>::to_vec), Found::Value(b"y".to_vec()));
     check::check(&cache);
 }

@@ -18,7 +18,7 @@ pub(super) fn check(cache: &Cache) {
 
 /// Gives the bytes of slots that hold chained records.
 fn check_shard(shard: &Shard) -> usize {
-    let (mut live, mut chained, mut dirty_bytes) = (0, 0, 0);
+    let (mut live, mut chained, mut probation, mut dirty_bytes) = (0, 0, 0, 0);
     let mut vacant = [0; CLASSES];
     for number in 0..shard.slabs.bound() {
         let Some(slab) = shard.slabs.slab(number) else { continue };
@@ -31,10 +31,11 @@ fn check_shard(shard: &Shard) -> usize {
         assert_eq!(slab.chained(), metas().filter(|meta| meta.chained()).count());
         live += metas().filter(|meta| meta.live()).count();
         chained += slab.chained();
+        probation += metas().filter(|meta| meta.is_clean() && meta.on_probation()).count();
         dirty_bytes += slab.chained() * slab.class().bytes();
         vacant[usize::from(slab.class().0)] += slab.vacant();
     }
-    assert_eq!((live, chained), (shard.stats.records, shard.stats.dirty_records));
+    assert_eq!((live, chained, probation), (shard.stats.records, shard.stats.dirty_records, shard.on_probation));
     assert_eq!(live, linked(shard));
     vacant.iter().enumerate().for_each(|(class, vacant)| assert_eq!(shard.slabs.vacant(Class(class as u8)), *vacant));
     dirty_bytes

@@ -38,43 +38,90 @@ fn writes_find_room_until_all_is_dirty_and_again_after_a_write_out() {
     let capacity = cache.capacity_bytes();
     let dirty = cache.dirty_bytes();
     assert!(dirty > capacity / 10 * 9, "{dirty} of {capacity} bytes are dirty");
-    assert!(!put(&cache, &key(0), None, 1));
+    assert!(!put(&cache, &key(written), Some(&[1; 100]), 1));
     write_out(&cache, 1);
     assert_eq!(cache.dirty_bytes(), 0);
-    assert!(put(&cache, &key(0), None, 1));
+    assert!(put(&cache, &key(written), Some(&[1; 100]), 1));
     check::check(&cache);
 }
 
-fn admit(cache: &Cache, number: usize, priority: u8) {
-    let Found::Missing(ticket) = cache.get(0, &key(number)) else { panic!("{number} is there already") };
-    assert!(cache.admit_clean(0, &key(number), &[2; 100], &ticket, priority));
+/// How many of the numbers the cache has.
+fn kept(cache: &Cache, numbers: impl Iterator<Item = usize>) -> usize {
+    numbers.filter(|n| has(cache, &key(*n))).count()
 }
 
-#[test]
-fn low_priority_goes_first() {
-    let (_memory, cache) = cache(4);
-    (0..2000).for_each(|n| admit(&cache, n, if n % 2 == 0 { 4 } else { 1 }));
-    let mut n = 2000;
-    while cache.counts().evictions < 1000 {
-        admit(&cache, n, 4);
+/// Reads numbers from `from` on, each once, until so many records were evicted.
+fn read_on(cache: &Cache, from: usize, evictions: u64) -> usize {
+    let before = cache.counts().evictions;
+    let mut n = from;
+    while cache.counts().evictions < before + evictions {
+        assert!(!read(cache, &key(n), &[2; 100]));
         n += 1;
     }
-    let kept = |odd: usize| (0..2000).filter(|n| n % 2 == odd && has(&cache, &key(*n))).count();
-    assert!(kept(0) > 800 && kept(1) < 200, "{} of the higher and {} of the lower ones are left", kept(0), kept(1));
+    n
 }
 
 #[test]
 fn an_access_keeps_a_record() {
     let (_memory, cache) = cache(4);
-    (0..2000).for_each(|n| admit(&cache, n, 0));
-    (0..2000).step_by(2).for_each(|n| assert!(read(&cache, &key(n), &[2; 100])));
-    let mut n = 2000;
-    while cache.counts().evictions < 1000 {
-        admit(&cache, n, 1);
-        n += 1;
+    let end = read_on(&cache, 0, 1);
+    (0..2000).step_by(2).for_each(|n| {
+        read(&cache, &key(n), &[2; 100]);
+    });
+    read_on(&cache, end, end as u64 / 2);
+    let (even, odd) = (kept(&cache, (0..2000).step_by(2)), kept(&cache, (1..2000).step_by(2)));
+    assert!(even > 900 && odd < 700, "{even} of the read and {odd} of the other ones are left");
+}
+
+#[test]
+fn what_is_read_once_flushes_nothing_that_is_read_again() {
+    let (_memory, cache) = cache(4);
+    let hot = || 0..8000;
+    (0..3).for_each(|_| {
+        hot().for_each(|n| {
+            read(&cache, &key(n), &[2; 100]);
+        })
+    });
+    let end = read_on(&cache, 1_000_000, 200_000);
+    assert!(end > 1_200_000);
+    let left = kept(&cache, hot());
+    assert!(left > 7900, "{left} of 8000 records that were read three times are left after {} others", end - 1_000_000);
+    check::check(&cache);
+}
+
+#[test]
+fn what_is_written_once_flushes_nothing_that_is_read_again() {
+    let (_memory, cache) = cache(4);
+    let hot = || 0..8000;
+    (0..3).for_each(|_| {
+        hot().for_each(|n| {
+            read(&cache, &key(n), &[2; 100]);
+        })
+    });
+    for n in 1_000_000..1_100_000 {
+        assert!(put(&cache, &key(n), Some(&[2; 100]), 1));
+        if n % 1000 == 0 {
+            write_out(&cache, 1);
+        }
     }
-    let kept = |odd: usize| (0..2000).filter(|n| n % 2 == odd && has(&cache, &key(*n))).count();
-    assert!(kept(0) > 800 && kept(1) < 200, "{} of the read and {} of the other ones are left", kept(0), kept(1));
+    let left = kept(&cache, hot());
+    assert!(left > 7900, "{left} of 8000 records that were read three times are left");
+    check::check(&cache);
+}
+
+#[test]
+fn a_key_that_is_missed_twice_is_known() {
+    let (_memory, cache) = cache(4);
+    let mut end = read_on(&cache, 1_000_000, 1);
+    for _ in 0..2 {
+        (0..500).for_each(|n| {
+            read(&cache, &key(n), &[2; 100]);
+        });
+        // As many as make the records above go, and not so many that they are forgotten.
+        end = read_on(&cache, end, 8000);
+    }
+    let left = kept(&cache, 0..500);
+    assert!(left > 400, "{left} of 500 records are left that were each read twice, the second time after they had gone");
 }
 
 /// Zipf-distributed numbers by inversion over a table of cumulative weights.

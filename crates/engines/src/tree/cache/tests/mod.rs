@@ -5,13 +5,15 @@ mod check;
 mod eviction;
 mod memory;
 mod model;
+#[cfg(feature = "loom")]
+mod orders;
 mod threads;
 
 use std::sync::Arc;
 
 use ecotone_substrate::{Seq, memory::Memory};
 
-use super::{Cache, ENTER_PRIORITY, Found};
+use super::{Cache, Found};
 
 /// A small generator (xorshift*), so that a seed is all that a failure needs.
 pub(super) struct Random(u64);
@@ -57,14 +59,14 @@ fn put(cache: &Cache, key: &[u8], value: Option<&[u8]>, seq: Seq) -> bool {
 
 /// Reads through: what is missing is admitted with `value`. Whether it was a hit.
 fn read(cache: &Cache, key: &[u8], value: &[u8]) -> bool {
-    match cache.get(0, key) {
+    match cache.get(0, key, <[u8]>::to_vec) {
         Found::Value(found) => {
             assert_eq!(found, value);
             true
         }
         Found::Tombstone => panic!("nothing was deleted"),
         Found::Missing(ticket) => {
-            cache.admit_clean(0, key, value, &ticket, ENTER_PRIORITY);
+            cache.admit_clean(0, key, value, &ticket);
             false
         }
     }

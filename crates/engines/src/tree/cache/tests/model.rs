@@ -110,7 +110,7 @@ impl World {
         let key = self.key();
         let space = &self.spaces[usize::from(ks)];
         let expected = space.newest.get(&key);
-        match self.cache.get(ks, &key) {
+        match self.cache.get(ks, &key, <[u8]>::to_vec) {
             Found::Value(value) => assert_eq!(Some(&value), expected),
             Found::Tombstone => assert_eq!(None, expected),
             Found::Missing(ticket) => {
@@ -123,7 +123,7 @@ impl World {
         if self.late.len() > self.random.below(30) {
             let at = self.random.below(self.late.len());
             let late = self.late.swap_remove(at);
-            self.cache.admit_clean(late.keyspace, &late.key, &late.value, &late.ticket, ENTER_PRIORITY);
+            self.cache.admit_clean(late.keyspace, &late.key, &late.value, &late.ticket);
         }
     }
 
@@ -257,7 +257,7 @@ fn run(seed: u64, steps: usize) {
     });
     world.cache.forget_keyspace(0);
     check::check(&world.cache);
-    assert!(world.spaces[0].newest.keys().all(|key| matches!(world.cache.get(0, key), Found::Missing(_))));
+    assert!(world.spaces[0].newest.keys().all(|key| matches!(world.cache.get(0, key, <[u8]>::to_vec), Found::Missing(_))));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::{
     thread,
 };
 
-use parking_lot::{Mutex, RwLock};
+use ecotone_sys::primitive::{Mutex, RwLock};
 
 use super::*;
 
@@ -65,13 +65,13 @@ impl World {
         while !self.over.load(Ordering::Relaxed) {
             let n = random.below(KEYS);
             let least = self.acknowledged[n].load(Ordering::SeqCst);
-            let found = match self.cache.get(0, &key(n)) {
+            let found = match self.cache.get(0, &key(n), <[u8]>::to_vec) {
                 Found::Value(value) => version(&value),
                 Found::Tombstone => panic!("nothing is deleted"),
                 Found::Missing(ticket) => {
                     let stored = self.pages[n % PAGES].lock()[n / PAGES];
                     thread::yield_now();
-                    self.cache.admit_clean(0, &key(n), &value(stored), &ticket, ENTER_PRIORITY);
+                    self.cache.admit_clean(0, &key(n), &value(stored), &ticket);
                     stored
                 }
             };

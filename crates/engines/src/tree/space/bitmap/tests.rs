@@ -22,9 +22,9 @@ impl Model {
     }
 
     fn choose(&self, length: u32) -> Option<u32> {
-        let longest = |block| self.runs(block).iter().map(|(_, length)| *length).max().unwrap_or(0).min(MAX_RUN);
-        let blocks = 0..self.used.len().div_ceil(64);
-        let block = blocks.filter(|block| longest(*block) >= length).min_by_key(|block| (longest(*block), *block))?;
+        let longest = |block| self.runs(block).iter().map(|(_, length)| *length).max().unwrap_or(0);
+        let mut blocks = 0..self.used.len().div_ceil(64);
+        let block = blocks.find(|block| longest(*block) >= length)?;
         let fits = self.runs(block).into_iter().filter(|(_, free)| *free >= length);
         fits.min_by_key(|(first, free)| (*free, *first)).map(|(first, _)| first)
     }
@@ -86,21 +86,17 @@ fn random_runs_are_those_of_a_plain_model() {
 }
 
 #[test]
-fn small_gaps_fill_up_and_long_ones_stay_whole() {
+fn low_blocks_fill_up_and_small_gaps_first() {
     let mut bitmap = Bitmap::default();
     bitmap.grow(256);
     (0..256).for_each(|page| assert!(bitmap.take(page)));
     // Block 0 has a long gap and a gap of one, block 1 one of 3, block 2 one of 1, block 3 one of 12 and one of 2.
     let gaps = [(0, 20), (30, 1), (70, 3), (130, 1), (200, 12), (240, 2)];
     gaps.iter().flat_map(|(first, length)| *first..first + length).for_each(|page| assert!(bitmap.give(page)));
-    assert_eq!(bitmap.take_run(1), Some(130));
-    assert_eq!(bitmap.take_run(2), Some(70));
-    assert_eq!(bitmap.take_run(1), Some(72));
-    assert_eq!(bitmap.take_run(2), Some(240));
-    assert_eq!(bitmap.take_run(10), Some(200));
-    assert_eq!(bitmap.take_run(16), Some(0));
-    assert_eq!(bitmap.take_run(5), None);
-    assert_eq!((bitmap.take_run(4), bitmap.take_run(1), bitmap.free()), (Some(16), Some(30), 2));
+    let lengths = [1, 1, 16, 3, 2, 1, 2, 13, 12, 1, 1];
+    let runs = lengths.map(|length| bitmap.take_run(length));
+    assert_eq!(runs, [30, 0, 1, 17, 70, 72, 240, 999, 200, 130, 999].map(|page| Some(page).filter(|page| *page < 999)));
+    assert_eq!(bitmap.free(), 0);
 }
 
 #[test]

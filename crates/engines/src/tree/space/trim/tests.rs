@@ -4,13 +4,16 @@ use ecotone_substrate::storage::{FileId, Storage};
 use ecotone_testkit::sim::{Crash, SimStorage};
 use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::SliceRandom};
 
-use super::{super::tests::space, *};
+use super::{
+    super::{Cause, tests::space},
+    *,
+};
 
 const MIB: u64 = 1 << 20;
 const PAGES_OF_A_MIB: usize = 256;
 
 fn write(space: &Space, pages: &[u32]) {
-    space.file().writing().unwrap().pages(pages, |i, _, block| block.fill(pages[i] as u8 | 1)).unwrap();
+    space.file().writing().unwrap().pages(Cause::Check, pages, |i, _, block| block.fill(pages[i] as u8 | 1)).unwrap();
 }
 
 #[test]

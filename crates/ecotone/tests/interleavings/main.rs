@@ -1,0 +1,55 @@
+//! The library's own modules with shuttle's primitives, which let a test choose which thread goes on at every lock and atomic, on the simulated disk.
+//!
+//! A schedule is a function of its seed. `ECOTONE_SCHEDULES` sets their number, `ECOTONE_SEED` the first: a failure names its seed.
+
+#[cfg(feature = "bugs")]
+mod bugs;
+#[cfg(not(feature = "bugs"))]
+mod schedules;
+#[path = "../it/store.rs"]
+mod store;
+mod strides;
+
+use std::sync::{Arc, Mutex};
+
+use ecotone::internal::engines::{engine::Family, tree::TreeFamily};
+use ecotone_testkit::suite::crew::{
+    self, Crew, Image,
+    Role::{Batcher, Churner, Evicter, Flusher, Reader, Scanner, Writer},
+};
+use store::Simulated;
+
+fn tree(workers: usize) -> Simulated {
+    Simulated::new(|| Arc::new(TreeFamily::default()) as Arc<dyn Family>).workers(workers)
+}
+
+/// The image that a crew begins with, made in a schedule of its own, so that it is the same for every seed.
+fn image(registers: usize) -> Image {
+    let made = Arc::new(Mutex::new(None));
+    let image = made.clone();
+    let failed = strides::run(0..1, move |_| {
+        *image.lock().expect("nobody panics with it") = Some(Image::new(&tree(0), registers)?);
+        Ok(())
+    });
+    assert_eq!(failed, None);
+    let image = made.lock().expect("nobody panics with it").take();
+    image.expect("it was made")
+}
+
+/// Tries schedules until one goes wrong; gives what went wrong, seed included.
+fn wrong(crew: &'static Crew, seeds: std::ops::Range<u64>) -> Option<String> {
+    let image = image(crew.registers);
+    strides::run(seeds, move |seed| crew::run(&tree(1), &image, crew, seed).map(drop))
+}
+
+/// Reads that come late: a page read before a write-out, and admitted after it (trap 1).
+const READS: Crew = Crew { threads: &[(Reader, 8), (Reader, 8), (Churner, 4), (Writer, 1)], registers: 2, crash: false };
+/// Scans between cache and disk (trap 2), and over pages that are being reorganised.
+const SCANS: Crew =
+    Crew { threads: &[(Scanner, 5), (Scanner, 5), (Writer, 6), (Flusher, 3), (Evicter, 2)], registers: 8, crash: false };
+/// Two who write out and reorganise, with writers of the same keys.
+const REORGANISATION: Crew =
+    Crew { threads: &[(Flusher, 3), (Flusher, 3), (Writer, 8), (Batcher, 4), (Reader, 4)], registers: 12, crash: false };
+/// Checkpoints while records are written and the index changes, and a crash.
+const CHECKPOINTS: Crew =
+    Crew { threads: &[(Flusher, 3), (Flusher, 2), (Writer, 6), (Writer, 6), (Batcher, 4)], registers: 8, crash: true };

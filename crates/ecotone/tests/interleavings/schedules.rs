@@ -1,0 +1,46 @@
+//! Every crew in many schedules.
+
+use ecotone_testkit::suite::crew::Role::{Batcher, Evicter, Flusher, Updater};
+
+use super::{CHECKPOINTS, Crew, READS, REORGANISATION, SCANS, wrong};
+
+/// Schedules of each crew, unless it is said otherwise.
+const SCHEDULES: u64 = 60;
+
+/// Writes that read, over two keyspaces.
+const UPDATES: Crew =
+    Crew { threads: &[(Updater, 6), (Updater, 6), (Batcher, 4), (Flusher, 2), (Evicter, 2)], registers: 4, crash: false };
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |number| number.parse().expect("a number"))
+}
+
+fn right(crew: &'static Crew) {
+    let first = number("ECOTONE_SEED", 1);
+    assert_eq!(wrong(crew, first..first + number("ECOTONE_SCHEDULES", SCHEDULES)), None);
+}
+
+#[test]
+fn reads_against_write_out_and_eviction() {
+    right(&READS);
+}
+
+#[test]
+fn scans_against_write_out_and_reorganisation() {
+    right(&SCANS);
+}
+
+#[test]
+fn reorganisation_against_writes() {
+    right(&REORGANISATION);
+}
+
+#[test]
+fn updates_and_batches_against_each_other() {
+    right(&UPDATES);
+}
+
+#[test]
+fn checkpoints_against_writes_and_a_crash() {
+    right(&CHECKPOINTS);
+}

@@ -1,0 +1,194 @@
+//! Free space goes back to the file system: nothing is lost when a crash comes meanwhile, a full disk is told before anything is promised, and a real disk is
+//! really emptier.
+
+use std::{collections::BTreeMap, os::unix::fs::MetadataExt, path::Path};
+
+use ecotone::{Database, KeyspaceOptions, Result};
+use ecotone_testkit::{
+    model::{Change, Level},
+    sim::{Crash, Io, SimStorage},
+    suite::{Opener, Store},
+};
+use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
+
+use crate::tree;
+
+const KEYSPACE: u32 = 1;
+const RECORDS: u32 = 9_000;
+const MIB: u64 = 1 << 20;
+
+type Content = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn key(number: u32) -> Vec<u8> {
+    number.wrapping_mul(0x9E37_79B1).to_be_bytes().to_vec()
+}
+
+/// A database with what it must hold, and what it may hold besides if a write was interrupted.
+struct Life {
+    store: Box<dyn Store>,
+    content: Content,
+    perhaps: Vec<Change>,
+    random: SmallRng,
+}
+
+impl Life {
+    fn begin(disk: &SimStorage, content: Content) -> Result<Life> {
+        let store = tree().open(disk, 1)?;
+        Ok(Life { store, content, perhaps: Vec::new(), random: SmallRng::seed_from_u64(3) })
+    }
+
+    /// Writes what `change` makes of some keys, in batches, and has it in the files in the end.
+    fn change(&mut self, keys: impl Iterator<Item = u32>, full: bool) -> Result<()> {
+        let keys: Vec<u32> = keys.collect();
+        for batch in keys.chunks(150) {
+            let value = |random: &mut SmallRng| full.then(|| vec![random.random(); random.random_range(700..1100)]);
+            let changes: Vec<Change> = batch.iter().map(|number| ((KEYSPACE, key(*number)), value(&mut self.random))).collect();
+            self.perhaps = changes;
+            self.store.write(&self.perhaps, Level::Sync)?;
+            put(&mut self.content, &self.perhaps);
+            self.perhaps.clear();
+        }
+        self.store.flush()?;
+        while self.store.background() {}
+        Ok(())
+    }
+
+    /// Shrinks to a tenth, and grows again to a half.
+    fn breathe(&mut self) -> Result<()> {
+        self.change((0..RECORDS).filter(|number| number % 10 > 0), false)?;
+        self.change(0..RECORDS / 2, true)
+    }
+
+    fn check(&self, place: &str) {
+        let everything = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+        let found: Content = self.store.scan(KEYSPACE, everything, false).unwrap().into_iter().collect();
+        if found != self.content {
+            let mut with = self.content.clone();
+            put(&mut with, &self.perhaps);
+            assert!(found == with, "{place}: other records");
+        }
+        assert_eq!(self.store.verify().unwrap(), Vec::<String>::new(), "{place}");
+    }
+}
+
+fn put(content: &mut Content, changes: &[Change]) {
+    for ((_, key), value) in changes {
+        match value {
+            Some(value) => drop(content.insert(key.clone(), value.clone())),
+            None => drop(content.remove(key)),
+        }
+    }
+}
+
+/// A disk with all records, closed.
+fn filled() -> (SimStorage, Content) {
+    let disk = SimStorage::new(1);
+    let mut life = Life::begin(&disk, Content::new()).unwrap();
+    life.store.create(KEYSPACE).unwrap();
+    life.change(0..RECORDS, true).unwrap();
+    life.check("filled");
+    let Life { store, content, .. } = life;
+    store.close().unwrap();
+    (disk, content)
+}
+
+#[test]
+fn a_crash_around_a_hole_loses_nothing() {
+    let (disk, content) = filled();
+    let whole = disk.crash(Crash::KeepAll);
+    let mut life = Life::begin(&whole, content.clone()).unwrap();
+    life.breathe().unwrap();
+    life.check("without a crash");
+    let ios: Vec<Io> = whole.labels().iter().map(|label| label.io).collect();
+    let holes: Vec<u64> = (0..).zip(&ios).filter(|(_, io)| **io == Io::Punch).map(|(index, _)| index).collect();
+    let filled = (0..).zip(&ios).skip_while(|(_, io)| **io != Io::Punch).filter(|(_, io)| **io == Io::Preallocate);
+    let filled: Vec<u64> = filled.map(|(index, _)| index).collect();
+    println!("{} I/Os, holes at {holes:?}, space is reserved after them at {filled:?}", ios.len());
+    assert!(!holes.is_empty() && !filled.is_empty(), "space goes and comes");
+    let mut random = SmallRng::seed_from_u64(5);
+    for number in 0..16 {
+        let image = disk.crash(Crash::KeepAll);
+        let near = if number % 2 == 0 { holes.choose(&mut random) } else { filled.choose(&mut random) };
+        let at = near.unwrap() + random.random_range(0..if number % 4 < 2 { 3 } else { 400 });
+        image.crash_at(at);
+        let mut life = Life::begin(&image, content.clone()).unwrap();
+        let _ = life.breathe();
+        let how = *[Crash::KeepAll, Crash::DropAll, Crash::Random(number)].choose(&mut random).unwrap();
+        let place = format!("I/O {at}, {how:?}");
+        assert!(image.is_off() || at >= ios.len() as u64, "{place}: no crash");
+        let next = image.crash(how);
+        let Life { content, perhaps, .. } = life;
+        let after = Life::begin(&next, content).unwrap_or_else(|error| panic!("{place}: {error}"));
+        Life { perhaps, ..after }.check(&place);
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_before_a_hole_is_written_to() {
+    let (disk, content) = filled();
+    let mut life = Life::begin(&disk, content).unwrap();
+    life.change((0..RECORDS).filter(|number| number % 10 > 0), false).unwrap();
+    assert!(disk.labels().iter().any(|label| label.io == Io::Punch), "there are holes");
+    let mut refused = 0;
+    loop {
+        disk.space_limit(disk.space_used() + refused * MIB / 2);
+        let Err(error) = life.change(0..RECORDS, true) else { break };
+        assert!(error.is_no_space(), "{error}");
+        assert_eq!(life.store.failure(), None, "no write met the full disk");
+        life.check("full");
+        refused += 1;
+    }
+    assert!(refused > 1, "the disk was full {refused} times");
+    life.check("with space again");
+}
+
+/// Bytes that the file system has given to the pages of the keyspaces.
+fn size_on_disk(directory: &Path) -> u64 {
+    let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    let pages = files.filter(|file| file.file_name().to_string_lossy().starts_with("pages."));
+    pages.map(|file| file.metadata().unwrap().blocks() * 512).sum()
+}
+
+#[test]
+fn a_keyspace_that_shrank_to_a_tenth_gives_its_space_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let database = Database::builder(&path).memory_budget(16 << 20).open().unwrap();
+    let keyspace = database.keyspace("towns", KeyspaceOptions::default()).unwrap();
+    let records = 40_000;
+    for number in 0..records {
+        keyspace.insert(key(number), [number as u8; 800]).unwrap();
+    }
+    database.flush().unwrap();
+    let before = size_on_disk(&path);
+    assert!(before > u64::from(records) * 800, "{before}");
+    for number in (0..records).filter(|number| number % 10 > 0) {
+        keyspace.remove(key(number)).unwrap();
+    }
+    database.flush().unwrap();
+    settle(&database);
+    // What was reorganised while nothing else was to be done is free after one more checkpoint.
+    database.flush().unwrap();
+    settle(&database);
+    let counters: BTreeMap<&str, u64> = keyspace.stats().counters.into_iter().collect();
+    let (after, used) = (size_on_disk(&path), counters["used_bytes"]);
+    if counters["hole_bytes"] == 0 {
+        println!("the file system of {} cannot punch holes", path.display());
+        return;
+    }
+    println!("{before} bytes, then {after}, of which {used} are used; {counters:?}");
+    assert!(after < used + used / 8 + 3 * MIB, "{after} bytes for {used}");
+    assert!(after < before / 4, "{before} bytes, then {after}");
+    for number in 0..records {
+        let value = keyspace.get(key(number)).unwrap();
+        assert_eq!(value, (number % 10 == 0).then(|| vec![number as u8; 800]));
+    }
+}
+
+fn settle(database: &Database) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while database.stats().background_jobs > 0 {
+        assert!(std::time::Instant::now() < deadline, "the background goes on");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}

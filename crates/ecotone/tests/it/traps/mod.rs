@@ -1,0 +1,81 @@
+//! The traps that others fell into with trees like ours, each by its number; `docs/reliability.md` lists them all.
+
+mod crashes;
+mod overlaps;
+
+use ecotone_testkit::{
+    model::{Ending, Key, Level, Model},
+    sim::{Crash, SimStorage},
+    suite::{Opener, Store},
+};
+
+use crate::tree;
+
+/// The keyspace of all these tests, and the only one.
+const KEYSPACE: u32 = 1;
+
+fn key(number: u32) -> Vec<u8> {
+    format!("key {number:05}").into_bytes()
+}
+
+/// A value that tells what wrote it.
+fn value(number: u32, version: u8, bytes: usize) -> Vec<u8> {
+    let mut value = number.to_be_bytes().to_vec();
+    value.resize(bytes.max(4), version);
+    value
+}
+
+/// A database, what its keyspace must hold, and the disk under it.
+struct World {
+    disk: SimStorage,
+    store: Box<dyn Store>,
+    model: Model,
+}
+
+impl World {
+    /// Loads records of these lengths, all of version 0, and closes.
+    fn loaded(lengths: impl Iterator<Item = usize>) -> World {
+        let disk = SimStorage::new(1);
+        let store = tree().open(&disk, 1).unwrap();
+        store.create(KEYSPACE).unwrap();
+        let mut world = World { disk, store, model: Model::new() };
+        let records: Vec<_> = lengths.zip(0..).map(|(bytes, number)| (key(number), value(number, 0, bytes))).collect();
+        let changes = records.iter().map(|(key, value)| ((KEYSPACE, key.clone()), Some(value.clone()))).collect();
+        world.store.bulk_load(KEYSPACE, records).unwrap();
+        world.model.record(changes, Level::Sync);
+        world.reopened()
+    }
+
+    /// The same after a close.
+    fn reopened(self) -> World {
+        let World { disk, store, model } = self;
+        store.close().unwrap();
+        let disk = disk.crash(Crash::KeepAll);
+        World { store: tree().open(&disk, 1).unwrap(), disk, model }
+    }
+
+    fn copied(&self, how: Crash) -> World {
+        let disk = self.disk.crash(how);
+        World { store: tree().open(&disk, 1).unwrap(), disk, model: self.model.clone() }
+    }
+
+    /// Writes, and tells the model what was answered.
+    fn write(&mut self, number: u32, value: Option<Vec<u8>>, level: Level) -> ecotone::Result<()> {
+        let changes = vec![((KEYSPACE, key(number)), value)];
+        let answer = self.store.write(&changes, level);
+        self.model.record(changes, if answer.is_ok() { level } else { Level::InDoubt });
+        answer
+    }
+
+    fn content(&self) -> Vec<(Key, Vec<u8>)> {
+        let all = self.store.scan(KEYSPACE, (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded), false).unwrap();
+        all.into_iter().map(|(key, value)| ((KEYSPACE, key), value)).collect()
+    }
+
+    /// Everything is there, and sound.
+    fn check(&self, ending: Ending, what: &str) {
+        let judged = self.model.check_recovered(ending, self.content());
+        judged.unwrap_or_else(|wrong| panic!("{what}: {wrong}"));
+        assert_eq!(self.store.verify().unwrap(), Vec::<String>::new(), "{what}");
+    }
+}

@@ -1,0 +1,112 @@
+//! Traps between calls that overlap: a read stands still while a write goes all the way to disk.
+
+use std::{ops::Bound, thread};
+
+use ecotone::internal::substrate::{
+    limits::PAGE,
+    page::{Page, PageKind, Place},
+    storage::FileId,
+};
+use ecotone_testkit::{
+    model::{Ending, Level},
+    sim::{Phase, Walk},
+};
+
+use super::{KEYSPACE, World, key, value};
+
+const FILE: FileId = FileId::Pages(KEYSPACE);
+
+/// Kinds of the sound pages on the disk that hold a key.
+fn pages_with(world: &World, number: u32) -> Vec<PageKind> {
+    let files = world.disk.files();
+    let pages = (0..).zip(files[&FILE].chunks_exact(PAGE));
+    let pages = pages.filter_map(|(page, bytes)| Page::parse(bytes, Place { file: FILE.identity(), page }).ok());
+    pages.filter(|page| page.kind() != PageKind::Index && page.get(&key(number)).is_some()).map(|page| page.kind()).collect()
+}
+
+#[test]
+fn trap_01_stale_admission() {
+    let mut world = World::loaded((0..40).map(|_| 900));
+    let (old, new) = (value(7, 0, 900), value(7, 1, 300));
+    let store = &*world.store;
+    thread::scope(|scope| {
+        let mut late = Walk::new(scope, &[Phase::Pages], || store.get(KEYSPACE, &key(7)).unwrap());
+        assert_eq!((late.step(), late.step()), (None, None), "it stands still before its page is read, and after that");
+        store.write(&[((KEYSPACE, key(7)), Some(new.clone()))], Level::Buffered).unwrap();
+        store.flush().unwrap();
+        store.squeeze(0);
+        assert_eq!(late.step(), Some(Some(old)), "the read began before the write");
+    });
+    world.model.record(vec![((KEYSPACE, key(7)), Some(new.clone()))], Level::Sync);
+    assert_eq!(world.store.get(KEYSPACE, &key(7)).unwrap(), Some(new), "the old value was admitted to the cache");
+    world.check(Ending::Closed, "after a late read");
+}
+
+#[test]
+fn trap_02_scan_between_cache_and_disk() {
+    let mut world = World::loaded((0..40).map(|_| 900));
+    for number in (0..40).step_by(3) {
+        world.write(number, Some(value(number, 1, 300)), Level::Buffered).unwrap();
+    }
+    for number in (1..40).step_by(3) {
+        world.write(number, None, Level::Buffered).unwrap();
+    }
+    let store = &*world.store;
+    let expected = world.model.now().iter().map(|((_, key), value)| (key.clone(), value.clone())).collect::<Vec<_>>();
+    for reverse in [false, true] {
+        let found = thread::scope(|scope| {
+            let all = (Bound::Unbounded, Bound::Unbounded);
+            let mut scan = Walk::new(scope, &[Phase::Pages], move || store.scan(KEYSPACE, all, reverse).unwrap());
+            assert_eq!(scan.step(), None, "it stands still with the dirty records at hand and no page read");
+            // All that was dirty is in the pages now, and nowhere else.
+            store.flush().unwrap();
+            store.squeeze(0);
+            (0..1_000).find_map(|_| scan.step()).expect("a scan ends")
+        });
+        assert_eq!(found.len(), expected.len(), "in reverse: {reverse}");
+        assert!(if reverse { found.iter().eq(expected.iter().rev()) } else { found == expected });
+    }
+    world.check(Ending::Closed, "after the scans");
+}
+
+#[test]
+fn trap_02_deletes_in_the_cache_do_not_end_a_scan() {
+    let mut world = World::loaded((0..400).map(|_| 100));
+    for number in (0..400).filter(|number| number % 50 != 0) {
+        world.write(number, None, Level::Buffered).unwrap();
+    }
+    let from = |number: u32| (Bound::Included(key(number)), Bound::Unbounded);
+    for (reverse, first) in [(false, 0), (true, 0), (false, 1), (true, 51)] {
+        let found = world.store.scan(KEYSPACE, from(first), reverse).unwrap();
+        let expected = (first..400).filter(|number| number % 50 == 0).count();
+        assert_eq!(found.len(), expected, "from {first}, in reverse: {reverse}");
+    }
+    world.check(Ending::Closed, "with the deletes in the cache");
+}
+
+#[test]
+fn trap_03_no_key_is_twice_in_a_page_chain() {
+    let mut world = World::loaded((0..40).map(|_| 900));
+    // More between two records than the page takes: the rest goes to an overflow page.
+    for number in 0..4 {
+        world.write(1_000 + number, Some(value(number, 1, 900)), Level::Buffered).unwrap();
+    }
+    world.store.flush().unwrap();
+    let kinds: Vec<Vec<PageKind>> = (36..40).chain(1_000..1_004).map(|number| pages_with(&world, number)).collect();
+    assert!(kinds.contains(&vec![PageKind::Overflow]) && kinds.contains(&vec![PageKind::Base]), "nothing spilled: {kinds:?}");
+    // Updates of the same length stay where the key is, of all that the chain holds.
+    for number in (36..40).chain(1_000..1_004) {
+        world.write(number, Some(value(number, 2, 900)), Level::Buffered).unwrap();
+    }
+    world.store.flush().unwrap();
+    for number in (36..40).chain(1_000..1_004) {
+        assert_eq!(pages_with(&world, number).len(), 1, "key {number}");
+    }
+    world.check(Ending::Closed, "after the updates");
+    for number in (36..40).chain(1_000..1_004) {
+        world.write(number, None, Level::Buffered).unwrap();
+    }
+    world.store.flush().unwrap();
+    world.store.squeeze(0);
+    world.check(Ending::Closed, "after the deletes");
+}

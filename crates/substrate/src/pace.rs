@@ -1,0 +1,64 @@
+//! Slowing writers down while something fills up: a little and early, so that nobody has to stop for long.
+//!
+//! The delay of a write follows from the fullness alone. The fuller, the slower the writers, so the fullness comes to rest where they are as fast as
+//! whoever empties it; nobody has to measure how fast that is.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+/// Delays are collected to this many nanoseconds, since a sleep costs two switches of the thread and is never much shorter than 100 µs.
+const PORTION: u64 = 500_000;
+/// Longest delay of one write, in nanoseconds.
+const LONGEST: f64 = 10_000_000.0;
+/// The delay at half of the way, in nanoseconds, times two.
+const SCALE: f64 = 100_000.0;
+
+/// What the writers to one thing owe.
+#[derive(Debug, Default)]
+pub struct Pace {
+    owed: AtomicU64,
+}
+
+impl Pace {
+    /// A write at this fullness, from 0 (free of charge) to 1 (full). Gives how long the caller should sleep: for most writes not at all, and then once for
+    /// several, its own or those of other threads.
+    pub fn charge(&self, fullness: f64) -> Option<Duration> {
+        let delay = delay(fullness);
+        let owed = self.owed.fetch_add(delay, Ordering::Relaxed).saturating_add(delay);
+        if owed < PORTION {
+            return None;
+        }
+        let owed = self.owed.swap(0, Ordering::Relaxed);
+        (owed > 0).then(|| Duration::from_nanos(owed))
+    }
+}
+
+/// The mean delay of a write, in nanoseconds. Hardly felt in the first half, and without bound towards the end, so that there is a point of rest for any
+/// number of writers.
+fn delay(fullness: f64) -> u64 {
+    let full = fullness.clamp(0.0, 1.0);
+    (SCALE * full * full / (1.0 - full)).min(LONGEST) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fuller_the_slower_and_never_endless() {
+        let delays: Vec<u64> = (0..=100).map(|percent| delay(f64::from(percent) / 100.0)).collect();
+        assert!(delays.is_sorted() && delays[0] == 0 && delays[25] < 10_000 && delays[50] == 50_000);
+        assert_eq!((delays[100], delay(7.0), delay(-1.0)), (10_000_000, 10_000_000, 0));
+    }
+
+    #[test]
+    fn small_delays_are_paid_together_and_none_is_lost() {
+        let pace = Pace::default();
+        let paid: Vec<Duration> = (0..1000).filter_map(|_| pace.charge(0.5)).collect();
+        assert_eq!(paid, [Duration::from_micros(500); 100]);
+        assert_eq!(pace.charge(1.0), Some(Duration::from_millis(10)));
+        assert_eq!(pace.charge(0.0), None);
+    }
+}

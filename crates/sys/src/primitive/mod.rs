@@ -1,0 +1,25 @@
+//! Locks, atomics and threads of everything that runs at once.
+//!
+//! In the product they are those of parking_lot and of the standard library. With the feature `shuttle` or `loom` they are those of a tool that decides which
+//! thread goes on at each of them, and so tries the orders that a machine hardly ever takes (`docs/reliability.md`, "Interleavings"). Such a build is for
+//! tests alone: its locks work nowhere but inside of that tool.
+
+#[cfg(any(feature = "shuttle", feature = "loom"))]
+mod checked;
+
+#[cfg(not(any(feature = "shuttle", feature = "loom")))]
+mod plain {
+    pub use std::{sync::atomic, thread, thread_local};
+
+    pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+}
+
+#[cfg(any(feature = "shuttle", feature = "loom"))]
+pub use checked::{Condvar, Mutex, MutexGuard, RwLock, WaitTimeoutResult, atomic, thread, thread_local};
+#[cfg(not(any(feature = "shuttle", feature = "loom")))]
+pub use plain::{Condvar, Mutex, MutexGuard, RwLock, atomic, thread, thread_local};
+
+#[cfg(feature = "loom")]
+pub use loom;
+#[cfg(feature = "shuttle")]
+pub use shuttle;

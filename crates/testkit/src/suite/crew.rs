@@ -1,0 +1,215 @@
+//! A crew: a few threads that make a few calls each on pages that are about to change, every history judged.
+//!
+//! It is made for tools that choose the order in which threads go (`docs/reliability.md`, "Interleavings"): a crew is short, and all that it waits for goes through
+//! [`primitive`](ecotone_sys::primitive). With threads of the machine it works as well.
+
+use std::collections::BTreeMap;
+
+use ecotone_substrate::storage::FileId;
+use ecotone_sys::primitive::thread;
+use rand::{SeedableRng, rngs::SmallRng};
+
+use super::{
+    Opener, Store, Verdict, guarded,
+    history::{Call, Caller, Event, Mix, Registers, Ticks, Value, linearizable, survives, synced},
+    recovery::ending,
+};
+use crate::{
+    model::Level,
+    sim::{Crash, SimStorage},
+};
+
+/// What a thread of a crew does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Gets, one key or several.
+    Reader,
+    /// Scans, both ways.
+    Scanner,
+    /// Puts and deletes, buffered and synced.
+    Writer,
+    /// Batches over both keyspaces.
+    Batcher,
+    /// Updates, and swaps that expect what was seen last.
+    Updater,
+    /// Flushes, which end with a checkpoint.
+    Flusher,
+    /// Has caches evict what is clean.
+    Evicter,
+    /// Writes, brings it into its page, and has it evicted, again and again.
+    Churner,
+}
+
+/// Threads, and what becomes of the database in the end.
+#[derive(Debug, Clone, Copy)]
+pub struct Crew {
+    /// The threads with their numbers of calls.
+    pub threads: &'static [(Role, u32)],
+    /// Keys that are written.
+    pub registers: usize,
+    /// Whether the database is crashed in the end, and what is recovered judged too.
+    pub crash: bool,
+}
+
+/// Records around the keys.
+const COLD: u32 = 16;
+
+const NONE: Mix = Mix {
+    get: 0,
+    multi_get: 0,
+    scan: 0,
+    write: 0,
+    batch: 0,
+    update: 0,
+    swap: 0,
+    cold: 0,
+    sync: 0,
+    flush: 0,
+    background: 0,
+    squeeze: 0,
+    spare: 0,
+};
+
+impl Role {
+    fn mix(self) -> Mix {
+        match self {
+            Role::Reader => Mix { get: 3, multi_get: 1, ..NONE },
+            Role::Scanner => Mix { scan: 1, ..NONE },
+            Role::Writer | Role::Churner => Mix { write: 1, ..NONE },
+            Role::Batcher => Mix { batch: 1, ..NONE },
+            Role::Updater => Mix { update: 1, swap: 1, ..NONE },
+            Role::Flusher => Mix { flush: 1, ..NONE },
+            Role::Evicter => NONE,
+        }
+    }
+}
+
+/// The files of a database whose registers hold long values, many of them in overflow pages: the next write-out reorganises.
+#[derive(Debug, Clone)]
+pub struct Image {
+    files: BTreeMap<FileId, Vec<u8>>,
+    values: Vec<Value>,
+}
+
+impl Image {
+    /// Makes the database for crews with so many registers.
+    pub fn new(opener: &dyn Opener, registers: usize) -> Verdict<Image> {
+        let registers = Registers { count: registers, cold: COLD };
+        let disk = registers.prepare(opener)?;
+        let store = opener.open(&disk, 1).map_err(|error| format!("opening failed: {error}"))?;
+        // Every 11th number is a long value. Two at a place do not fit beside what is there.
+        let values: Vec<Value> = (0..registers.count as u32).map(|register| Some((register + 1) * 11)).collect();
+        let ticks = Ticks::new();
+        let mut caller = Caller::new(&*store, registers, &ticks);
+        let all = Call::Write(values.iter().copied().enumerate().collect(), Level::Buffered);
+        for call in [all, Call::Flush] {
+            caller.make(&call)?.map_err(|error| format!("preparing failed: {error}"))?;
+        }
+        // What is left to tidy up is left.
+        let image = disk.crash(Crash::DropAll);
+        disk.power_off();
+        drop(store);
+        Ok(Image { files: image.files(), values })
+    }
+
+    fn disk(&self, seed: u64) -> SimStorage {
+        let disk = SimStorage::new(seed);
+        self.files.iter().for_each(|(file, bytes)| disk.put(*file, bytes));
+        disk
+    }
+}
+
+/// Runs one crew, whose calls are drawn from `seed`. The opener must give databases that may be used by many threads. Gives the number of answers judged.
+pub fn run(opener: &dyn Opener, image: &Image, crew: &Crew, seed: u64) -> Verdict<u64> {
+    guarded(|| format!("{}, seed {seed}, {crew:?}", opener.name()), || Work::new(opener, image, crew, seed)?.run())
+}
+
+struct Work<'a> {
+    opener: &'a dyn Opener,
+    crew: &'a Crew,
+    initial: &'a [Value],
+    seed: u64,
+    disk: SimStorage,
+    registers: Registers,
+    ticks: Ticks,
+}
+
+impl<'a> Work<'a> {
+    fn new(opener: &'a dyn Opener, image: &'a Image, crew: &'a Crew, seed: u64) -> Verdict<Self> {
+        if image.values.len() != crew.registers {
+            return Err(format!("the image is for {} registers", image.values.len()));
+        }
+        let registers = Registers { count: crew.registers, cold: COLD };
+        // Numbers of writes begin above those of the image.
+        let ticks = Ticks::from((crew.registers as u64 + 1) * 11);
+        Ok(Work { opener, crew, initial: &image.values, seed, disk: image.disk(seed), registers, ticks })
+    }
+
+    fn run(&self) -> Verdict<u64> {
+        let store = self.open(&self.disk)?;
+        let mut events = self.calls(&*store)?;
+        let number = events.len() as u64;
+        if self.crew.crash {
+            let how = [Crash::KeepAll, Crash::DropAll, Crash::Random(self.seed)][self.seed as usize % 3];
+            let found = self.disk.crash(how);
+            self.disk.power_off();
+            drop(store);
+            let store = self.open(&found)?;
+            survives(self.initial, &events, ending(how), &self.registers.read(&*store)?)?;
+            return check(&*store).map(|()| number);
+        }
+        events.extend(self.last_look(&*store)?);
+        linearizable(self.initial, &events)?;
+        check(&*store).map(|()| number)
+    }
+
+    fn open(&self, disk: &SimStorage) -> Verdict<Box<dyn Store>> {
+        self.opener.open(disk, self.seed).map_err(|error| format!("opening failed: {error}"))
+    }
+
+    /// What all threads did.
+    fn calls(&self, store: &dyn Store) -> Verdict<Vec<Event>> {
+        let histories: Vec<Verdict<(Vec<Event>, Vec<u64>)>> = thread::scope(|scope| {
+            let threads = self.crew.threads.iter().zip(0..);
+            let threads: Vec<_> = threads.map(|(part, number)| scope.spawn(move || self.play(store, *part, number))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        });
+        let (mut events, mut syncs) = (Vec::new(), Vec::new());
+        for history in histories {
+            let (of_thread, of_log) = history?;
+            events.extend(of_thread);
+            syncs.extend(of_log);
+        }
+        syncs.into_iter().for_each(|sync| synced(&mut events, sync));
+        Ok(events)
+    }
+
+    /// What one thread does.
+    fn play(&self, store: &dyn Store, (role, calls): (Role, u32), number: u64) -> Verdict<(Vec<Event>, Vec<u64>)> {
+        let mut random = SmallRng::seed_from_u64(self.seed ^ number << 48);
+        let mut caller = Caller::new(store, self.registers, &self.ticks);
+        for _ in 0..calls {
+            let call = (role != Role::Evicter).then(|| caller.draw(&mut random, &role.mix()));
+            for call in call.into_iter().chain((role == Role::Churner).then_some(Call::Flush)) {
+                caller.make(&call)?.map_err(|error| format!("{call:?} failed on a sound disk: {error}"))?;
+            }
+            if matches!(role, Role::Evicter | Role::Churner) {
+                store.evict();
+            }
+        }
+        Ok((caller.events, caller.syncs))
+    }
+
+    /// What everything has come to, from the pages and from the cache.
+    fn last_look(&self, store: &dyn Store) -> Verdict<Vec<Event>> {
+        let mut last = Caller::new(store, self.registers, &self.ticks);
+        last.look_at_all().map(|()| last.events)
+    }
+}
+
+fn check(store: &dyn Store) -> Verdict {
+    match store.verify().map_err(|error| format!("verify failed: {error}"))?.first() {
+        None => Ok(()),
+        Some(problem) => Err(format!("verify found: {problem}")),
+    }
+}

@@ -1,0 +1,60 @@
+//! Statistics for programs.
+
+use ecotone::{Counters, Survey};
+use serde_json::{Map, Value, json};
+
+use super::look::{Look, Shape};
+
+/// All numbers as one object.
+pub(super) fn of(look: &Look) -> Value {
+    let stats = &look.stats;
+    let memory: Map<String, Value> = stats.memory.iter().map(|part| (part.component.to_owned(), part.bytes.into())).collect();
+    let files: Map<String, Value> = stats.io_by_file.iter().map(|(kind, of)| ((*kind).to_owned(), io(of))).collect();
+    let log = &stats.log;
+    json!({
+        "memory_budget": stats.memory_budget,
+        "memory_held": stats.memory_held,
+        "memory": memory,
+        "disk_bytes": look.disk_bytes,
+        "io": io(&stats.io),
+        "io_by_file": files,
+        "log": {
+            "tail": log.tail, "written": log.written, "synced": log.synced,
+            "used_bytes": log.used_bytes, "weight_bytes": log.weight_bytes, "limit_bytes": log.limit_bytes,
+            "waits": log.waits, "delays": log.delays, "delay_total_us": log.delay_total_us,
+        },
+        "background_jobs": stats.background_jobs,
+        "keyspaces": look.keyspaces.iter().map(keyspace).collect::<Vec<_>>(),
+        "failure": stats.failure,
+    })
+}
+
+fn io(io: &Counters) -> Value {
+    json!({"reads": io.reads, "writes": io.writes, "read_bytes": io.read_bytes, "write_bytes": io.write_bytes, "syncs": io.syncs})
+}
+
+fn keyspace(shape: &Shape) -> Value {
+    let stats = &shape.stats;
+    let counters: Map<String, Value> = stats.counters.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
+    json!({
+        "name": stats.name,
+        "engine": stats.engine,
+        "counters": counters,
+        "survey": shape.survey.as_ref().map(survey),
+        "records_estimated": shape.records(),
+        "record_bytes_estimated": shape.record_bytes(),
+        "space_amplification": shape.space_amplification(),
+    })
+}
+
+fn survey(survey: &Survey) -> Value {
+    let segment = |&(kind, pages, count): &(&str, u8, u64)| json!({"placement": kind, "pages": pages, "segments": count});
+    json!({
+        "segments": survey.segments.iter().map(segment).collect::<Vec<_>>(),
+        "pages": survey.pages,
+        "sampled_pages": survey.sampled_pages,
+        "sampled_fill_bytes": survey.sampled_fill_bytes,
+        "sampled_records": survey.sampled_records,
+        "sampled_record_bytes": survey.sampled_record_bytes,
+    })
+}

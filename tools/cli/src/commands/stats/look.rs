@@ -1,0 +1,66 @@
+//! What is known about a database.
+
+use std::{os::unix::fs::MetadataExt, path::Path};
+
+use ecotone::{Database, KeyspaceStats, Survey};
+
+use crate::failure::Failure;
+
+/// Numbers of a database, and a survey of each keyspace.
+pub(super) struct Look {
+    pub(super) stats: ecotone::Stats,
+    /// Bytes that the file system has given to the files.
+    pub(super) disk_bytes: u64,
+    pub(super) keyspaces: Vec<Shape>,
+}
+
+/// What is known about one keyspace.
+pub(super) struct Shape {
+    pub(super) stats: KeyspaceStats,
+    pub(super) survey: Option<Survey>,
+}
+
+impl Look {
+    /// Looks at an open database.
+    pub(super) fn at(database: &Database, path: &Path) -> Result<Look, Failure> {
+        let mut keyspaces = Vec::new();
+        for info in database.keyspaces() {
+            let keyspace = database.open_keyspace(&info.name)?;
+            let survey = keyspace.survey()?;
+            keyspaces.push(Shape { stats: keyspace.stats(), survey });
+        }
+        let mut disk_bytes = 0;
+        for file in std::fs::read_dir(path)? {
+            disk_bytes += file?.metadata()?.blocks() * 512;
+        }
+        Ok(Look { stats: database.stats(), disk_bytes, keyspaces })
+    }
+}
+
+impl Shape {
+    /// A number by its name.
+    pub(super) fn counter(&self, name: &str) -> Option<u64> {
+        self.stats.counters.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
+    }
+
+    /// Bytes of keys and values in all pages, as the sample tells.
+    pub(super) fn record_bytes(&self) -> Option<u64> {
+        self.survey.as_ref().and_then(|survey| scaled(survey.sampled_record_bytes, survey))
+    }
+
+    /// Records in all pages, as the sample tells.
+    pub(super) fn records(&self) -> Option<u64> {
+        self.survey.as_ref().and_then(|survey| scaled(survey.sampled_records, survey))
+    }
+
+    /// Bytes on disk for each byte of keys and values.
+    pub(super) fn space_amplification(&self) -> Option<f64> {
+        let taken = self.counter("file_bytes")? - self.counter("hole_bytes")?;
+        self.record_bytes().filter(|bytes| *bytes > 0).map(|bytes| taken as f64 / bytes as f64)
+    }
+}
+
+/// A number of the sample for all pages; `None` without a sample.
+fn scaled(number: u64, survey: &Survey) -> Option<u64> {
+    (survey.sampled_pages > 0).then(|| (number as f64 / survey.sampled_pages as f64 * survey.pages as f64).round() as u64)
+}

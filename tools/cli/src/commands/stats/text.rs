@@ -1,0 +1,204 @@
+//! Statistics for people.
+
+use std::collections::BTreeSet;
+
+use comfy_table::{Table, presets::NOTHING};
+use ecotone::{Counters, Survey, limits::PAGE};
+
+use super::look::{Look, Shape};
+
+/// Lines of two columns: what, and how much.
+pub(super) fn of(look: &Look) -> Table {
+    let mut lines = Lines::default();
+    whole(look, &mut lines);
+    look.keyspaces.iter().for_each(|shape| keyspace(shape, &mut lines));
+    let mut table = Table::new();
+    table.load_style(NOTHING);
+    for (what, how_much) in lines.0 {
+        table.add_row([what, how_much]);
+    }
+    table
+}
+
+#[derive(Default)]
+struct Lines(Vec<(String, String)>);
+
+impl Lines {
+    fn head(&mut self, what: impl Into<String>, how_much: impl Into<String>) {
+        self.0.push((what.into(), how_much.into()));
+    }
+
+    fn line(&mut self, what: &str, how_much: impl Into<String>) {
+        self.head(format!("  {what}"), how_much);
+    }
+}
+
+fn whole(look: &Look, lines: &mut Lines) {
+    let stats = &look.stats;
+    lines.head("memory budget", format!("{}, of which {} are held", size(stats.memory_budget), size(stats.memory_held)));
+    stats.memory.iter().for_each(|part| lines.line(part.component, size(part.bytes)));
+    lines.head("disk", format!("{} in all files", size(look.disk_bytes)));
+    lines.head(
+        "log",
+        format!(
+            "{} to replay, {} of different records, limit {}",
+            size(stats.log.used_bytes),
+            size(stats.log.weight_bytes),
+            size(stats.log.limit_bytes)
+        ),
+    );
+    let (waits, delays) = (count(stats.log.waits), count(stats.log.delays));
+    lines.line("writers", format!("{waits} waits, {delays} delays of {} µs in all", count(stats.log.delay_total_us)));
+    lines.head("device requests", io(&stats.io));
+    stats.io_by_file.iter().for_each(|(kind, of)| lines.line(kind, io(of)));
+    lines.head("background jobs", count(stats.background_jobs));
+    if let Some(failure) = &stats.failure {
+        lines.head("writing has stopped", failure);
+    }
+}
+
+fn io(io: &Counters) -> String {
+    let (read, written) = (size(io.read_bytes), size(io.write_bytes));
+    format!("{} reads of {read}, {} writes of {written}, {} syncs", count(io.reads), count(io.writes), count(io.syncs))
+}
+
+fn keyspace(shape: &Shape, lines: &mut Lines) {
+    lines.head(format!("keyspace {} ({})", shape.stats.name, shape.stats.engine), "");
+    let mut known = BTreeSet::new();
+    if let Some(survey) = &shape.survey {
+        pages(shape, survey, lines);
+    }
+    for (what, names) in GROUPS {
+        let numbers: Vec<String> = names.iter().filter_map(|(name, says)| Some(says.of(shape.counter(name)?))).collect();
+        known.extend(names.iter().map(|(name, _)| *name));
+        if !numbers.is_empty() {
+            lines.line(what, numbers.join(", "));
+        }
+    }
+    let others = shape.stats.counters.iter().filter(|(name, _)| !known.contains(name));
+    others.for_each(|(name, number)| lines.line(&name.replace('_', " "), count(*number)));
+}
+
+fn pages(shape: &Shape, survey: &Survey, lines: &mut Lines) {
+    let Survey { sampled_pages, sampled_fill_bytes, sampled_records, .. } = *survey;
+    if let (Some(records), Some(bytes)) = (shape.records(), shape.record_bytes()) {
+        lines.line("records", format!("about {}, with {} of keys and values", count(records), size(bytes)));
+    }
+    if let Some(amplification) = shape.space_amplification() {
+        lines.line("space amplification", format!("{amplification:.2} bytes on disk for a byte of records"));
+    }
+    for (kind, pages, segments) in &survey.segments {
+        lines.line("segments", format!("{} of {pages} pages, {kind}", count(*segments)));
+    }
+    if sampled_pages > 0 {
+        let fill = sampled_fill_bytes as f64 / (sampled_pages as usize * PAGE) as f64 * 100.0;
+        let each = sampled_records as f64 / sampled_pages as f64;
+        let of = format!("{} of {} pages looked at", count(sampled_pages), count(survey.pages));
+        lines.line("fill of a page", format!("{fill:.1}%, {each:.1} records ({of})"));
+    }
+}
+
+/// How a number is told, with what comes behind it.
+enum Says {
+    Count(&'static str),
+    Size(&'static str),
+}
+
+impl Says {
+    fn of(&self, number: u64) -> String {
+        match self {
+            Says::Count(what) => format!("{} {what}", count(number)),
+            Says::Size(what) => format!("{} {what}", size(number)),
+        }
+    }
+}
+
+use Says::{Count, Size};
+
+/// Lines of a keyspace with the counters that they tell; what is in none of them has a line of its own.
+const GROUPS: [(&str, &[(&str, Says)]); 9] = [
+    ("space", &[("file_bytes", Size("in the file")), ("used_bytes", Size("in use")), ("hole_bytes", Size("given back"))]),
+    (
+        "index",
+        &[("segments", Count("segments")), ("overflow_pages", Count("overflow pages")), ("index_bytes", Size("of memory"))],
+    ),
+    (
+        "pages read",
+        &[
+            ("pages_read_for_gets", Count("for gets")),
+            ("pages_read_for_scans", Count("for scans")),
+            ("pages_read_for_write_out", Count("for write-out")),
+            ("pages_read_for_reorganisation", Count("for reorganisation")),
+            ("pages_read_for_index", Count("of the index")),
+            ("pages_read_for_checks", Count("for checks")),
+        ],
+    ),
+    (
+        "pages written",
+        &[
+            ("pages_written_in_place", Count("in place")),
+            ("pages_written_for_overflow", Count("for overflow")),
+            ("pages_written_for_reorganisation", Count("for reorganisation")),
+            ("pages_written_for_index", Count("of the index")),
+        ],
+    ),
+    (
+        "cache hits",
+        &[
+            ("cache_hits", Count("hits")),
+            ("cache_hits_on_tombstones", Count("of them on tombstones")),
+            ("cache_hits_on_dirty", Count("on what is dirty")),
+            ("cache_misses", Count("misses")),
+        ],
+    ),
+    (
+        "cache records",
+        &[
+            ("cache_records", Count("there")),
+            ("cache_dirty_records", Count("of them dirty")),
+            ("cache_admitted", Count("admitted")),
+            ("cache_refused", Count("refused")),
+            ("cache_evictions", Count("evicted")),
+        ],
+    ),
+    (
+        "cache memory",
+        &[("cache_bytes", Size("in all")), ("dirty_bytes", Size("dirty")), ("cache_slabs_moved", Count("slabs moved"))],
+    ),
+    ("background", &[("write_outs", Count("write-outs")), ("reorganisations", Count("reorganisations"))]),
+    ("writers", &[("writer_stalls", Count("stalls")), ("writer_delays", Count("delays"))]),
+];
+
+/// A number with commas.
+fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let first = digits.len() % 3;
+    let mut text = digits[..first].to_owned();
+    for group in digits.as_bytes()[first..].chunks(3) {
+        if !text.is_empty() {
+            text.push(',');
+        }
+        text.extend(group.iter().map(|digit| char::from(*digit)));
+    }
+    text
+}
+
+/// Bytes in the largest unit that leaves a whole one.
+fn size(bytes: u64) -> String {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    match units.into_iter().find(|(_, shift)| bytes >> shift > 0) {
+        Some((unit, shift)) => format!("{:.1} {unit}", bytes as f64 / (1_u64 << shift) as f64),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{count, size};
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!([0, 12, 999, 1_000, 1_234_567].map(count), ["0", "12", "999", "1,000", "1,234,567"]);
+        assert_eq!([0, 1023, 1024, 3 << 19, 5 << 30].map(size), ["0 bytes", "1023 bytes", "1.0 KiB", "1.5 MiB", "5.0 GiB"]);
+    }
+}
