@@ -231,7 +231,7 @@ fn a_short_scan_is_a_request_or_two() {
             }
         });
         println!("backwards: {backwards}, requests: {requests}, pages: {}, scans: {scans}", bytes / 4096);
-        assert!(requests * 10 <= scans * 16, "{requests} requests for {scans} scans");
+        assert!(requests * 10 <= scans * 12, "{requests} requests for {scans} scans");
         assert!(bytes <= scans * 5 * limits::PAGE as u64, "{bytes} bytes for {scans} scans");
     }
 }

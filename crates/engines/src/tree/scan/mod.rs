@@ -25,9 +25,9 @@ use crate::engine::{Cursor, Range, RecordRef};
 
 /// What an end reads at once: at first little, since most scans are short.
 const WIDTHS: [Width; 4] = [
-    Width { pages: 2, requests: 1 },
-    Width { pages: 4, requests: 2 },
-    Width { pages: 8, requests: 4 },
+    Width { pages: 4, requests: 1 },
+    Width { pages: 8, requests: 1 },
+    Width { pages: WIDEST, requests: 4 },
     Width { pages: WIDEST, requests: 4 },
 ];
 /// Reads that are under way beside the one that an end goes through, by the width of the last one.
@@ -59,7 +59,7 @@ impl Scan {
             return Ok(None);
         }
         let end = if direction == Direction::Up { &mut self.front } else { &mut self.back };
-        match end.advance(&self.tree, &mut self.rest) {
+        match end.advance(&self.tree, &self.rest) {
             Ok(true) => {}
             last => {
                 self.finish();
@@ -67,7 +67,12 @@ impl Scan {
             }
         }
         let end = if direction == Direction::Up { &self.front } else { &self.back };
-        Ok(end.value(&self.tree)?.map(|value| (self.rest.taken(direction), value)))
+        let found = end.record(&self.tree).map(|(prefix, suffix, value)| {
+            let within = self.rest.take(direction, prefix, suffix);
+            within.then(|| (self.rest.taken(direction), value))
+        });
+        self.over = !matches!(found, Ok(Some(_)));
+        found
     }
 
     /// Ends the scan: after its last record, and after an error.
@@ -115,14 +120,13 @@ impl End {
         End { direction, position: Position::Bound, reads: 0, doubts: 0, window: Window::default(), open: None }
     }
 
-    /// Goes to the next record and takes its key off what is left; false at the end of the range.
-    fn advance(&mut self, tree: &Tree, rest: &mut Rest) -> Result<bool> {
+    /// Goes to the next record; false if no page has one.
+    fn advance(&mut self, tree: &Tree, rest: &Rest) -> Result<bool> {
         loop {
             if let (Some(open), Some(batch)) = (&mut self.open, self.window.first())
                 && open.advance(self.direction, batch)
             {
-                let (prefix, suffix, _) = open.record(&tree.store, batch)?;
-                return Ok(rest.take(self.direction, prefix, suffix));
+                return Ok(true);
             }
             self.open = None;
             if !self.open_next(tree, rest)? {
@@ -131,10 +135,12 @@ impl End {
         }
     }
 
-    /// The value of the record that it went to.
-    fn value(&self, tree: &Tree) -> Result<Option<&[u8]>> {
-        let (Some(open), Some(batch)) = (&self.open, self.window.first()) else { return Ok(None) };
-        open.record(&tree.store, batch).map(|(_, _, value)| Some(value))
+    /// The record that it went to: a key in two parts, and a value.
+    fn record(&self, tree: &Tree) -> Result<(&[u8], &[u8], &[u8])> {
+        match (&self.open, self.window.first()) {
+            (Some(open), Some(batch)) => open.record(&tree.store, batch),
+            _ => Err(Error::Invalid("a scan went to no record".into())),
+        }
     }
 
     /// Opens the next page; false at the end of the range.
