@@ -2,7 +2,7 @@
 
 use super::{class::Class, handle::Handle, record::Meta, shard::Shard, slab::Slab, slabs::Slabs};
 
-/// The part of all records, one in so many, that is left on probation when protected ones have to go too.
+/// The part of the clean records, one in so many, that is left on probation when protected ones have to go too.
 const PROBATION: usize = 10;
 
 /// Where a clock stands.
@@ -35,7 +35,7 @@ pub(super) struct Hands {
 impl Shard {
     /// Whether the next victim is to be one on probation.
     fn takes_probation(&self) -> bool {
-        self.on_probation > self.stats.records / PROBATION || self.on_probation == self.clean()
+        self.on_probation * PROBATION > self.clean()
     }
 
     /// Advances the hands, at most `steps`, to the next victim.

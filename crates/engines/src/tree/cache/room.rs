@@ -37,12 +37,38 @@ impl Shard {
         }
         let class = Class::of(bytes);
         if self.slabs.vacant(class) == 0 && !self.lease_slab(class) {
+            if self.makes_own_slab(class) {
+                return self.slabs.take(class);
+            }
             let near = self.take_larger(class, NEAR);
+            self.misfits += usize::from(near.is_some());
             if near.is_some() || !self.reclaim(class) {
                 return near.or_else(|| self.take_larger(class, CLASSES));
             }
         }
         self.slabs.take(class)
+    }
+
+    /// Makes a slab for a class after a slab's worth of records took slots of the next ones, from the emptiest of those.
+    fn makes_own_slab(&mut self, class: Class) -> bool {
+        if self.misfits < class.slots() {
+            return false;
+        }
+        self.misfits = 0;
+        let mut steps = self.slabs.round() * ROUNDS;
+        self.evict_bytes(SLAB, &mut steps);
+        let roomiest = class.larger().take(NEAR).max_by_key(|larger| self.slabs.vacant(*larger) * larger.bytes());
+        roomiest.is_some_and(|larger| self.convert(larger, class))
+    }
+
+    /// Evicts `goal` bytes, or what can be within `steps`; gives the bytes.
+    fn evict_bytes(&mut self, goal: usize, steps: &mut usize) -> usize {
+        let mut freed = 0;
+        while freed < goal && self.clean() > 0 {
+            let Some(class) = self.evict(steps) else { break };
+            freed += class.bytes();
+        }
+        freed
     }
 
     /// A free slot of one of the next `most` classes.
@@ -159,11 +185,7 @@ impl Shard {
     fn free_slab(&mut self, mut goal: usize) -> Option<Block> {
         let mut steps = self.slabs.round() * ROUNDS;
         loop {
-            let mut freed = 0;
-            while freed < goal && self.clean() > 0 {
-                let Some(class) = self.evict(&mut steps) else { break };
-                freed += class.bytes();
-            }
+            let freed = self.evict_bytes(goal, &mut steps);
             if let Some(number) = self.emptiest(None) {
                 return Some(self.empty(number));
             }
