@@ -3,13 +3,16 @@
 use std::cell::RefCell;
 
 use ecotone_engines::engine::{Admission, Operation};
-use ecotone_substrate::wal::{BatchEncoder, RecordKind, Room};
+use ecotone_substrate::{
+    Seq,
+    wal::{BatchEncoder, RecordKind, Room, Wal},
+};
 
 use crate::{
     Durability, Error, Result,
     database::{Inner, Space},
     limits, limits_check,
-    stripes::Locked,
+    stripes::{self, Locked},
 };
 
 /// Bytes that a record takes in a cache beyond key and value, as the log's weight counts them.
@@ -78,18 +81,10 @@ impl Inner {
             admitted.apply(placed.seq);
             drop(in_flight);
             drop(locked);
-            self.weigh(targets);
+            targets.iter().for_each(|target| weigh(&self.wal, placed.end, target.space.id, target.operation));
             self.wal.commit(placed.end, durability)?;
             Ok(true)
         })
-    }
-
-    /// Tells the log which records were appended.
-    fn weigh(&self, targets: &[Target<'_>]) {
-        for Target { space, operation } in targets {
-            let bytes = operation.key.len() + operation.value.map_or(0, <[u8]>::len) + RECORD_OVERHEAD;
-            self.wal.weigh(self.stripes.hash(space.id, operation.key), bytes);
-        }
     }
 
     fn commit_unlogged<'a>(&'a self, targets: &[Target<'_>], lock: impl FnOnce() -> Option<Locked<'a>>) -> Result<bool> {
@@ -98,6 +93,12 @@ impl Inner {
         admitted.apply(self.wal.tail());
         Ok(true)
     }
+}
+
+/// Tells the log which record an operation at or before `at` has.
+pub(crate) fn weigh(wal: &Wal, at: Seq, keyspace: u32, operation: Operation<'_>) {
+    let bytes = operation.key.len() + operation.value.map_or(0, <[u8]>::len) + RECORD_OVERHEAD;
+    wal.weigh(at, stripes::hash(keyspace, operation.key), bytes);
 }
 
 fn encode(targets: &[Target<'_>], body: &mut Vec<u8>) -> Result<()> {

@@ -15,7 +15,7 @@ use ecotone_substrate::{
 use crate::{
     Builder, Database, Error, Result,
     builder::Parts,
-    checkpoint,
+    checkpoint, commit,
     database::{self, Inner, Space},
     limits,
 };
@@ -174,7 +174,10 @@ fn replay_operations(wal: &Wal, spaces: &BTreeMap<u32, Opened>, stretch: &Stretc
         for (seq, operation) in (position..).zip(operations).take(count) {
             let (keyspace, key, value) = operation?;
             match spaces.get(&keyspace) {
-                Some(opened) if seq >= opened.watermark => opened.space.engine.replay(seq, Operation { key, value })?,
+                Some(opened) if seq >= opened.watermark => {
+                    commit::weigh(wal, seq, keyspace, Operation { key, value });
+                    opened.space.engine.replay(seq, Operation { key, value })?;
+                }
                 _ => {}
             }
         }

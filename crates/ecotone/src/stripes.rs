@@ -12,7 +12,6 @@ const STRIPES: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Stripes {
     versions: Box<[Mutex<u64>]>,
-    hasher: FixedState,
 }
 
 /// Locked stripes; dropping it counts their versions up and unlocks them.
@@ -25,19 +24,19 @@ enum Guards<'a> {
     Many(Vec<MutexGuard<'a, u64>>),
 }
 
+/// The hash of a key, the same in every process.
+pub(crate) fn hash(keyspace: u32, key: &[u8]) -> u64 {
+    FixedState::with_seed(0).hash_one((keyspace, key))
+}
+
 impl Stripes {
     pub(crate) fn new() -> Self {
-        Stripes { versions: (0..STRIPES).map(|_| Mutex::new(0)).collect(), hasher: FixedState::with_seed(0) }
+        Stripes { versions: (0..STRIPES).map(|_| Mutex::new(0)).collect() }
     }
 
     /// The stripe of a key.
     pub(crate) fn of(&self, keyspace: u32, key: &[u8]) -> usize {
-        usize::try_from(self.hash(keyspace, key) >> 32).expect("32 bits") % STRIPES
-    }
-
-    /// The hash of a key.
-    pub(crate) fn hash(&self, keyspace: u32, key: &[u8]) -> u64 {
-        self.hasher.hash_one((keyspace, key))
+        usize::try_from(hash(keyspace, key) >> 32).expect("32 bits") % STRIPES
     }
 
     /// The version of a stripe, to compare later.

@@ -140,3 +140,27 @@ fn a_crash_while_replay_writes_out_loses_nothing() {
         kill(&image, database);
     }
 }
+
+#[test]
+fn a_long_log_of_few_records_is_replayed_into_memory() {
+    let disk = SimStorage::new(5);
+    let database = open(&disk, LARGE).unwrap();
+    let [keyspace, other] = NAMES.map(|name| database.keyspace(name, KeyspaceOptions::default()).unwrap());
+    let mut written = 0_u32;
+    while database.stats().log.used_bytes < log_limit(LARGE) / 4 * 5 {
+        keyspace.insert(format!("{:03}", written % 500), [written.to_be_bytes(); 300].concat()).unwrap();
+        written += 1;
+    }
+    database.sync().unwrap();
+    drop((keyspace, other));
+    let end = disk.crash(Crash::KeepAll);
+    kill(&disk, database);
+    let database = open(&end, LARGE).unwrap();
+    let log = database.stats().log;
+    assert!(log.used_bytes > log_limit(LARGE) && log.weight_bytes < log_limit(LARGE) / 5 * 4, "{log:?}");
+    assert_eq!(write_outs(&database), 0);
+    let keyspace = database.open_keyspace(NAMES[0]).unwrap();
+    for last in written - 500..written {
+        assert_eq!(keyspace.get(format!("{:03}", last % 500)).unwrap(), Some([last.to_be_bytes(); 300].concat()));
+    }
+}

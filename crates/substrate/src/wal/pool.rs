@@ -82,9 +82,9 @@ impl Wal {
         self.scheduler.notify();
     }
 
-    /// Moves what is not needed to the spare segments, up to their number at a full log; gives back the rest.
+    /// Moves what is not needed to the spare segments, up to their number at a full log of different records; gives back the rest.
     fn recycle(&self, below: Seq) -> Vec<Arc<dyn File>> {
-        let most = usize::try_from(self.options.longest_bytes / self.payload()).unwrap_or(usize::MAX).saturating_add(2);
+        let most = usize::try_from(self.options.limit_bytes / self.payload()).unwrap_or(usize::MAX).saturating_add(2);
         let mut surplus = Vec::new();
         let mut pool = self.pool.lock();
         for segment in pool.unneeded(below) {

@@ -4,7 +4,7 @@
 //! different records in it. They are counted by sketches (HyperLogLog: registers that remember the rarest hash each has seen), one for each interval of the log, so that
 //! intervals can go from the front. The sketch of several intervals is the larger of their registers.
 //!
-//! What is not in a sketch weighs its length: what an opening found in the log, and the last interval until it ends.
+//! What is not in a sketch weighs its length: the last interval until it ends, and what nobody weighed.
 
 use std::{
     collections::VecDeque,
@@ -137,12 +137,12 @@ fn mix(hash: u64) -> u64 {
 }
 
 impl Wal {
-    /// Says that a record of `bytes` was appended whose key has this hash.
-    pub fn weigh(&self, hash: u64, bytes: usize) {
+    /// Says that the log has a record of `bytes` at or before `at` whose key has this hash. To be called in about the order of the log, for what is appended as
+    /// for what is replayed.
+    pub fn weigh(&self, at: Seq, hash: u64, bytes: usize) {
         self.weight.add(hash, bytes as u64);
-        let tail = self.tail();
-        if tail >= self.weight.next.load(Ordering::Relaxed) {
-            self.weight.advance(tail, self.kept_from.load(Ordering::SeqCst));
+        if at >= self.weight.next.load(Ordering::Relaxed) {
+            self.weight.advance(at, self.kept_from.load(Ordering::SeqCst));
         }
     }
 
