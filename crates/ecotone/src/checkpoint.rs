@@ -10,7 +10,7 @@ use crate::{
     database::{Inner, Space},
 };
 
-/// Slices of the log's limit that relief frees one at a time.
+/// Slices of the log that relief frees one at a time.
 const RELIEF_SLICES: u64 = 8;
 
 /// Has the log call for relief when it is half full.
@@ -58,8 +58,9 @@ impl Inner {
     /// Flushes what is oldest, so that a slice of the log comes free. The log calls again while more than half of its limit is used: writers that are
     /// slowed down get room slice by slice, and whatever is dirty stays so for as long as the log allows, to be written with what its page gets until then.
     fn relieve_log(&self) -> Result<()> {
-        let slice = self.wal.options().limit_bytes / RELIEF_SLICES;
-        let below = self.wal.tail().saturating_sub(self.wal.used()) + slice;
+        let used = self.wal.used();
+        let slice = (used / RELIEF_SLICES).max(self.wal.options().limit_bytes / RELIEF_SLICES / 2);
+        let below = self.wal.tail().saturating_sub(used) + slice;
         for space in self.all_spaces().iter().filter(|space| space.logged) {
             space.engine.flush(below)?;
         }

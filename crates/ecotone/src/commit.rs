@@ -12,6 +12,9 @@ use crate::{
     stripes::Locked,
 };
 
+/// Bytes that a record takes in a cache beyond key and value, as the log's weight counts them.
+const RECORD_OVERHEAD: usize = 32;
+
 ecotone_sys::primitive::thread_local! {
     /// The encoded record of this thread's write, so that a write allocates nothing.
     static ENCODED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -75,9 +78,18 @@ impl Inner {
             admitted.apply(placed.seq);
             drop(in_flight);
             drop(locked);
+            self.weigh(targets);
             self.wal.commit(placed.end, durability)?;
             Ok(true)
         })
+    }
+
+    /// Tells the log which records were appended.
+    fn weigh(&self, targets: &[Target<'_>]) {
+        for Target { space, operation } in targets {
+            let bytes = operation.key.len() + operation.value.map_or(0, <[u8]>::len) + RECORD_OVERHEAD;
+            self.wal.weigh(self.stripes.hash(space.id, operation.key), bytes);
+        }
     }
 
     fn commit_unlogged<'a>(&'a self, targets: &[Target<'_>], lock: impl FnOnce() -> Option<Locked<'a>>) -> Result<bool> {

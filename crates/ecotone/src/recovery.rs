@@ -39,7 +39,7 @@ pub(crate) fn open(builder: &Builder, parts: Parts) -> Result<Database> {
 fn wal_options(budget: usize) -> WalOptions {
     let limit_bytes = limits::log_limit(budget);
     let segment_bytes = (limit_bytes / 8).next_power_of_two().clamp(1 << 20, 64 << 20);
-    WalOptions { segment_bytes, limit_bytes }
+    WalOptions { segment_bytes, limit_bytes, longest_bytes: limits::log_length_limit(budget) }
 }
 
 fn make(builder: &Builder, parts: Parts) -> Result<Inner> {

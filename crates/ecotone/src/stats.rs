@@ -54,7 +54,9 @@ pub struct LogStats {
     pub synced: u64,
     /// Bytes that an opening would replay now.
     pub used_bytes: u64,
-    /// The limit of `used_bytes`; at half of it the oldest writes are flushed.
+    /// About the bytes of different records in it, which is what an opening keeps of it in memory.
+    pub weight_bytes: u64,
+    /// The limit of `weight_bytes`; at half of it the oldest writes are flushed.
     pub limit_bytes: u64,
     /// Writes that waited since the limit was reached.
     pub waits: u64,
@@ -92,6 +94,7 @@ pub(crate) fn collect(inner: &Inner) -> Stats {
             written: inner.wal.written(),
             synced: inner.wal.synced(),
             used_bytes: inner.wal.used(),
+            weight_bytes: inner.wal.weight(),
             limit_bytes: inner.wal.options().limit_bytes,
             waits: counted("waits"),
             delays: counted("delays"),

@@ -32,8 +32,12 @@ impl Stripes {
 
     /// The stripe of a key.
     pub(crate) fn of(&self, keyspace: u32, key: &[u8]) -> usize {
-        let hash = self.hasher.hash_one((keyspace, key));
-        usize::try_from(hash >> 32).expect("32 bits") % STRIPES
+        usize::try_from(self.hash(keyspace, key) >> 32).expect("32 bits") % STRIPES
+    }
+
+    /// The hash of a key.
+    pub(crate) fn hash(&self, keyspace: u32, key: &[u8]) -> u64 {
+        self.hasher.hash_one((keyspace, key))
     }
 
     /// The version of a stripe, to compare later.

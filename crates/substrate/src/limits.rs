@@ -27,8 +27,14 @@ pub const MIN_BUDGET: usize = 16 << 20;
 /// Pages of one keyspace's file: page numbers are 32 bits, the last one means "none".
 pub const MAX_PAGES: u32 = u32::MAX - 1;
 
-/// Limit of the write-ahead log in bytes for a memory budget: 0.8 of the write cache, which is three eighths of the budget, so that replay finds memory for
-/// everything that it makes dirty (decision 1, "Log truncation").
+/// Limit of the write-ahead log's weight, the bytes of different records in it, for a memory budget: 0.8 of the write cache, which is three eighths of the budget, so
+/// that replay finds memory for everything that it makes dirty (decision 1, "Log truncation").
 pub const fn log_limit(budget: usize) -> u64 {
     (budget as u64) / 10 * 3
+}
+
+/// Limit of its length: all of the budget but 32 MiB, if that is more.
+pub const fn log_length_limit(budget: usize) -> u64 {
+    let (limit, most) = (log_limit(budget), (budget as u64).saturating_sub(32 << 20));
+    if most > limit { most } else { limit }
 }

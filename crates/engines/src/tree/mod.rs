@@ -12,6 +12,8 @@ mod claims;
 mod counters;
 mod delay;
 mod family;
+#[cfg(test)]
+mod forecast;
 mod goals;
 pub mod index;
 mod install;

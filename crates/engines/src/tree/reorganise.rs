@@ -129,7 +129,7 @@ impl Tree {
             if taken.contains(&centre.segment.page) {
                 continue;
             }
-            let pages = usize::from(centre.segment.len());
+            let pages = usize::from(centre.segment.base_count());
             if pages > room && !hoods.is_empty() {
                 return (done, hoods);
             }
@@ -183,7 +183,7 @@ impl Tree {
     }
 
     fn claim_within(&self, claim: &mut Claim<'_>, at: &Located, room: &mut usize) -> Option<Located> {
-        let left = room.checked_sub(usize::from(at.segment.len()))?;
+        let left = room.checked_sub(usize::from(at.segment.base_count()))?;
         let claimed = self.claim_segment(claim, at)?;
         *room = left;
         Some(claimed)
@@ -274,7 +274,7 @@ impl Tree {
             let loaded = std::mem::take(&mut hood.records);
             let mut dirty = hood.dirty.iter();
             for at in &hood.segments {
-                let stored: Vec<Stored> = stored.by_ref().take(at.segment.len().into()).collect();
+                let stored: Vec<Stored> = stored.by_ref().take(at.segment.base_count().into()).collect();
                 for ((base, overflow), dirty) in self.store.claimed_segment(at, &stored)?.iter().zip(&mut dirty) {
                     let visible = merge::visible(base, overflow.as_ref(), dirty);
                     visible.iter().for_each(|(key, value)| hood.records.push(key, value));

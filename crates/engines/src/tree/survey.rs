@@ -63,5 +63,5 @@ fn kind(segment: &Segment) -> (&'static str, u8) {
         Placement::Line { .. } => "line",
         Placement::Directory { .. } => "directory",
     };
-    (kind, segment.len())
+    (kind, segment.base_count())
 }

@@ -35,13 +35,15 @@ pub enum Component {
     DoubleWrite,
     /// Memtables.
     Memtable,
+    /// Forecasts of where inserts will come.
+    Forecast,
     /// Everything else.
     Other,
 }
 
 impl Component {
     /// All of them, in the order of [`Memory::usage`].
-    pub const ALL: [Component; 9] = [
+    pub const ALL: [Component; 10] = [
         Component::RecordCache,
         Component::CacheTable,
         Component::DirtyChains,
@@ -50,6 +52,7 @@ impl Component {
         Component::Log,
         Component::DoubleWrite,
         Component::Memtable,
+        Component::Forecast,
         Component::Other,
     ];
 
@@ -64,6 +67,7 @@ impl Component {
             Component::Log => "log",
             Component::DoubleWrite => "double-write",
             Component::Memtable => "memtable",
+            Component::Forecast => "forecast",
             Component::Other => "other",
         }
     }

@@ -136,7 +136,7 @@ impl Wal {
 
     /// Delays a writer a little while relief falls behind.
     fn slow_down(&self) {
-        let (used, limit) = (self.used(), self.options.limit_bytes);
+        let (used, limit) = (self.weight(), self.options.limit_bytes);
         let from = limit / 8 * SLOW_FROM;
         if used <= from || !self.scheduler.is_threaded() {
             return;
@@ -166,7 +166,7 @@ impl Wal {
             Room::Structure => (0, u64::MAX),
         };
         let end = appending.tail + appending.reserved + bytes;
-        if end - self.kept_from.load(Ordering::SeqCst).min(appending.tail) > limit {
+        if self.weight.of(end - self.kept_from.load(Ordering::SeqCst).min(appending.tail)) > limit {
             Some(Short::Limit)
         } else if end + held_back > appending.room_end {
             Some(Short::Segments)

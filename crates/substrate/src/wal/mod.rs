@@ -16,6 +16,7 @@ mod recover;
 mod relief;
 mod remains;
 mod segment;
+mod weight;
 
 use ecotone_sys::primitive::atomic::{AtomicU64, AtomicUsize};
 use std::{
@@ -41,6 +42,7 @@ pub use relief::Call;
 use relief::Relief;
 pub use remains::{Gap, LogRemains};
 pub use segment::SegmentHeader;
+use weight::Weight;
 
 use crate::{
     Result, Seq, environment::Environment, health::Health, memory::Memory, metrics::Counter, pace::Pace, scheduler::Scheduler,
@@ -55,8 +57,10 @@ const FIRST: Seq = 1;
 pub struct WalOptions {
     /// Bytes of a segment file: a power of two, at least 64 KiB. May differ from the last open's.
     pub segment_bytes: u64,
-    /// Bytes of log, from the replay position to the tail, at which writers wait. At least one segment.
+    /// Weight of the log, from the replay position to the tail, at which writers wait: bytes of different records. At least one segment.
     pub limit_bytes: u64,
+    /// Bytes of log at which they wait whatever it weighs. At least the limit.
+    pub longest_bytes: u64,
 }
 
 /// The log of one open database.
@@ -84,6 +88,7 @@ pub struct Wal {
     growing: Mutex<()>,
     found: Mutex<Found>,
     relief: Relief,
+    weight: Weight,
     /// What writers owe while the log is nearly full.
     pace: Pace,
     /// Threads that wait for room.
@@ -101,7 +106,7 @@ pub struct Wal {
 impl Wal {
     fn new(environment: Environment, options: WalOptions) -> Result<Self> {
         assert!(options.segment_bytes.is_power_of_two() && options.segment_bytes >= 64 << 10, "{options:?}");
-        assert!(options.limit_bytes >= options.segment_bytes, "{options:?}");
+        assert!((options.segment_bytes..=options.longest_bytes).contains(&options.limit_bytes), "{options:?}");
         let Environment { database, storage, memory, scheduler, health } = environment;
         let append = Appending::new(Buffer::new(&memory)?);
         let output = Output::new(Buffer::new(&memory)?);
@@ -126,6 +131,7 @@ impl Wal {
             growing: Mutex::default(),
             found: Mutex::default(),
             relief: Relief::default(),
+            weight: Weight::new(options),
             pace: Pace::default(),
             waiting: AtomicUsize::new(0),
             records: Counter::default(),
@@ -163,7 +169,7 @@ impl Wal {
         self.options
     }
 
-    /// Bytes from the replay position to the tail, of [`WalOptions::limit_bytes`].
+    /// Bytes from the replay position to the tail.
     pub fn used(&self) -> u64 {
         self.tail().saturating_sub(self.kept_from.load(Ordering::SeqCst))
     }

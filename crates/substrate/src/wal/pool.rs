@@ -67,6 +67,7 @@ impl Wal {
     /// Lets go of the log below `below`: no replay will begin there. Call it when the manifest that says so is durable and its predecessor is
     /// durably removed. Writers that wait for room in the log go on.
     pub fn truncate(&self, below: Seq) {
+        self.reweigh(below);
         self.kept_from.fetch_max(below, Ordering::SeqCst);
         let surplus = self.recycle(below);
         for file in surplus {
@@ -77,13 +78,13 @@ impl Wal {
                 tracing::warn!(%error, "a surplus log segment was not removed");
             }
         }
-        self.relief.truncated(self.used() <= self.options.limit_bytes / 2);
+        self.relief.truncated(self.weight() <= self.options.limit_bytes / 2);
         self.scheduler.notify();
     }
 
     /// Moves what is not needed to the spare segments, up to their number at a full log; gives back the rest.
     fn recycle(&self, below: Seq) -> Vec<Arc<dyn File>> {
-        let most = usize::try_from(self.options.limit_bytes / self.payload()).unwrap_or(usize::MAX).saturating_add(2);
+        let most = usize::try_from(self.options.longest_bytes / self.payload()).unwrap_or(usize::MAX).saturating_add(2);
         let mut surplus = Vec::new();
         let mut pool = self.pool.lock();
         for segment in pool.unneeded(below) {

@@ -80,7 +80,7 @@ impl Wal {
 
     /// Calls for relief if `more` bytes fill the log to more than a half, once a filling.
     pub(super) fn call_if_half_full(&self, more: u64) {
-        let half_full = self.used() + more > self.options.limit_bytes / 2;
+        let half_full = self.weight.of(self.used() + more) > self.options.limit_bytes / 2;
         if half_full && !self.relief.called.load(Ordering::Relaxed) && !self.relief.called.swap(true, Ordering::SeqCst) {
             self.relief.call();
         }

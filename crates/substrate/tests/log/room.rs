@@ -105,6 +105,23 @@ fn writers_to_a_nearly_full_log_are_slowed_down_and_others_are_not() {
 }
 
 #[test]
+fn a_log_of_few_records_may_be_long() {
+    let (house, options) = (House::on(&SimStorage::new(1)), WalOptions { longest_bytes: 4 << 20, ..OPTIONS });
+    let wal = house.create(options).unwrap();
+    let calls = on_call(&house, &wal, |_| ());
+    let write = |i: u64| {
+        put(&wal, &BODY[..1_000], Durability::Buffered).unwrap();
+        wal.weigh(i.wrapping_mul(0x9e37_79b9_7f4a_7c15), 1_000);
+    };
+    (0..1_900).for_each(|i| write(i % 100));
+    assert!(wal.used() > OPTIONS.limit_bytes && wal.weight() <= wal.used() && calls.load(Ordering::SeqCst) == 0);
+    (0..700).for_each(write);
+    assert_eq!(calls.load(Ordering::SeqCst), 1, "different records count");
+    wal.truncate(wal.tail() - 100_000);
+    assert!(wal.weight() < 200_000, "what is gone does not");
+}
+
+#[test]
 fn a_log_that_opens_more_than_half_full_calls_at_once() {
     let (house, wal) = fresh();
     (0..80).for_each(|_| _ = put(&wal, &BODY, Durability::Buffered).unwrap());
@@ -197,7 +214,7 @@ fn a_reservation_that_is_dropped_gives_its_room_back() {
 fn a_reservation_that_finds_the_buffer_promised_waits_for_its_use() {
     let disk = SimStorage::new(3);
     let house = House::threaded(&disk);
-    let wal = house.create(WalOptions { limit_bytes: 8 << 20, ..OPTIONS }).unwrap();
+    let wal = house.create(WalOptions { limit_bytes: 8 << 20, longest_bytes: 8 << 20, ..OPTIONS }).unwrap();
     let body = vec![1; 900_000];
     let first = wal.reserve(Room::Write, body.len()).unwrap();
     std::thread::scope(|scope| {

@@ -28,7 +28,8 @@ fn records_of_all_lengths_survive_repeated_opens() {
         }
         let (tail, incarnation) = (wal.tail(), wal.incarnation());
         disk = disk.crash(Crash::KeepAll);
-        let (next, seen) = House::on(&disk).recover(WalOptions { limit_bytes: 4 << 20, ..OPTIONS }, FRESH).unwrap();
+        let (next, seen) =
+            House::on(&disk).recover(WalOptions { limit_bytes: 4 << 20, longest_bytes: 4 << 20, ..OPTIONS }, FRESH).unwrap();
         assert_eq!(seen, expected);
         assert_eq!((next.tail(), next.written(), next.synced()), (tail, tail, tail), "what was recovered is durable");
         assert!(next.incarnation() > incarnation);
@@ -39,7 +40,7 @@ fn records_of_all_lengths_survive_repeated_opens() {
 #[test]
 fn the_longest_record_is_taken_and_a_longer_one_is_not() {
     let (house, _) = fresh();
-    let options = WalOptions { limit_bytes: 4 << 20, ..OPTIONS };
+    let options = WalOptions { limit_bytes: 4 << 20, longest_bytes: 4 << 20, ..OPTIONS };
     let (wal, _) = house.recover(options, FRESH).unwrap();
     let longest = vec![1; MAX_LOG_RECORD - 1];
     let expected = [put(&wal, b"before", Durability::Buffered).unwrap(), put(&wal, &longest, Durability::Sync).unwrap()];

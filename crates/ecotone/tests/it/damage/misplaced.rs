@@ -6,11 +6,7 @@ use ecotone::internal::substrate::{
     storage::FileId,
 };
 
-use super::{
-    image::Image,
-    judge::{Verdict, examine},
-    seal::seal,
-};
+use super::{image::Image, judge::examine, seal::seal};
 
 const FILE: FileId = FileId::Pages(1);
 

@@ -48,8 +48,10 @@ impl World {
 
     /// The same after a close.
     fn reopened(self) -> World {
-        self.store.close().unwrap();
-        self.copied(Crash::KeepAll)
+        let World { disk, store, model } = self;
+        store.close().unwrap();
+        let disk = disk.crash(Crash::KeepAll);
+        World { store: tree().open(&disk, 1).unwrap(), disk, model }
     }
 
     fn copied(&self, how: Crash) -> World {

@@ -34,7 +34,7 @@ impl History {
         if buckets == 0 {
             return false;
         }
-        let number = (u64::from(hash.bucket()) * buckets as u64 >> 32) as usize;
+        let number = ((u64::from(hash.bucket()) * buckets as u64) >> 32) as usize;
         let start = number % PER_BLOCK * BUCKET;
         let bucket = &mut self.blocks[number / PER_BLOCK][start..start + BUCKET];
         // Zero is what an empty place holds.

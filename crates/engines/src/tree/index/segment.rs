@@ -65,7 +65,7 @@ impl Segment {
     }
 
     /// Number of base pages.
-    pub fn len(&self) -> u8 {
+    pub fn base_count(&self) -> u8 {
         self.pages
     }
 

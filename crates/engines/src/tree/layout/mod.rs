@@ -89,14 +89,22 @@ impl<'a> Planner<'a> {
         let (mut start, mut target) = (0, None);
         while planned.is_empty() || start < self.run.len() {
             let goal = *target.get_or_insert_with(|| if evenly { self.run.even_target(start, self.target) } else { self.target });
-            let cuts = self.run.cuts(start, goal, self.goals.most_pages.into());
+            let most = if evenly { self.even_pages(start, goal) } else { self.goals.most_pages.into() };
+            let cuts = self.run.cuts(start, goal, most);
             let choice = self.choose(&cuts);
-            // A line that takes less than its share leaves more for the others.
+            // A line that takes less than its share leaves more to the others.
             target = target.filter(|_| cuts.contains(&choice.end));
             start = choice.end;
             planned.push(choice.planned);
         }
         planned
+    }
+
+    /// Most pages of the next segment, if all that follow have about as many: a segment that grew by a page then becomes two halves, and not the same
+    /// again beside a single page.
+    fn even_pages(&self, start: usize, target: usize) -> usize {
+        let pages = self.run.cuts(start, target, usize::MAX).len() - 1;
+        pages.div_ceil(pages.div_ceil(self.goals.most_pages.into()))
     }
 
     /// The cheapest segment that begins with the first of these pages.

@@ -28,6 +28,9 @@ pub(super) enum Look<'a> {
     Damaged(Option<Page<'a>>),
 }
 
+/// Gets the number of a page, and its bytes if they could be read.
+type OnPage<'a> = dyn FnMut(u32, Option<&mut [u8]>) -> Result<()> + 'a;
+
 /// A page file.
 #[derive(Debug)]
 pub(super) struct Pages {
@@ -66,7 +69,7 @@ impl Pages {
     }
 
     /// Gives every page but the file's header to `on_page`, in no order, with `None` for one that the disk does not give back.
-    pub(super) fn each(&self, on_page: &mut dyn FnMut(u32, Option<&mut [u8]>) -> Result<()>) -> Result<()> {
+    pub(super) fn each(&self, on_page: &mut OnPage<'_>) -> Result<()> {
         let mut queue = self.storage.queue()?;
         let (mut next, mut done) = (1, Vec::new());
         loop {
@@ -96,7 +99,7 @@ impl Pages {
         if block.is_none() && must { self.memory.lease_essential(Component::Frames, Size::Slab).map(Some) } else { Ok(block) }
     }
 
-    fn take_run(&self, done: Completion, on_page: &mut dyn FnMut(u32, Option<&mut [u8]>) -> Result<()>) -> Result<()> {
+    fn take_run(&self, done: Completion, on_page: &mut OnPage<'_>) -> Result<()> {
         let Request { offset, mut block, len, .. } = done.request;
         let first = (offset / PAGE as u64) as u32;
         for (number, bytes) in (first..).zip(block[..len].chunks_exact_mut(PAGE)) {

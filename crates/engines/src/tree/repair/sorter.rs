@@ -200,6 +200,9 @@ fn bytes_at<'a>(
     block[..*held].get(from..from + size).ok_or_else(|| short("a run of outlines ends early"))
 }
 
+/// The next outline of a run: its lower fence, the run, its bytes.
+type Head = (Vec<u8>, usize, Vec<u8>);
+
 /// All outlines in order of their lower fences.
 #[derive(Debug)]
 pub(super) struct Sorted {
@@ -209,7 +212,7 @@ pub(super) struct Sorted {
     files: u32,
     runs: Vec<Run>,
     /// The next outline of each run: lower fence, run, and the outline encoded.
-    heads: BinaryHeap<Reverse<(Vec<u8>, usize, Vec<u8>)>>,
+    heads: BinaryHeap<Reverse<Head>>,
 }
 
 impl Sorted {

@@ -99,13 +99,13 @@ fn pages_up(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -> 
     while let Some((lower, segment)) = entries.next() {
         let first = if pages.is_empty() { segment.position_of(&lower, start) } else { 0 };
         let mut begin = segment.fence(&lower, first);
-        for position in first..segment.len() {
+        for position in first..segment.base_count() {
             // The first page holds the start.
             if pages.len() == most || !rest.is_below_high(if pages.is_empty() { start } else { &begin }) {
                 return pages;
             }
             let end = match position + 1 {
-                next if next < segment.len() => Some(segment.fence(&lower, next)),
+                next if next < segment.base_count() => Some(segment.fence(&lower, next)),
                 _ => entries.peek().map(|(upper, _)| upper.clone()),
             };
             let lower = mem::replace(&mut begin, end.clone().unwrap_or_default());
@@ -125,12 +125,12 @@ fn pages_down(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -
     let mut pages = Vec::with_capacity(most);
     let mut upper = index.after(end).map(|(upper, _)| upper);
     for (i, (lower, segment)) in index.descend(end).enumerate() {
-        let mut left = segment.len();
+        let mut left = segment.base_count();
         if i == 0 {
             let position = segment.position_of(&lower, end);
             // The page that begins at the end counts only if the end does.
             left = if !whole && segment.fence(&lower, position) == end { position } else { position + 1 };
-            if left < segment.len() {
+            if left < segment.base_count() {
                 upper = Some(segment.fence(&lower, left));
             }
         }

@@ -20,7 +20,7 @@ pub(super) fn of(look: &Look) -> Value {
         "io_by_file": files,
         "log": {
             "tail": log.tail, "written": log.written, "synced": log.synced,
-            "used_bytes": log.used_bytes, "limit_bytes": log.limit_bytes,
+            "used_bytes": log.used_bytes, "weight_bytes": log.weight_bytes, "limit_bytes": log.limit_bytes,
             "waits": log.waits, "delays": log.delays, "delay_total_us": log.delay_total_us,
         },
         "background_jobs": stats.background_jobs,

@@ -38,7 +38,15 @@ fn whole(look: &Look, lines: &mut Lines) {
     lines.head("memory budget", format!("{}, of which {} are held", size(stats.memory_budget), size(stats.memory_held)));
     stats.memory.iter().for_each(|part| lines.line(part.component, size(part.bytes)));
     lines.head("disk", format!("{} in all files", size(look.disk_bytes)));
-    lines.head("log", format!("{} to replay, limit {}", size(stats.log.used_bytes), size(stats.log.limit_bytes)));
+    lines.head(
+        "log",
+        format!(
+            "{} to replay, {} of different records, limit {}",
+            size(stats.log.used_bytes),
+            size(stats.log.weight_bytes),
+            size(stats.log.limit_bytes)
+        ),
+    );
     let (waits, delays) = (count(stats.log.waits), count(stats.log.delays));
     lines.line("writers", format!("{waits} waits, {delays} delays of {} µs in all", count(stats.log.delay_total_us)));
     lines.head("device requests", io(&stats.io));

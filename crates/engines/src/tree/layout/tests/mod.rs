@@ -1,5 +1,6 @@
 //! Plans of all kinds of records: every page fits, and every key is placed where its page is.
 
+mod eval;
 mod sets;
 
 use ecotone_substrate::{

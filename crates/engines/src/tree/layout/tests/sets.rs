@@ -1,211 +1,179 @@
-//! What plans make of real keys.
+//! What plans make of real keys: how large the index gets, and how many pages it takes (the figures of `docs/performance.md`).
 
 use std::{
     fs::File,
     io::{BufRead, BufReader, Read},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
+use ecotone_substrate::page::{capacity, prefix_len, record_bytes};
+use ruzstd::decoding::StreamingDecoder;
+
 use super::*;
+use crate::tree::index::Segment;
 
-pub(super) fn open(name: &str) -> Option<impl Read> {
+/// Keys that are looked at, of those that a set begins with.
+const KEYS: usize = 60_000;
+/// Bytes of records that a bulk load plans at a time.
+const CHUNK: usize = 192 * 4096;
+
+/// A packed file of the repository, or of the data beside it; says so if it is not there.
+fn open(name: &str) -> Option<StreamingDecoder<File, ruzstd::decoding::FrameDecoder>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let places: [PathBuf; 3] = [root.join("data"), root.join("../shared/data"), PathBuf::from("/work/shared/data")];
-    let file = places.iter().find_map(|place| File::open(place.join(name)).ok())?;
-    Some(ruzstd::decoding::StreamingDecoder::new(file).unwrap())
+    let file = ["data", "../shared/data"].iter().find_map(|place| File::open(root.join(place).join(name)).ok());
+    if file.is_none() {
+        eprintln!("skipped: there is no {name} here");
+    }
+    file.map(|file| StreamingDecoder::new(file).expect("it is packed"))
 }
 
-fn integers(name: &str, differences: bool) -> Option<Vec<Vec<u8>>> {
-    let mut input = open(name)?;
+/// Every `step`-th stretch of ascending integers that are stored as differences.
+fn differences(name: &str) -> Option<Vec<Vec<u8>>> {
     let mut bytes = Vec::new();
-    input.read_to_end(&mut bytes).unwrap();
-    let mut sum = 0u64;
-    let mut keys: Vec<u64> = bytes
-        .as_chunks()
-        .0
-        .iter()
-        .map(|bytes| {
-            let n = u64::from_le_bytes(*bytes);
-            sum = sum.wrapping_add(n);
-            if differences { sum } else { n }
-        })
-        .collect();
-    keys.sort_unstable();
-    keys.dedup();
-    Some(keys.iter().map(|key| key.to_be_bytes().to_vec()).collect())
+    open(name)?.take(8 * 8 * KEYS as u64).read_to_end(&mut bytes).expect("it can be read");
+    let mut key = 0u64;
+    let keys = bytes.as_chunks().0.iter().map(|step| {
+        key = key.wrapping_add(u64::from_le_bytes(*step));
+        key.to_be_bytes().to_vec()
+    });
+    Some(keys.skip(7 * KEYS).collect())
 }
 
-fn lines(name: &str) -> Option<Vec<Vec<u8>>> {
-    let input = BufReader::new(open(name)?);
-    let mut keys: Vec<Vec<u8>> = input.split(b'\n').map(|line| line.unwrap()).collect();
-    keys.retain(|key| !key.is_empty());
+fn paths() -> Option<Vec<Vec<u8>>> {
+    let lines = BufReader::new(open("paths_debian_amd64_part.txt.zst")?).split(b'\n');
+    let mut keys: Vec<Vec<u8>> = lines.collect::<Result<_, _>>().expect("it can be read");
     keys.sort();
     keys.dedup();
+    keys.retain(|key| !key.is_empty());
+    keys.truncate(KEYS);
     Some(keys)
 }
 
-fn cpu() -> u64 {
-    std::fs::read_to_string("/proc/thread-self/schedstat").unwrap().split(' ').next().unwrap().parse().unwrap()
+fn uniform() -> Option<Vec<Vec<u8>>> {
+    // As dense as twenty million keys are.
+    let mut random = SmallRng::seed_from_u64(5);
+    let mut keys: Vec<u64> = (0..KEYS).map(|_| random.random_range(0..u64::MAX / 20_000_000 * KEYS as u64)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    Some(keys.iter().map(|key| (key + (1 << 60)).to_be_bytes().to_vec()).collect())
 }
 
-#[derive(Default, Debug)]
-struct Report {
+/// Records of so many bytes, but never of less than the key; 0 stands for sizes from 8 to 1000 bytes, small ones being the most frequent.
+fn value_len(random: &mut SmallRng, key: &[u8], record: usize) -> usize {
+    match record {
+        0 => (8.0 * (random.random::<f64>() * 4.8).exp()) as usize,
+        _ => record.saturating_sub(key.len()),
+    }
+}
+
+#[derive(Debug, Default)]
+struct Loaded {
+    /// Lower fences and encoded lengths of the index entries.
     entries: Vec<(Vec<u8>, usize)>,
-    kinds: std::collections::BTreeMap<(char, usize), usize>,
     pages: usize,
-    multi: usize,
-    bytes: usize,
-    records: usize,
-    nanos: u128,
+    /// Pages of segments that have several.
+    grouped: usize,
+    /// Pages of segments with a line.
+    on_lines: usize,
 }
 
-fn common(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
-}
-
-impl Report {
-    fn nodes(&self) -> usize {
-        let (mut nodes, mut at) = (0, 0);
-        while at < self.entries.len() {
-            let (mut raw, mut n) = (0, 0);
-            loop {
-                let Some((key, value)) = self.entries.get(at + n) else { break };
-                raw += 11 + key.len() + value;
-                n += 1;
-                let prefix = common(&self.entries[at].0, key);
-                if raw - n * prefix + 2 * prefix + 10 > 4056 * 95 / 100 {
-                    n -= 1;
-                    break;
-                }
-            }
-            at += n.max(1);
-            nodes += 1;
-        }
-        nodes
+impl Loaded {
+    fn add(&mut self, planned: &Planned) {
+        let pages = planned.pages.len();
+        let mut w = ecotone_substrate::codec::Writer::new();
+        Segment::placed(1, pages as u8, planned.placement.clone()).encode(&mut w);
+        self.entries.push((planned.pages[0].lower.clone(), w.as_slice().len()));
+        self.pages += pages;
+        self.grouped += if pages > 1 { pages } else { 0 };
+        self.on_lines += if has_line(planned) { pages } else { 0 };
     }
-    fn add(&mut self, records: &Records, planned: &Planned) {
-        let n = planned.pages.len();
-        let (kind, value) = match &planned.placement {
-            Placement::Single => ('s', 5),
-            Placement::Line { .. } => ('l', 15),
-            Placement::Directory { fences, .. } => {
-                let mut before: &[u8] = &[];
-                let mut total = 7;
-                for f in fences {
-                    let shared = common(before, f);
-                    total += crate::tree::index::fence_len(shared, f.len() - shared);
-                    before = f;
-                }
-                ('d', total)
-            }
+
+    /// Bytes of the entries in full nodes, each without the prefix that it shares with those of its node.
+    fn index_bytes(&self) -> usize {
+        let (mut total, mut node) = (0, 0..0);
+        let bytes = |node: &Range<usize>| {
+            let Some((last, _)) = self.entries[node.clone()].last() else { return 0 };
+            let prefix = prefix_len(&self.entries[node.start].0, Some(last));
+            self.entries[node.clone()].iter().map(|(key, value)| record_bytes(prefix, key.len(), *value)).sum()
         };
-        *self.kinds.entry((kind, n)).or_default() += 1;
-        self.entries.push((planned.pages[0].lower.clone(), value));
-        self.pages += n;
-        self.multi += if n > 1 { n } else { 0 };
-        for part in &planned.pages {
-            for at in part.records.clone() {
-                let (key, value) = records.get(at);
-                self.bytes += key.len() + value.len();
-                self.records += 1;
+        while node.end < self.entries.len() {
+            let more = node.start..node.end + 1;
+            if bytes(&more) > capacity(&[], None) {
+                total += bytes(&node);
+                node = node.end..node.end;
+            } else {
+                node = more;
             }
+        }
+        total + bytes(&node)
+    }
+}
+
+/// Loads keys in their order, as a bulk load does: a chunk at a time, which takes the last segment along.
+fn load(keys: &[Vec<u8>], record: usize, goals: &Goals) -> Loaded {
+    let mut random = SmallRng::seed_from_u64(3);
+    let mut loaded = Loaded::default();
+    let (mut chunk, mut lower) = (Records::default(), Vec::new());
+    for (i, key) in keys.iter().enumerate() {
+        chunk.push(key, &vec![7; value_len(&mut random, key, record)]);
+        let end = i + 1 == keys.len();
+        if chunk.bytes() >= CHUNK || end {
+            let mut plan = fill_up(&chunk, &lower, None, goals);
+            let last = if end { None } else { plan.pop() };
+            plan.iter().for_each(|planned| loaded.add(planned));
+            let mut rest = Records::default();
+            if let Some(last) = last {
+                let first = &last.pages[0];
+                (first.records.start..chunk.len()).map(|at| chunk.get(at)).for_each(|(key, value)| rest.push(key, value));
+                lower.clone_from(&first.lower);
+            }
+            chunk = rest;
         }
     }
-    fn load(keys: &[Vec<u8>], value: &dyn Fn(usize) -> usize, goals: &Goals, price: usize) -> Report {
-        let mut report = Report::default();
-        let zeros = vec![0; 2000];
-        let mut chunk = Records::default();
-        let mut lower = Vec::new();
-        for (i, key) in keys.iter().enumerate() {
-            chunk.push(key, &zeros[..value(i)]);
-            if chunk.bytes() >= 192 * 4096 || i + 1 == keys.len() {
-                let from = cpu();
-                let mut planner = Planner::new(&chunk, &lower, None, goals);
-                planner.page_price = price;
-                let mut plan = planner.plan(false);
-                report.nanos += (cpu() - from) as u128;
-                let last = if i + 1 == keys.len() { None } else { plan.pop() };
-                plan.iter().for_each(|planned| report.add(&chunk, planned));
-                let mut rest = Records::default();
-                if let Some(last) = last {
-                    let start = last.pages[0].records.start;
-                    (start..chunk.len()).for_each(|at| rest.push(chunk.get(at).0, chunk.get(at).1));
-                    lower = last.pages[0].lower.clone();
-                }
-                chunk = rest;
-            }
+    loaded
+}
+
+/// Loads keys with records of 64 and 1024 bytes and of mixed sizes; the index is at most `most` percent of one with an entry for each page.
+fn check(name: &str, keys: Option<Vec<Vec<u8>>>, most: usize) {
+    let Some(keys) = keys else { return };
+    for record in [64, 1024, 0] {
+        let single = load(&keys, record, &Goals { most_pages: 1, ..GOALS });
+        for model in [Model::Optimal, Model::Greedy] {
+            let loaded = load(&keys, record, &Goals { model, ..GOALS });
+            let percent = |part: usize, whole: usize| part as f64 * 100.0 / whole as f64;
+            let index = percent(loaded.index_bytes(), single.index_bytes());
+            let (pages, grouped) = (percent(loaded.pages, single.pages), percent(loaded.grouped, loaded.pages));
+            let lines = percent(loaded.on_lines, loaded.pages);
+            eprintln!(
+                "{name} {record:4} {model:?}: index {index:.1}%, pages {pages:.1}%, {grouped:.0}% grouped, {lines:.0}% on lines, {:.1} a segment",
+                loaded.pages as f64 / loaded.entries.len() as f64
+            );
+            assert!(index <= most as f64 && pages <= 102.0 && grouped >= 90.0, "see above");
         }
-        report
     }
 }
 
 #[test]
-fn evaluate() {
-    let only = std::env::var("SETS").unwrap_or_default();
-    let most: usize = std::env::var("MOST").map_or(400_000, |s| s.parse().unwrap());
-    let prices: Vec<usize> = std::env::var("PRICES").map_or(vec![100], |s| s.split(',').map(|s| s.parse().unwrap()).collect());
-    let fill = std::env::var("FILL").map_or(90, |s| s.parse().unwrap());
-    let mut random = SmallRng::seed_from_u64(1);
-    let uniform = |random: &mut SmallRng| {
-        let mut keys: Vec<u64> = (0..2_000_000).map(|_| random.random::<u64>()).collect();
-        keys.sort();
-        keys.iter().map(|key| key.to_be_bytes().to_vec()).collect::<Vec<_>>()
-    };
-    for set in ["uniform", "ncbi", "refseq", "osm", "geonames", "taxi", "pathspart", "paths"] {
-        if !only.is_empty() && !only.split(',').any(|o| o == set) {
-            continue;
-        }
-        let keys = match set {
-            "uniform" => Some(uniform(&mut random)),
-            "ncbi" => integers("ncbi_taxids.du64.zst", true),
-            "refseq" => integers("refseq_acc.du64.zst", true),
-            "osm" => integers("osm_node_ids.du64.zst", true),
-            "geonames" => integers("geonames_cities.u64.zst", false),
-            "taxi" => integers("taxi_pickups.u64.zst", false),
-            "pathspart" => lines("paths_debian_amd64_part.txt.zst"),
-            _ => lines("paths_debian_amd64.txt.zst"),
-        };
-        let Some(keys) = keys else { continue };
-        let begin = (keys.len() / 3).min(keys.len() - keys.len().min(most));
-        let keys = &keys[begin..begin + most.min(keys.len())];
-        let sizes: Vec<usize> = (0..keys.len()).map(|_| (7.0f64 * (random.random::<f64>() * 5.0).exp()) as usize).collect();
-        for (name, value) in [
-            ("64", Box::new(|i: usize| 64usize.saturating_sub(keys[i].len())) as Box<dyn Fn(usize) -> usize>),
-            ("1024", Box::new(|i: usize| 1024 - keys[i].len())),
-            ("mixed", Box::new(|i: usize| sizes[i].min(1800 - keys[i].len()))),
-        ] {
-            let single = Report::load(keys, &*value, &Goals { fill, most_pages: 1, model: Model::Optimal }, 100);
-            println!(
-                "{set:9} {name:5} single: pages {} fill {:.3} amp {:.3} rec/page {:.2} index {} b/page {:.1} ns/rec {}",
-                single.pages,
-                single.bytes as f64 / single.pages as f64 / 4056.0,
-                single.pages as f64 * 4096.0 / single.bytes as f64,
-                single.records as f64 / single.pages as f64,
-                single.nodes() * 4096,
-                single.nodes() as f64 * 4096. / single.pages as f64,
-                single.nanos / single.records as u128
-            );
-            for model in [Model::Optimal, Model::Greedy] {
-                for &price in &prices {
-                    let r = Report::load(keys, &*value, &Goals { fill, most_pages: 16, model }, price);
-                    println!(
-                        "  {model:?} price {price:5}: index {:.3} pages {:.3} amp {:.3} rec/page {:.2} multi {:.3} p/seg {:.1} b/page {:.2} ns/rec {} {:?}",
-                        r.nodes() as f64 / single.nodes() as f64,
-                        r.pages as f64 / single.pages as f64,
-                        r.pages as f64 * 4096.0 / r.bytes as f64,
-                        r.records as f64 / r.pages as f64,
-                        r.multi as f64 / r.pages as f64,
-                        r.pages as f64 / r.entries.len() as f64,
-                        r.nodes() as f64 * 4096. / r.pages as f64,
-                        r.nanos / r.records as u128,
-                        r.kinds
-                            .iter()
-                            .map(|((k, n), c)| format!("{k}{n}:{:.2}", (c * n) as f64 / r.pages as f64))
-                            .collect::<Vec<_>>()
-                            .join(" ")
-                    );
-                }
-            }
-        }
-    }
+fn taxonomy_ids_take_a_quarter_of_the_index() {
+    check("ncbi_taxids", differences("ncbi_taxids.du64.zst"), 25);
+}
+
+#[test]
+fn accessions_take_a_quarter_of_the_index() {
+    check("refseq_acc", differences("refseq_acc.du64.zst"), 25);
+}
+
+#[test]
+fn map_nodes_take_little_of_the_index() {
+    check("osm_node_ids", differences("osm_node_ids.du64.zst"), 30);
+}
+
+#[test]
+fn uniform_keys_take_little_of_the_index() {
+    check("uniform", uniform(), 30);
+}
+
+#[test]
+fn paths_take_half_of_the_index() {
+    check("paths", paths(), 50);
 }

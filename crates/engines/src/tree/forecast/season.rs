@@ -1,0 +1,102 @@
+//! What comes, told from what came: a row for each past epoch, with the share of its inserts that went to each cell.
+
+/// Cells of a row.
+pub(super) const CELLS: usize = 64;
+/// Epochs that the mean goes over if there is no season, and seasons if there is one.
+const SMOOTH: usize = 8;
+/// A season is longer than this many epochs; shorter ones cannot be told from noise.
+const SHORTEST: usize = 3;
+/// Correlation with the season before that makes a season.
+const ALIKE: f32 = 0.3;
+/// What the correlation must have fallen by between two seasons: a slow drift has no such valley.
+const VALLEY: f32 = 0.15;
+
+/// Shares of the inserts of an epoch, or the mean of several. They sum up to 1.
+pub(super) type Row = [f32; CELLS];
+
+/// How the coming epochs are told from the past ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Method {
+    /// They are like the last one (the paper's).
+    Trend,
+    /// They are like those at the same place in the seasons before; without a season, like the mean of the last ones.
+    Season,
+}
+
+/// The mean row of the `epochs` after the rows, of which there is at least one.
+pub(super) fn ahead(method: Method, rows: &[Row], epochs: usize) -> Row {
+    let season = match method {
+        Method::Trend => return rows[rows.len() - 1],
+        Method::Season => length(rows),
+    };
+    let Some(season) = season else {
+        return mean(&rows[rows.len().saturating_sub(SMOOTH)..]);
+    };
+    // Whole seasons weigh all places alike; the rest of the horizon goes to those that come first.
+    let (whole, rest) = (epochs / season, epochs % season);
+    let mut sum = [0.0; CELLS];
+    for place in 0..season {
+        let times = whole + usize::from(place < rest);
+        if times > 0 {
+            add(&mut sum, &at_place(rows, season, place), times as f32 / epochs as f32);
+        }
+    }
+    sum
+}
+
+/// The mean of the rows that lie whole seasons before the `place`-th coming epoch.
+fn at_place(rows: &[Row], season: usize, place: usize) -> Row {
+    let same: Vec<Row> =
+        (1..=SMOOTH).map_while(|back| rows.get((rows.len() + place).checked_sub(back * season)?)).copied().collect();
+    mean(&same)
+}
+
+/// The length of the season in epochs: the lag at which epochs are most like each other again, after they were less so. At least two whole seasons
+/// must have been seen.
+pub(super) fn length(rows: &[Row]) -> Option<usize> {
+    let correlations = correlations(rows);
+    let mut lowest = f32::MAX;
+    let mut best: Option<(usize, f32)> = None;
+    for lag in 1..correlations.len().saturating_sub(1) {
+        let [before, here, behind] = [correlations[lag - 1], correlations[lag], correlations[lag + 1]];
+        let peak = lag >= SHORTEST && here >= before && here >= behind && here >= ALIKE && here >= lowest + VALLEY;
+        // A multiple of a season is hardly better than the season itself.
+        if peak && best.is_none_or(|(_, height)| here > height + VALLEY / 2.0) {
+            best = Some((lag, here));
+        }
+        lowest = lowest.min(here);
+    }
+    best.map(|(lag, _)| lag)
+}
+
+/// The autocorrelation of rows around their mean at each lag from 0 to half of their number.
+fn correlations(rows: &[Row]) -> Vec<f32> {
+    let mean = mean(rows);
+    let around: Vec<Row> = rows.iter().map(|row| std::array::from_fn(|cell| row[cell] - mean[cell])).collect();
+    let product = |lag: usize| {
+        let pairs = around.iter().zip(&around[lag..]);
+        let sum: f32 = pairs.map(|(a, b)| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>()).sum();
+        sum / (around.len() - lag) as f32
+    };
+    let variance = product(0);
+    if variance <= f32::EPSILON {
+        return Vec::new();
+    }
+    (0..=rows.len() / 2).map(|lag| product(lag) / variance).collect()
+}
+
+/// The mean of some rows.
+pub(super) fn mean(rows: &[Row]) -> Row {
+    let mut sum = [0.0; CELLS];
+    rows.iter().for_each(|row| add(&mut sum, row, 1.0 / rows.len() as f32));
+    sum
+}
+
+fn add(sum: &mut Row, row: &Row, weight: f32) {
+    sum.iter_mut().zip(row).for_each(|(sum, share)| *sum += share * weight);
+}
+
+/// The share of inserts, from 0 to 1, that went to other cells than expected (the total variation distance).
+pub(super) fn distance(expected: &Row, came: &Row) -> f32 {
+    expected.iter().zip(came).map(|(a, b)| (a - b).abs()).sum::<f32>() / 2.0
+}

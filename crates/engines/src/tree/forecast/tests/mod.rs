@@ -1,0 +1,3 @@
+//! Tests of forecasting.
+
+mod simulate;
