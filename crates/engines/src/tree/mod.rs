@@ -12,7 +12,7 @@ mod counters;
 mod delay;
 mod family;
 #[cfg(test)]
-mod forecast;
+pub mod forecast;
 pub mod index;
 mod install;
 mod lookup;
