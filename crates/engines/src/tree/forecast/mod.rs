@@ -26,7 +26,7 @@ use self::state::State;
 /// one gets.
 const GROWTH: f64 = 1.5;
 /// Percent of a page that are filled however much is expected: what is foretold may not come.
-const LEAST_FILL: u8 = 45;
+const LEAST_FILL: u8 = 40;
 
 /// How a forecast divides time, which it counts in inserts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
