@@ -13,7 +13,7 @@ mod counters;
 mod delay;
 mod family;
 #[cfg(test)]
-mod forecast;
+pub mod forecast;
 mod goals;
 pub mod index;
 mod install;

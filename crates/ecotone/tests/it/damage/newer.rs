@@ -57,7 +57,7 @@ fn found_newer(verdict: &Verdict, name: &str, version: u64) {
     assert!(!verdict.errors().is_empty(), "{verdict:?}");
     for error in verdict.errors() {
         let newer = matches!(error, Error::NewerFormat { file, found, known }
-            if file.contains(name) && (u64::from(*found), u64::from(*known)) == (version, version - 1));
+            if file.contains(name) && (*found, *known) == (version, version - 1));
         assert!(newer, "{error}");
         assert!(error.to_string().contains("open it with a newer one"), "{error}");
     }

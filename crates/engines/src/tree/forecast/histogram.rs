@@ -6,6 +6,10 @@ use super::{
     sample::Sample,
 };
 
+/// An outer bin with more inserts than this many times the mean is the front of keys that go up or down. The next ones come beyond all keys, so its
+/// inserts are taken to lie at its outer end.
+const FRONT: f64 = 4.0;
+
 /// Memory of a histogram.
 #[derive(Debug)]
 pub(super) struct Room {
@@ -31,9 +35,9 @@ pub(super) struct Histogram {
 }
 
 impl Histogram {
-    /// At most `bins` bins of equal depth, each with the number 0. If the sample is empty the memory comes back.
-    pub(super) fn of(sample: &mut Sample, bins: usize, mut room: Room) -> Result<Histogram, Room> {
-        let Some(digester) = sample.digester().cloned() else { return Err(room) };
+    /// Cuts at most `bins` bins of equal depth, each with the number 0.
+    pub(super) fn cut(sample: &mut Sample, bins: usize, mut room: Room) -> Histogram {
+        let digester = sample.digester();
         let size = digester.size;
         room.bounds.divide(size);
         let most = bins.min(room.bounds.len()).min(room.numbers.len());
@@ -44,20 +48,18 @@ impl Histogram {
                 count += 1;
             }
         };
-        let (mut last, mut ties) = ([0; LONGEST], 0);
+        let mut last: Option<Digest> = None;
         sample.quantiles(most.min(sample.count()), |digest| {
-            let tied = last[..size] == *digest;
-            if tied && ties == 0 {
+            push(digest);
+            if last.is_some_and(|last| last[..size] == *digest) {
                 // Many keys have it: it gets a bin of its own.
                 next(digest, size).iter().for_each(|above| push(&above[..size]));
             }
-            ties = if tied { ties + 1 } else { 0 };
-            last[..size].copy_from_slice(digest);
-            push(digest);
+            last.get_or_insert([0; LONGEST])[..size].copy_from_slice(digest);
         });
         let mut histogram = Histogram { digester, room, bins: count + 1 };
         histogram.fill(|_| 0.0);
-        Ok(histogram)
+        histogram
     }
 
     /// Bins.
@@ -73,7 +75,7 @@ impl Histogram {
     }
 
     /// Gives each bin a number, from below.
-    pub(super) fn fill(&mut self, mut number: impl FnMut(usize) -> f64) {
+    fn fill(&mut self, mut number: impl FnMut(usize) -> f64) {
         (0..self.bins).for_each(|bin| self.room.numbers.set_number(bin, number(bin)));
     }
 
@@ -82,14 +84,13 @@ impl Histogram {
         self.room.numbers.number(bin)
     }
 
-    /// Where a bin begins; `None` for the first, which begins below all keys.
-    pub(super) fn begin(&self, bin: usize) -> Option<&[u8]> {
-        bin.checked_sub(1).map(|bound| self.room.bounds.get(bound))
+    /// The least key of a bin; `None` for the first, which begins below all keys.
+    pub(super) fn begin_key(&self, bin: usize) -> Option<Vec<u8>> {
+        self.begin(bin).map(|digest| self.digester.least_key(digest))
     }
 
-    /// How its digests were made.
-    pub(super) fn digester(&self) -> &Digester {
-        &self.digester
+    fn begin(&self, bin: usize) -> Option<&[u8]> {
+        bin.checked_sub(1).map(|bound| self.room.bounds.get(bound))
     }
 
     /// The bin of a key.
@@ -134,22 +135,21 @@ impl Sums {
         self.histogram.number(self.histogram.bins - 1)
     }
 
-    /// The sum of the bins below a key, its own bin in part, by linear interpolation. Never falls as keys rise.
+    /// The sum of the bins below a key, its own bin in part, by linear interpolation; of a front nothing or all. Never falls as keys rise.
     pub(super) fn below(&self, key: &[u8]) -> f64 {
-        match self.histogram.digester.place(key) {
-            Place::Below => 0.0,
-            Place::At(digest) => self.below_digest(&digest),
-            Place::Above => self.total(),
+        let (histogram, bin) = (&self.histogram, self.histogram.bin_of(key));
+        let (before, number) = (self.before(bin), histogram.number(bin) - self.before(bin));
+        let (first, last) = (bin == 0, bin + 1 == histogram.bins);
+        if number > FRONT * self.total() / histogram.bins as f64 && (first || last) {
+            return if first && !key.is_empty() { number } else { before };
         }
-    }
-
-    fn below_digest(&self, digest: &Digest) -> f64 {
-        let histogram = &self.histogram;
-        let bin = histogram.bin(digest);
-        let before = self.before(bin);
+        let high = if last { &[255; LONGEST] } else { histogram.room.bounds.get(bin) };
         let low = histogram.begin(bin).unwrap_or(&[0; LONGEST]);
-        let high = histogram.begin(bin + 1).filter(|_| bin + 1 < histogram.bins).unwrap_or(&[255; LONGEST]);
-        before + way(low, &digest[..histogram.digester.size], high) * (histogram.number(bin) - before)
+        match histogram.digester.place(key) {
+            Place::Below => before,
+            Place::At(digest) => before + way(low, &digest[..histogram.digester.size], high) * number,
+            Place::Above => before + number,
+        }
     }
 
     fn before(&self, bin: usize) -> f64 {
@@ -186,5 +186,149 @@ impl Sums {
     /// Gives the memory back.
     pub(super) fn into_room(self) -> Room {
         self.histogram.room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ecotone_substrate::memory::Memory;
+    use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+    use super::*;
+
+    fn cut(keys: &[Vec<u8>], bins: usize) -> Histogram {
+        let memory = Memory::new(16 << 20);
+        let mut sample = Sample::new(Cells::lease(&memory, keys.len(), 8).unwrap(), 1);
+        keys.iter().for_each(|key| sample.offer(key));
+        let room = Room::new(Cells::lease(&memory, bins, 8).unwrap(), Cells::lease(&memory, bins, 8).unwrap());
+        Histogram::cut(&mut sample, bins, room)
+    }
+
+    /// Keys of one to ten bytes, many of which share their beginnings.
+    fn keys(random: &mut SmallRng, count: usize) -> Vec<Vec<u8>> {
+        let letters = random.random_range(2..=200);
+        let key = |random: &mut SmallRng| (0..random.random_range(1..=10)).map(|_| random.random_range(0..letters)).collect();
+        (0..count).map(|_| key(random)).collect()
+    }
+
+    /// The key at which each bin but the first begins.
+    fn begins(histogram: &Histogram) -> Vec<Vec<u8>> {
+        (1..histogram.bins()).filter_map(|bin| histogram.begin_key(bin)).collect()
+    }
+
+    #[test]
+    fn counts_are_those_of_brute_force() {
+        for seed in 0..50 {
+            let mut random = SmallRng::seed_from_u64(seed);
+            let (sampled, inserted) = (keys(&mut random, 800), keys(&mut random, 2000));
+            let mut histogram = cut(&sampled, 64);
+            inserted.iter().for_each(|key| histogram.count(key));
+            let begins = begins(&histogram);
+            let bins = histogram.bins();
+            assert!(begins.is_sorted() && bins == begins.len() + 1 && bins <= 64, "seed {seed}");
+            let counts: Vec<f64> = (0..bins).map(|bin| histogram.number(bin)).collect();
+            let sums = histogram.sum_up();
+            assert_eq!(sums.total(), 2000.0);
+            let exact = |end: &[u8]| inserted.iter().filter(|key| key.as_slice() < end).count() as f64;
+            for begin in &begins {
+                assert_eq!(sums.below(begin), exact(begin), "seed {seed}, below {begin:?}");
+            }
+            for key in keys(&mut random, 200) {
+                let bin = begins.partition_point(|begin| *begin <= key);
+                let off = (sums.below(&key) - exact(&key)).abs();
+                assert!(off <= counts[bin], "seed {seed}: {key:?} is {off} off, and its bin has {}", counts[bin]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_lies_below_a_key_never_falls_as_keys_rise() {
+        for seed in 0..20 {
+            let mut random = SmallRng::seed_from_u64(seed);
+            let mut histogram = cut(&keys(&mut random, 300), 64);
+            keys(&mut random, 1000).iter().for_each(|key| histogram.count(key));
+            let sums = histogram.sum_up();
+            let mut probes = keys(&mut random, 1000);
+            probes.sort_unstable();
+            assert!(probes.is_sorted_by_key(|key| sums.below(key)), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn bins_are_equally_deep() {
+        let sampled: Vec<Vec<u8>> = (0..6400u64).map(|i| (i * i).to_be_bytes().to_vec()).collect();
+        let mut histogram = cut(&sampled, 64);
+        sampled.iter().for_each(|key| histogram.count(key));
+        assert_eq!(histogram.bins(), 64);
+        assert!((0..64).all(|bin| (99.0..=101.0).contains(&histogram.number(bin))));
+    }
+
+    #[test]
+    fn trap_13_equal_samples_make_no_bin_of_no_width() {
+        let mut sampled = vec![b"same-key".to_vec(); 500];
+        sampled.extend((0..500u32).map(|i| format!("{i:08}").into_bytes()));
+        let mut histogram = cut(&sampled, 100);
+        sampled.iter().for_each(|key| histogram.count(key));
+        assert!((40..=60).contains(&histogram.bins()), "{} bins", histogram.bins());
+        let begins = begins(&histogram);
+        assert!(begins.is_sorted_by(|a, b| a < b));
+        let sums = histogram.sum_up();
+        // The key that fills half of the sample has a bin of its own, so its neighbours get nothing of it.
+        assert_eq!((sums.below(b"same-key"), sums.below(b"same-kez"), sums.total()), (500.0, 1000.0, 1000.0));
+        assert!(sampled.iter().all(|key| sums.below(key).is_finite()));
+    }
+
+    #[test]
+    fn trap_13_a_sample_of_one_key_counts_all() {
+        let mut histogram = cut(&vec![vec![255; 8]; 100], 10);
+        for key in [&b"a"[..], &[255; 8], &[255; 9], b"z"] {
+            histogram.count(key);
+        }
+        let sums = histogram.sum_up();
+        assert_eq!((sums.below(b""), sums.below(&[255; 8]), sums.total()), (0.0, 2.0, 4.0));
+    }
+
+    #[test]
+    fn trap_13_keys_below_the_first_boundary_count() {
+        let sampled: Vec<Vec<u8>> = (0..640u64).map(|i| format!("m/{i:08}").into_bytes()).collect();
+        let mut histogram = cut(&sampled, 64);
+        sampled.iter().for_each(|key| histogram.count(key));
+        let outside = [&b""[..], b"a", b"m", b"m/", b"m/0", b"z"];
+        outside.iter().for_each(|key| histogram.count(key));
+        let boundary = histogram.begin_key(1).unwrap();
+        let first = sampled.iter().filter(|key| **key < boundary).count() as f64;
+        assert_eq!(histogram.number(0), first + 5.0);
+        let sums = histogram.sum_up();
+        assert_eq!((sums.below(b""), sums.below(&boundary), sums.total()), (0.0, first + 5.0, 646.0));
+    }
+
+    #[test]
+    fn what_comes_beyond_all_keys_leaves_those_alone() {
+        let key = |number: u64| (1 << 32 | number).to_be_bytes();
+        let sampled: Vec<Vec<u8>> = (10_000..16_400u64).map(|i| key(i).to_vec()).collect();
+        for (front, inside) in [(16_400..17_400, [16_500, 17_300]), (9_000..10_000, [9_100, 9_900])] {
+            let mut histogram = cut(&sampled, 64);
+            front.for_each(|number| histogram.count(&key(number)));
+            let sums = histogram.sum_up();
+            let [low, high] = inside.map(|number| sums.below(&key(number)));
+            assert_eq!((high - low, sums.below(b""), sums.total()), (0.0, 0.0, 1000.0));
+        }
+    }
+
+    #[test]
+    fn parts_get_their_shares() {
+        let sampled: Vec<Vec<u8>> = (0..6400u64).map(|i| i.to_be_bytes().to_vec()).collect();
+        let mut histogram = cut(&sampled, 64);
+        sampled[..3200].iter().for_each(|key| histogram.count(key));
+        let mut sums = histogram.sum_up();
+        let cuts = [1600u64, 4800].map(|key| key.to_be_bytes().to_vec());
+        sums.deal_out(&cuts, &[0.5, 0.25, 0.25]);
+        let below = |key: u64| sums.below(&key.to_be_bytes());
+        for (key, expected) in [(1600, 1600.0), (4800, 2400.0)] {
+            assert!((below(key) - expected).abs() < 60.0, "{} below {key}", below(key));
+        }
+        assert!((sums.total() - 3200.0).abs() < 1e-6);
+        // What came last and the depth of bins count half each.
+        assert!(below(3200) - below(1600) > 1.8 * (below(4800) - below(3200)));
     }
 }

@@ -41,9 +41,7 @@ impl History {
             return;
         }
         (self.epochs, self.errors) = (0, [None; 2]);
-        let digester = bins.digester();
-        let begins = (1..CELLS).filter_map(|cell| bins.begin(cell * bins.bins() / CELLS));
-        self.cuts = begins.map(|digest| digester.least_key(digest)).collect();
+        self.cuts = (1..CELLS).filter_map(|cell| bins.begin_key(cell * bins.bins() / CELLS)).collect();
     }
 
     /// Keys at which all cells but the first begin.

@@ -1,50 +1,56 @@
 //! Insert forecasting (T14): where inserts will come, told from where they came, so that reorganisation leaves room there and nowhere else
 //! (`docs/decisions/0006-insert-forecasting.md`).
 //!
-//! [`sample`] and [`histogram`] are the paper's; [`season`] and [`history`] go beyond it.
+//! [`sample`] and [`histogram`] are the paper's; [`history`] and [`season`] go beyond it. [`state`] puts them together, epoch by epoch.
 
 mod cells;
 mod digest;
 mod histogram;
 mod history;
-mod options;
+mod kind;
 mod sample;
 mod season;
+mod state;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use ecotone_substrate::memory::{Component, Memory};
+use ecotone_substrate::memory::Memory;
 use ecotone_sys::primitive::Mutex;
 
-pub use self::options::{ForecastKind, ForecastOptions};
-use self::{
-    cells::Cells,
-    histogram::{Histogram, Room, Sums},
-    history::History,
-    sample::Sample,
-    season::{Method, ahead},
-};
+pub use self::kind::ForecastKind;
+use self::state::State;
 
-/// Part of the budget that all forecasts of a database have at most.
-const BUDGET_PART: usize = 64;
-/// Most bins of a histogram (b of TreeLine).
-const MOST_BINS: usize = 20_000;
-/// Fewer bins tell nothing.
-const LEAST_BINS: usize = 256;
-/// Sampled keys for each bin.
-const SAMPLES: usize = 10;
-/// Bytes of a digest at first.
-const DIGEST: usize = 8;
-/// What a bin takes: its part of the sample, and a digest and a number in two histograms.
-const BIN_BYTES: usize = SAMPLES * DIGEST + 2 * (DIGEST + size_of::<f64>());
+/// A forecast does not reach further than until the keyspace has got this many times its records besides: a small one must not leave room for what a large
+/// one gets.
+const GROWTH: f64 = 1.5;
+/// Percent of a page that are filled however much is expected: what is foretold may not come.
+const LEAST_FILL: u8 = 40;
+
+/// How a forecast divides time, which it counts in inserts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// Inserts of an epoch, at least; it goes on to the end of a round of write-out.
+    pub(crate) epoch: u32,
+    /// Epochs that the forecast looks ahead (f of TreeLine).
+    pub(crate) horizon: u16,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Pace { epoch: 100_000, horizon: 100 }
+    }
+}
 
 /// The forecast of a keyspace. It is not kept on disk: after opening it begins with nothing.
+///
+/// Its mutex is a leaf but for the memory budget's, and is held for a batch of keys, or some milliseconds at the end of an epoch.
 #[derive(Debug)]
 pub(crate) struct Forecast {
     memory: Arc<Memory>,
-    options: ForecastOptions,
+    kind: ForecastKind,
+    pace: Pace,
     seed: u64,
     state: Mutex<Option<State>>,
 }
@@ -52,10 +58,10 @@ pub(crate) struct Forecast {
 /// What `stats` tells.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Told {
-    /// The part of the inserts, 0 to 1, that came elsewhere than the kind in use told: the mean of the last back-tests. None before the first.
-    pub(crate) error: Option<f64>,
-    /// The kind in use: trend or seasonal, or off before the first epoch has ended.
+    /// The kind in use: trend or seasonal, or off before the second epoch has ended.
     pub(crate) kind: ForecastKind,
+    /// The part of the inserts, 0 to 1, that came elsewhere than this kind had told: the mean of the last back-tests. None before the first.
+    pub(crate) error: Option<f64>,
     /// Epochs of the season found; 0 without one.
     pub(crate) season: usize,
     /// Bins of the histogram.
@@ -64,170 +70,51 @@ pub(crate) struct Told {
 
 impl Forecast {
     /// A forecast that has seen nothing. What it draws follows from the seed.
-    pub(crate) fn new(memory: Arc<Memory>, options: ForecastOptions, seed: u64) -> Forecast {
-        Forecast { memory, options, seed, state: Mutex::new(None) }
+    pub(crate) fn new(memory: Arc<Memory>, kind: ForecastKind, pace: Pace, seed: u64) -> Forecast {
+        Forecast { memory, kind, pace, seed, state: Mutex::new(None) }
     }
 
-    /// Takes note of new keys that were written into pages, and of how many others were removed from them. Its memory is leased when the first come;
-    /// if there is none, it does nothing.
+    /// Takes note of new keys that were written into pages, and of how many others were removed from them. Its memory is leased when the first keys come;
+    /// while there is none to have, it does nothing.
     pub(crate) fn observe<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>, removed: usize) {
-        if self.options.kind == ForecastKind::Off {
+        if self.kind == ForecastKind::Off {
             return;
         }
         let mut state = self.state.lock();
         if state.is_none() {
-            *state = State::lease(&self.memory, self.options, self.seed);
+            *state = State::lease(&self.memory, self.kind, self.pace, self.seed);
         }
         if let Some(state) = &mut *state {
-            state.removed += removed as u64;
             keys.into_iter().for_each(|key| state.insert(key));
+            state.remove(removed);
         }
     }
 
-    /// Inserts that are expected from `lower` to below `upper` while at most `population` come to the whole keyspace, and at most those of the horizon.
+    /// A round of write-out is complete: whatever was dirty when it began has been written, in the whole key space. Epochs end only here. Otherwise
+    /// one would hold a part of the key space, since write-out goes by pages, and not a part of time.
+    pub(crate) fn round(&self) {
+        self.state.lock().iter_mut().for_each(State::round);
+    }
+
+    /// Inserts that are expected from `lower` to below `upper` within the horizon, while the keyspace has about `population` records.
     pub(crate) fn expected(&self, lower: &[u8], upper: Option<&[u8]>, population: u64) -> f64 {
         let state = self.state.lock();
-        let Some(outlook) = state.as_ref().and_then(|state| state.outlook.as_ref()) else { return 0.0 };
-        let end = upper.map_or(outlook.shares.total(), |upper| outlook.shares.below(upper));
-        let share = (end - outlook.shares.below(lower)).max(0.0) / outlook.shares.total();
-        share * outlook.growth * outlook.inserts.min(population as f64)
+        let outlook = state.as_ref().and_then(State::outlook);
+        outlook.map_or(0.0, |outlook| outlook.share(lower, upper) * outlook.inserts.min(population as f64 * GROWTH))
+    }
+
+    /// Percent of a page that `records` with keys from `first` to `last` are to fill: `full` if nothing is expected between them, and the less the more comes, so
+    /// that both together would fill `full`. What comes before the first key or behind the last does not count: the room would be on other pages.
+    pub(crate) fn fill(&self, first: &[u8], last: &[u8], records: usize, population: u64, full: u8) -> u8 {
+        let expected = self.expected(first, Some(last), population);
+        let now = records as f64 / (records as f64 + expected).max(1.0);
+        ((f64::from(full) * now).round() as u8).clamp(LEAST_FILL.min(full), full)
     }
 
     /// What is to be told of it.
     pub(crate) fn told(&self) -> Told {
         let state = self.state.lock();
-        let outlook = state.as_ref().and_then(|state| state.outlook.as_ref());
-        Told {
-            error: state.as_ref().and_then(State::error),
-            kind: outlook.map_or(ForecastKind::Off, |outlook| outlook.kind()),
-            season: state.as_ref().and_then(|state| season::length(&state.history.rows())).unwrap_or(0),
-            bins: outlook.map_or(0, |outlook| outlook.shares.bins()),
-        }
-    }
-}
-
-/// What comes in the next epochs.
-#[derive(Debug)]
-struct Outlook {
-    /// By where it comes.
-    shares: Sums,
-    method: Method,
-    /// Inserts of the horizon.
-    inserts: f64,
-    /// What each of them adds to the keyspace: 1 if nothing is removed and the forecast comes true.
-    growth: f64,
-}
-
-impl Outlook {
-    fn kind(&self) -> ForecastKind {
-        match self.method {
-            Method::Trend => ForecastKind::Trend,
-            Method::Season => ForecastKind::Seasonal,
-        }
-    }
-}
-
-/// All that changes.
-#[derive(Debug)]
-struct State {
-    options: ForecastOptions,
-    bins: usize,
-    sample: Sample,
-    /// Counts the present epoch; none in the first one.
-    counting: Option<Histogram>,
-    outlook: Option<Outlook>,
-    /// Memory of histograms that is not in use.
-    spare: Vec<Room>,
-    history: History,
-    /// Inserts and removals of the present epoch.
-    inserted: u64,
-    removed: u64,
-}
-
-impl State {
-    /// Half of what the part of the budget has left, so that other keyspaces find some too.
-    fn lease(memory: &Memory, options: ForecastOptions, seed: u64) -> Option<State> {
-        let left = (memory.budget() / BUDGET_PART).saturating_sub(memory.used(&[Component::Forecast])) / 2;
-        let bins = (left.saturating_sub(history::BYTES) / BIN_BYTES).min(MOST_BINS);
-        if bins < LEAST_BINS {
-            return None;
-        }
-        let room = || Some(Room::new(Cells::lease(memory, bins, DIGEST)?, Cells::lease(memory, bins, size_of::<f64>())?));
-        Some(State {
-            options,
-            bins,
-            sample: Sample::new(Cells::lease(memory, bins * SAMPLES, DIGEST)?, seed),
-            counting: None,
-            outlook: None,
-            spare: vec![room()?, room()?],
-            history: History::lease(memory)?,
-            inserted: 0,
-            removed: 0,
-        })
-    }
-
-    fn insert(&mut self, key: &[u8]) {
-        self.sample.offer(key);
-        if let Some(counting) = &mut self.counting {
-            counting.count(key);
-        }
-        self.inserted += 1;
-        if self.inserted == self.options.epoch.into() {
-            self.end_epoch();
-        }
-    }
-
-    /// Freezes the epoch's histogram, tells the coming epochs from it, and begins another one (T14).
-    fn end_epoch(&mut self) {
-        // The first epoch was only sampled: its bins are equally full by how they are cut.
-        let counted = self.counting.take().or_else(|| self.cut_bins(1.0));
-        if let Some(counted) = counted {
-            self.history.cut(&counted);
-            let outlook = self.foretell(counted.sum_up());
-            let before = self.outlook.replace(outlook);
-            self.spare.extend(before.map(|outlook| outlook.shares.into_room()));
-        }
-        self.counting = self.cut_bins(0.0);
-        (self.inserted, self.removed) = (0, 0);
-    }
-
-    /// New bins, each with a number. Where many sampled keys share their digests, digests will be longer.
-    fn cut_bins(&mut self, number: f64) -> Option<Histogram> {
-        let room = self.spare.pop()?;
-        let wanted = self.sample.count().div_ceil(SAMPLES).min(self.bins);
-        match Histogram::of(&mut self.sample, wanted, room) {
-            Ok(mut histogram) => {
-                histogram.fill(|_| number);
-                if histogram.bins() < wanted / 4 * 3 {
-                    self.sample.restart_longer();
-                }
-                Some(histogram)
-            }
-            Err(room) => {
-                self.spare.push(room);
-                None
-            }
-        }
-    }
-
-    fn foretell(&mut self, mut counted: Sums) -> Outlook {
-        let horizon = usize::from(self.options.horizon);
-        self.history.push(&counted, horizon);
-        let method = match self.options.kind {
-            ForecastKind::Seasonal => Method::Season,
-            ForecastKind::Auto => self.history.best(),
-            ForecastKind::Trend | ForecastKind::Off => Method::Trend,
-        };
-        let rows = self.history.rows();
-        if method == Method::Season && !rows.is_empty() {
-            counted.deal_out(self.history.cuts(), &ahead(method, &rows, horizon));
-        }
-        let kept = 1.0 - (self.removed as f64 / self.inserted as f64).min(1.0);
-        let sure = 1.0 - f64::from(self.history.error(method).unwrap_or(0.0));
-        Outlook { shares: counted, method, inserts: horizon as f64 * self.inserted as f64, growth: kept * sure }
-    }
-
-    fn error(&self) -> Option<f64> {
-        self.history.error(self.outlook.as_ref()?.method).map(f64::from)
+        let nothing = Told { kind: ForecastKind::Off, error: None, season: 0, bins: 0 };
+        state.as_ref().and_then(State::told).unwrap_or(nothing)
     }
 }

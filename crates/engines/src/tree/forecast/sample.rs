@@ -29,19 +29,9 @@ impl Sample {
         self.count
     }
 
-    /// Keys that it has room for.
-    pub(super) fn room(&self) -> usize {
-        self.cells.len()
-    }
-
-    /// Bytes of a digest.
-    pub(super) fn digest_bytes(&self) -> usize {
-        self.cells.size()
-    }
-
-    /// How its digests were made of keys; `None` before the first key.
-    pub(super) fn digester(&self) -> Option<&Digester> {
-        self.digester.as_ref()
+    /// How its digests were made of keys.
+    pub(super) fn digester(&self) -> Digester {
+        self.digester.clone().unwrap_or(Digester { prefix: Vec::new(), size: self.cells.size() })
     }
 
     /// Offers a key.
@@ -93,10 +83,12 @@ impl Sample {
         }
     }
 
-    /// Forgets all keys, and takes digests twice as long from now on if that is possible.
-    pub(super) fn restart_longer(&mut self) {
-        self.cells.divide((self.cells.size() * 2).min(LONGEST));
-        (self.digester, self.count, self.seen) = (None, 0, 0);
+    /// Forgets all keys, and takes digests twice as long from now on; nothing if they are as long as they can be.
+    pub(super) fn lengthen_digests(&mut self) {
+        if self.cells.size() < LONGEST {
+            self.cells.divide(self.cells.size() * 2);
+            (self.digester, self.count, self.seen) = (None, 0, 0);
+        }
     }
 }
 
@@ -115,5 +107,67 @@ impl Random {
     /// A number below `bound`, which is not 0.
     fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ecotone_substrate::memory::Memory;
+
+    use super::*;
+
+    fn sample(room: usize) -> Sample {
+        Sample::new(Cells::lease(&Memory::new(16 << 20), room, 8).unwrap(), 7)
+    }
+
+    fn quantiles(sample: &mut Sample, parts: usize) -> Vec<Vec<u8>> {
+        let mut found = Vec::new();
+        sample.quantiles(parts, |digest| found.push(digest.to_vec()));
+        found
+    }
+
+    #[test]
+    fn all_keys_are_in_it_while_there_is_room() {
+        let mut sample = sample(5120);
+        let keys: Vec<u64> = (0..5000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+        keys.iter().for_each(|key| sample.offer(&key.to_be_bytes()));
+        let mut sorted: Vec<[u8; 8]> = keys.iter().map(|key| key.to_be_bytes()).collect();
+        sorted.sort_unstable();
+        assert_eq!(sample.count(), 5000);
+        assert_eq!(quantiles(&mut sample, 5000), sorted[..4999]);
+        assert_eq!(quantiles(&mut sample, 4), [sorted[1249], sorted[2499], sorted[3749]]);
+        assert_eq!(quantiles(&mut sample, 1), Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn every_key_has_the_same_chance() {
+        let mut sample = sample(1024);
+        (0..100_000u64).for_each(|key| sample.offer(&key.to_be_bytes()));
+        assert_eq!(sample.count(), 1024);
+        let digester = sample.digester();
+        for (part, digest) in (1..10).zip(quantiles(&mut sample, 10)) {
+            let key = digester.least_key(&digest);
+            let mut padded = [0; 8];
+            padded[..key.len()].copy_from_slice(&key);
+            let (key, expected) = (u64::from_be_bytes(padded), part * 10_000);
+            assert!(key.abs_diff(expected) < 6_000, "part {part} ends at {key}");
+        }
+    }
+
+    #[test]
+    fn digests_are_right_though_the_prefix_shrinks() {
+        let mut sample = sample(512);
+        let keys = ["usr/bin/one", "usr/bin/two", "usr/bin/t", "usr/lib", "usr", "etc/passwd", ""];
+        for count in 1..=keys.len() {
+            sample.offer(keys[count - 1].as_bytes());
+            let digester = sample.digester();
+            let digest = |key: &&str| match digester.place(key.as_bytes()) {
+                Place::At(digest) => digest[..8].to_vec(),
+                other => panic!("{key:?} is {other:?}"),
+            };
+            let mut expected: Vec<Vec<u8>> = keys[..count].iter().map(digest).collect();
+            expected.sort_unstable();
+            assert_eq!(quantiles(&mut sample, count), expected[..count - 1]);
+        }
     }
 }

@@ -100,3 +100,71 @@ fn add(sum: &mut Row, row: &Row, weight: f32) {
 pub(super) fn distance(expected: &Row, came: &Row) -> f32 {
     expected.iter().zip(came).map(|(a, b)| (a - b).abs()).sum::<f32>() / 2.0
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+    use super::*;
+
+    /// An epoch of `inserts` that fall around a cell.
+    fn row(random: &mut SmallRng, centre: f64, width: f64, inserts: usize) -> Row {
+        let mut row = [0.0; CELLS];
+        for _ in 0..inserts {
+            let away: f64 = (0..4).map(|_| random.random_range(-1.0..1.0)).sum();
+            let cell = (centre + away * width).rem_euclid(CELLS as f64) as usize;
+            row[cell.min(CELLS - 1)] += 1.0 / inserts as f32;
+        }
+        row
+    }
+
+    fn rows(seed: u64, epochs: usize, inserts: usize, centre: impl Fn(usize) -> f64) -> Vec<Row> {
+        let mut random = SmallRng::seed_from_u64(seed);
+        (0..epochs).map(|epoch| row(&mut random, centre(epoch), 4.0, inserts)).collect()
+    }
+
+    fn wave(season: usize) -> impl Fn(usize) -> f64 {
+        move |epoch| 32.0 + 12.0 * (epoch as f64 / season as f64 * std::f64::consts::TAU).sin()
+    }
+
+    #[test]
+    fn seasons_are_found() {
+        for season in [4, 7, 24, 52] {
+            for seed in 0..5 {
+                let found = length(&rows(seed, 128, 500, wave(season)));
+                assert_eq!(found, Some(season), "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn there_is_no_season_where_nothing_returns() {
+        for seed in 0..20 {
+            assert_eq!(length(&rows(seed, 128, 200, |_| 32.0)), None, "stationary, seed {seed}");
+            assert_eq!(length(&rows(seed, 128, 200, |epoch| epoch as f64 / 4.0)), None, "drifting, seed {seed}");
+        }
+        assert_eq!(length(&[[1.0 / CELLS as f32; CELLS]; 20]), None);
+        assert_eq!(length(&rows(1, 1, 200, |_| 32.0)), None);
+    }
+
+    #[test]
+    fn a_season_is_foretold_place_by_place() {
+        let rows = rows(3, 60, 2000, wave(12));
+        for (from, epochs) in [(48, 1), (48, 5), (40, 12), (36, 18)] {
+            let (past, came) = rows[..from + epochs].split_at(from);
+            let [trend, season] =
+                [Method::Trend, Method::Season].map(|method| distance(&ahead(method, past, epochs), &mean(came)));
+            assert!(season < 0.06 && season < trend / 2.0, "{epochs} epochs from {from}: {season} against {trend}");
+        }
+    }
+
+    #[test]
+    fn forecasts_are_shares() {
+        let rows = rows(5, 40, 300, wave(8));
+        for (method, epochs) in [(Method::Trend, 3), (Method::Season, 3), (Method::Season, 30)] {
+            let sum: f32 = ahead(method, &rows, epochs).iter().sum();
+            assert!((sum - 1.0).abs() < 1e-3, "{sum}");
+        }
+        assert_eq!(distance(&rows[0], &rows[0]), 0.0);
+    }
+}

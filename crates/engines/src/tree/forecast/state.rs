@@ -1,0 +1,155 @@
+//! What a forecast knows, and how it changes from epoch to epoch.
+
+use ecotone_substrate::memory::{Component, Memory};
+
+use super::{
+    ForecastKind, Pace, Told,
+    cells::Cells,
+    histogram::{Histogram, Room, Sums},
+    history::{self, History},
+    sample::Sample,
+    season::{self, Method, ahead},
+};
+
+/// The part of the budget that all forecasts of a database have at most, a 64th.
+const BUDGET_PART: usize = 64;
+/// Most bins of a histogram (b of TreeLine).
+const MOST_BINS: usize = 20_000;
+/// Fewer bins tell nothing.
+const LEAST_BINS: usize = 256;
+/// Sampled keys for each bin.
+const SAMPLES: usize = 10;
+/// Bytes of a digest at first.
+const DIGEST: usize = 8;
+/// What a bin takes: its part of the sample, and a digest and a number in each of two histograms.
+const BIN_BYTES: usize = SAMPLES * DIGEST + 2 * (DIGEST + size_of::<f64>());
+
+/// What comes in the next epochs.
+#[derive(Debug)]
+pub(super) struct Outlook {
+    /// Inserts by where they come; only their proportions count.
+    places: Sums,
+    method: Method,
+    /// Inserts of the horizon.
+    pub(super) inserts: f64,
+    /// What each of them adds to the keyspace: 1 if nothing is removed and the forecast comes true.
+    growth: f64,
+}
+
+impl Outlook {
+    /// The share of the coming inserts that adds to the range from `lower` to below `upper`, from 0 to 1.
+    pub(super) fn share(&self, lower: &[u8], upper: Option<&[u8]>) -> f64 {
+        let end = upper.map_or(self.places.total(), |upper| self.places.below(upper));
+        (end - self.places.below(lower)).max(0.0) / self.places.total() * self.growth
+    }
+}
+
+/// All that changes.
+#[derive(Debug)]
+pub(super) struct State {
+    kind: ForecastKind,
+    pace: Pace,
+    bins: usize,
+    sample: Sample,
+    /// Counts the present epoch; none in the first one, which is only sampled.
+    counting: Option<Histogram>,
+    outlook: Option<Outlook>,
+    /// Memory of histograms that is not in use.
+    spare: Vec<Room>,
+    history: History,
+    /// Inserts and removals of the present epoch.
+    inserted: u64,
+    removed: u64,
+}
+
+impl State {
+    /// Takes half of what the part of the budget has left, so that other keyspaces find some too; `None` if that is too little.
+    pub(super) fn lease(memory: &Memory, kind: ForecastKind, pace: Pace, seed: u64) -> Option<State> {
+        let left = (memory.budget() / BUDGET_PART).saturating_sub(memory.used(&[Component::Forecast])) / 2;
+        let bins = (left.saturating_sub(history::BYTES) / BIN_BYTES).min(MOST_BINS);
+        if bins < LEAST_BINS {
+            return None;
+        }
+        let room = || Some(Room::new(Cells::lease(memory, bins, DIGEST)?, Cells::lease(memory, bins, size_of::<f64>())?));
+        let spare = vec![room()?, room()?];
+        let sample = Sample::new(Cells::lease(memory, bins * SAMPLES, DIGEST)?, seed);
+        let history = History::lease(memory)?;
+        Some(State { kind, pace, bins, sample, counting: None, outlook: None, spare, history, inserted: 0, removed: 0 })
+    }
+
+    pub(super) fn insert(&mut self, key: &[u8]) {
+        self.sample.offer(key);
+        self.counting.iter_mut().for_each(|counting| counting.count(key));
+        self.inserted += 1;
+    }
+
+    pub(super) fn remove(&mut self, keys: usize) {
+        self.removed += keys as u64;
+    }
+
+    /// Ends the epoch if it is long enough.
+    pub(super) fn round(&mut self) {
+        if self.inserted >= self.pace.epoch.into() {
+            self.end_epoch();
+        }
+    }
+
+    pub(super) fn outlook(&self) -> Option<&Outlook> {
+        self.outlook.as_ref()
+    }
+
+    pub(super) fn told(&self) -> Option<Told> {
+        let outlook = self.outlook.as_ref()?;
+        let kind = match outlook.method {
+            Method::Trend => ForecastKind::Trend,
+            Method::Season => ForecastKind::Seasonal,
+        };
+        let error = self.history.error(outlook.method).map(f64::from);
+        let season = season::length(&self.history.rows()).unwrap_or(0);
+        Some(Told { kind, error, season, bins: outlook.places.bins() })
+    }
+
+    /// Freezes the epoch's histogram, foretells the coming epochs from it, and begins another one (T14). If too many sampled keys share their digests, digests
+    /// are longer from now on.
+    fn end_epoch(&mut self) {
+        if let Some(counted) = self.counting.take() {
+            self.history.cut(&counted);
+            let outlook = self.foretell(counted.sum_up());
+            let before = self.outlook.replace(outlook);
+            self.spare.extend(before.map(|outlook| outlook.places.into_room()));
+        }
+        self.counting = self.cut_bins();
+        if self.counting.as_ref().is_some_and(|bins| bins.bins() < self.bins_wanted() / 4 * 3) {
+            self.sample.lengthen_digests();
+        }
+        (self.inserted, self.removed) = (0, 0);
+    }
+
+    fn bins_wanted(&self) -> usize {
+        self.sample.count().div_ceil(SAMPLES).min(self.bins)
+    }
+
+    fn cut_bins(&mut self) -> Option<Histogram> {
+        let (bins, room) = (self.bins_wanted(), self.spare.pop()?);
+        Some(Histogram::cut(&mut self.sample, bins, room))
+    }
+
+    fn foretell(&mut self, mut places: Sums) -> Outlook {
+        let horizon = usize::from(self.pace.horizon);
+        self.history.push(&places, horizon);
+        let rows = self.history.rows();
+        let method = match self.kind {
+            ForecastKind::Trend | ForecastKind::Off => Method::Trend,
+            _ if rows.is_empty() => Method::Trend,
+            ForecastKind::Seasonal => Method::Season,
+            ForecastKind::Auto => self.history.best(),
+        };
+        if method == Method::Season {
+            places.deal_out(self.history.cuts(), &ahead(method, &rows, horizon));
+        }
+        let stays = 1.0 - (self.removed as f64 / self.inserted as f64).min(1.0);
+        let comes_true = 1.0 - f64::from(self.history.error(method).unwrap_or(0.0));
+        let inserts = f64::from(self.pace.epoch) * f64::from(self.pace.horizon);
+        Outlook { places, method, inserts, growth: stays * comes_true }
+    }
+}
