@@ -185,48 +185,6 @@ fn a_keyspace_that_shrank_to_a_tenth_gives_its_space_back() {
     }
 }
 
-/// Random updates, inserts and deletes, as many inserts as deletes, three times over all records. Gives bytes on disk for a byte of keys and values, the most
-/// seen at any checkpoint of the last third.
-fn steady_amplification(records: u32, value: usize) -> f64 {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("db");
-    let database = Database::builder(&path).memory_budget(16 << 20).open().unwrap();
-    let keyspace = database.keyspace("towns", KeyspaceOptions::default()).unwrap();
-    let mut random = SmallRng::seed_from_u64(9);
-    let mut living: Vec<u32> = (0..records).collect();
-    let value = |random: &mut SmallRng| vec![random.random::<u8>(); value];
-    living.iter().for_each(|number| keyspace.insert(key(*number), value(&mut random)).unwrap());
-    let (mut next, mut most) = (records, 0.0_f64);
-    for step in 0..3 * records {
-        let at = random.random_range(0..living.len());
-        match random.random_range(0..4) {
-            0 => {
-                keyspace.insert(key(next), value(&mut random)).unwrap();
-                living.push(next);
-                next += 1;
-            }
-            1 => keyspace.remove(key(living.swap_remove(at))).unwrap(),
-            _ => keyspace.insert(key(living[at]), value(&mut random)).unwrap(),
-        }
-        if step > 2 * records && step % (records / 4) == 0 {
-            database.flush().unwrap();
-            settle(&database);
-            let bytes = living.len() * (4 + value(&mut random).len());
-            most = most.max(size_on_disk(&path) as f64 / bytes as f64);
-        }
-    }
-    let counters = keyspace.stats().counters;
-    println!("{most:.3} at {} records of {} bytes: {counters:?}", living.len(), 4 + value(&mut random).len());
-    most
-}
-
-#[test]
-fn space_amplification_stays_low_under_random_writes() {
-    let small = steady_amplification(160_000, 64);
-    let large = steady_amplification(12_000, 1024);
-    assert!(small <= 1.6 && large <= 1.75, "{small:.3} at 64 bytes, {large:.3} at 1024 bytes");
-}
-
 fn settle(database: &Database) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while database.stats().background_jobs > 0 {

@@ -89,7 +89,7 @@ impl State {
 
 impl Space {
     /// Longest run that [`allocate_runs`](Self::allocate_runs) gives.
-    pub const MAX_RUN: u8 = bitmap::MAX_RUN as u8;
+    pub const LONGEST_RUN: u8 = bitmap::MAX_RUN as u8;
 
     /// The space of a file, all of it free but the header.
     pub fn new(file: &PageFile) -> Result<Space> {
@@ -112,13 +112,17 @@ impl Space {
         self.allocate_all(&std::iter::repeat_n(1, pages), pages)
     }
 
-    /// Takes runs of neighbouring pages, 1 to [`MAX_RUN`](Self::MAX_RUN) each, all of them or none, and gives the first page of each. A page of a run is given
+    /// Takes runs of neighbouring pages, 1 to [`LONGEST_RUN`](Self::LONGEST_RUN) each, all of them or none, and gives the first page of each. A page of a run is given
     /// back like any other. The file grows if need be; `NoSpace` if it cannot.
     ///
     /// # Panics
     /// If a length is out of bounds.
     pub fn allocate_runs(&self, lengths: &[u8]) -> Result<Vec<u32>> {
-        assert!(lengths.iter().all(|length| (1..=Self::MAX_RUN).contains(length)), "a run has 1 to {} pages", Self::MAX_RUN);
+        assert!(
+            lengths.iter().all(|length| (1..=Self::LONGEST_RUN).contains(length)),
+            "a run has 1 to {} pages",
+            Self::LONGEST_RUN
+        );
         let pages = lengths.iter().map(|length| usize::from(*length)).sum();
         self.allocate_all(&lengths.iter().map(|length| u32::from(*length)), pages)
     }
