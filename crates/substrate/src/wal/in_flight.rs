@@ -95,7 +95,7 @@ impl Wal {
 
 #[cfg(test)]
 #[cfg(feature = "loom")]
-mod orders {
+mod tests {
     use std::sync::Arc;
 
     use ecotone_sys::primitive::{
@@ -131,7 +131,7 @@ mod orders {
     }
 
     #[test]
-    fn nothing_below_the_applied_position_is_unapplied() {
+    fn in_all_orders_nothing_below_the_applied_position_is_unapplied() {
         model(|| {
             let applied = std::array::from_fn(|_| AtomicBool::new(false));
             let log = Arc::new(Log { slots: Slots::new(), tail: AtomicU64::new(0), append: Mutex::new(0), applied });
