@@ -75,7 +75,7 @@ impl Histogram {
     }
 
     /// Gives each bin a number, from below.
-    fn fill(&mut self, mut number: impl FnMut(usize) -> f64) {
+    pub(super) fn fill(&mut self, mut number: impl FnMut(usize) -> f64) {
         (0..self.bins).for_each(|bin| self.room.numbers.set_number(bin, number(bin)));
     }
 

@@ -58,7 +58,7 @@ pub(crate) struct Forecast {
 /// What `stats` tells.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Told {
-    /// The kind in use: trend or seasonal, or off before the second epoch has ended.
+    /// The kind in use: trend or seasonal, or off before the first epoch has ended.
     pub(crate) kind: ForecastKind,
     /// The part of the inserts, 0 to 1, that came elsewhere than this kind had told: the mean of the last back-tests. None before the first.
     pub(crate) error: Option<f64>,

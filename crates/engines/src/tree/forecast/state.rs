@@ -112,13 +112,14 @@ impl State {
     /// Freezes the epoch's histogram, foretells the coming epochs from it, and begins another one (T14). If too many sampled keys share their digests, digests
     /// are longer from now on.
     fn end_epoch(&mut self) {
-        if let Some(counted) = self.counting.take() {
+        // The first epoch was only sampled, and its bins are cut so that they are equally full.
+        if let Some(counted) = self.counting.take().or_else(|| self.cut_bins(1.0)) {
             self.history.cut(&counted);
             let outlook = self.foretell(counted.sum_up());
             let before = self.outlook.replace(outlook);
             self.spare.extend(before.map(|outlook| outlook.places.into_room()));
         }
-        self.counting = self.cut_bins();
+        self.counting = self.cut_bins(0.0);
         if self.counting.as_ref().is_some_and(|bins| bins.bins() < self.bins_wanted() / 4 * 3) {
             self.sample.lengthen_digests();
         }
@@ -129,9 +130,12 @@ impl State {
         self.sample.count().div_ceil(SAMPLES).min(self.bins)
     }
 
-    fn cut_bins(&mut self) -> Option<Histogram> {
+    /// Cuts bins by the sample and gives each a number.
+    fn cut_bins(&mut self, number: f64) -> Option<Histogram> {
         let (bins, room) = (self.bins_wanted(), self.spare.pop()?);
-        Some(Histogram::cut(&mut self.sample, bins, room))
+        let mut histogram = Histogram::cut(&mut self.sample, bins, room);
+        histogram.fill(|_| number);
+        Some(histogram)
     }
 
     fn foretell(&mut self, mut places: Sums) -> Outlook {

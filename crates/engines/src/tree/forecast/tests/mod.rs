@@ -78,7 +78,6 @@ fn nothing_is_foretold_when_switched_off_or_before_an_epoch_has_ended() {
     assert_eq!((told.kind, told.bins, off.expected(b"", None, MANY)), (ForecastKind::Off, 0, 0.0));
     assert_eq!(off.memory.used(&[Component::Forecast]), 0);
     let (auto, mut random) = (forecast(ForecastKind::Auto), SmallRng::seed_from_u64(1));
-    epoch(&auto, &mut random, 0.5);
     auto.observe((0..9000).map(|_| key(&mut random, 0.5)).collect::<Vec<_>>().iter().map(|key| &key[..]), 0);
     assert_eq!((auto.told().kind, auto.fill(b"", b"\xff", 100, MANY, 90)), (ForecastKind::Off, 90));
     auto.round();
@@ -107,7 +106,10 @@ fn ascending_keys_leave_no_room_behind_them() {
         forecast.observe(keys.iter().map(|key| &key[..]), 0);
         forecast.round();
         let (first, last) = (keys[0], keys[499]);
-        assert_eq!(forecast.fill(&first, &last, 500, MANY, 90), 90, "batch {batch}");
+        // The first epoch is taken for what comes, as nothing else is known.
+        if batch * 500 >= 2 * u64::from(PACE.epoch) {
+            assert_eq!(forecast.fill(&first, &last, 500, MANY, 90), 90, "batch {batch}");
+        }
     }
     assert!(forecast.expected(b"", None, MANY) > 10_000.0, "they come somewhere");
 }
