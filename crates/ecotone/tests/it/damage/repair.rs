@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ecotone::{
-    Database, Durability, Error, KeyRange, KeyspaceOptions, Repair, RepairReport, RepairedKeyspace, Result,
+    Durability, Error, KeyRange, KeyspaceOptions, Repair, RepairReport, RepairedKeyspace, Result,
     internal::{
         Parts,
         engines::tree::TreeFamily,
@@ -192,7 +192,7 @@ fn a_damaged_log_costs_what_was_written_there() {
             let repaired = repair(&disk);
             // What the last life wrote may be lost, and nothing else.
             let touched = |key: &Key| image.states.iter().any(|state| state.get(key) != begins.get(key));
-            for key in image.now().keys().chain(repaired.content.keys()).filter(|key| !touched(*key)) {
+            for key in image.now().keys().chain(repaired.content.keys()).filter(|key| !touched(key)) {
                 assert_eq!(repaired.content.get(key), begins.get(key), "byte {at}, manifest {manifest}");
             }
             assert!(repaired.fits_but(image.now(), touched) || !repaired.report.is_complete(), "byte {at}, manifest {manifest}");
