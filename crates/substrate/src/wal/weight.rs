@@ -11,7 +11,7 @@ use std::{
     sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
 };
 
-use parking_lot::Mutex;
+use ecotone_sys::primitive::Mutex;
 
 use super::{Wal, WalOptions};
 use crate::Seq;
