@@ -70,7 +70,7 @@ pub(crate) struct RowsOptions {
     /// How often each store is measured.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) rounds: u32,
-    /// Limit of a store's memory cgroup, or `none`; the default is the budget and 48 MiB, or 16 MiB for stores that count on the page cache.
+    /// Limit of a store's memory cgroup, or `none`; the default is twice the budget and 64 MiB, or the budget and 16 MiB for stores that count on the page cache.
     #[arg(long, value_name = "BYTES", value_parser = Ceiling::parse)]
     pub(crate) cgroup_memory: Option<Ceiling>,
     /// Seconds without a finished operation after which a store counts as hung.

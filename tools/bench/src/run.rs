@@ -143,7 +143,7 @@ impl<'a> Run<'a> {
             }
             None => (Plan::Drawn(mix, Distribution::new(self.shape, records, options.theta)), records),
         };
-        if options.workload.inserts() {
+        if options.workload.inserts() || !options.store.survives_kill() {
             self.save(false)?;
         }
         let usual = if options.workload == Workload::Insert { 0 } else { records };

@@ -79,7 +79,8 @@ impl Directory {
         self.path.join("db")
     }
 
-    /// The state of a finished store of these parameters; `None` if the directory is empty. Anything else is an error.
+    /// The state of a finished store of these parameters; `None` if there is no store, and one that was not finished is removed. Anything else is
+    /// an error.
     pub(crate) fn state(&self, wanted: &Parameters) -> Result<Option<State>> {
         let file = self.path.join(NAME);
         if !file.exists() {
@@ -95,9 +96,15 @@ impl Directory {
             .into());
         }
         if !state.finished {
-            return Err(format!("the store in {directory} was not finished; remove the directory").into());
+            return self.clear().map(|()| None);
         }
         Ok(Some(state))
+    }
+
+    /// Whether it holds a store whose load, or whose run that added records or that it had to survive, did not end.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        let text = fs::read_to_string(self.path.join(NAME));
+        text.is_ok_and(|text| serde_json::from_str(&text).is_ok_and(|state: State| !state.finished))
     }
 
     /// Replaces the state.
@@ -110,7 +117,9 @@ impl Directory {
     /// Removes the store and its state.
     pub(crate) fn clear(&self) -> Result<()> {
         let file = self.path.join(NAME);
-        fs::remove_dir_all(self.store()).context("remove", &self.store())?;
+        if self.store().exists() {
+            fs::remove_dir_all(self.store()).context("remove", &self.store())?;
+        }
         fs::remove_file(&file).context("remove", &file)
     }
 
@@ -162,7 +171,9 @@ mod tests {
         assert!(directory.state(&parameters()).unwrap().is_none());
         let mut state = State { parameters: parameters(), finished: false, run: 3, loaded: 10, preparation: None, existing: 12 };
         directory.save(&state).unwrap();
-        assert!(directory.state(&parameters()).unwrap_err().to_string().contains("not finished"));
+        fs::create_dir(directory.store()).unwrap();
+        assert!(directory.is_unfinished() && directory.state(&parameters()).unwrap().is_none());
+        assert!(!directory.is_unfinished() && !directory.store().exists(), "the load begins anew");
         state.finished = true;
         directory.save(&state).unwrap();
         let found = directory.state(&parameters()).unwrap().unwrap();

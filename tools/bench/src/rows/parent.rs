@@ -76,6 +76,8 @@ pub(super) fn row(options: &RunOptions, terms: &Terms<'_>) -> Result<Ending> {
 /// Starts a child, which waits for its job, and gives it one when it is in its cgroup.
 fn start(cgroup: &Cgroup, job: &Job) -> Result<Child> {
     let mut command = Command::new(env::current_exe()?);
+    let environment = job.options.store.environment().iter().filter(|(name, _)| env::var_os(name).is_none());
+    command.envs(environment.copied());
     let mut child = command.arg("row").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let given = cgroup.add(child.id()).and_then(|()| {
         let mut input = child.stdin.take().expect("the input is a pipe");

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf};
 
 use ::bf_tree::{BfTree, Config, LeafInsertResult, LeafReadResult, ScanReturnField, StorageBackend};
 
-use super::{Change, Durability, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord, stripes::Stripes};
+use super::{Change, Durability, Options, Record, Stats, Store, Visit, VisitRecord, stripes::Stripes};
 use crate::error::Result;
 
 /// The longest key, and the longest record with its key; longer keys would leave less room for records in its pages of 4096 bytes.
@@ -71,10 +71,6 @@ impl Store for Bf {
             LeafReadResult::InvalidKey => return Err(format!("bf-tree takes keys of 1 to {LONGEST_KEY} bytes").into()),
         }
         Ok(())
-    }
-
-    fn multi_get(&self, keys: &[&[u8]], visit: &mut VisitMany<'_>) -> Result<()> {
-        keys.iter().enumerate().try_for_each(|(number, key)| self.get(key, &mut |value| visit(number, value)))
     }
 
     fn insert(&self, key: &[u8], value: &[u8]) -> Result<()> {

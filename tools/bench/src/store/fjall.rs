@@ -6,8 +6,7 @@ use ::fjall::{
 };
 
 use super::{
-    Change, Durability, Number, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord, group::Group, quiet,
-    stripes::Stripes,
+    Change, Durability, Number, Options, Record, Stats, Store, Visit, VisitRecord, group::Group, quiet, stripes::Stripes,
 };
 use crate::error::Result;
 
@@ -64,10 +63,6 @@ impl Store for Fjall {
     fn get(&self, key: &[u8], visit: &mut Visit<'_>) -> Result<()> {
         visit(self.keyspace.get(key)?.as_deref());
         Ok(())
-    }
-
-    fn multi_get(&self, keys: &[&[u8]], visit: &mut VisitMany<'_>) -> Result<()> {
-        keys.iter().enumerate().try_for_each(|(number, key)| self.get(key, &mut |value| visit(number, value)))
     }
 
     fn insert(&self, key: &[u8], value: &[u8]) -> Result<()> {

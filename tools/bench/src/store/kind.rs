@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// The stores by name. Those of others are named as the feature that builds them in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
     /// Ecotone with the tree engine.
@@ -31,6 +31,20 @@ impl Kind {
     /// Whether it reads through the kernel's page cache, so that only a memory cgroup of the budget's size holds it to the budget.
     pub(crate) fn uses_page_cache(self) -> bool {
         matches!(self, Kind::Lmdb | Kind::Redb | Kind::Fjall | Kind::Sled | Kind::BfTree)
+    }
+
+    /// Whether what was loaded is still there after its process was killed in a later run.
+    pub(crate) fn survives_kill(self) -> bool {
+        self != Kind::BfTree
+    }
+
+    /// Variables of the environment that its process gets, unless they are set already.
+    pub(crate) fn environment(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            // With a heap for every thread it keeps much more memory than its budget (docs/rivals.md).
+            Kind::Rocksdb => &[("MALLOC_ARENA_MAX", "2")],
+            _ => &[],
+        }
     }
 
     /// Whether its statistics count requests to the device. Of the others only the kernel knows them, and their own numbers are 0.

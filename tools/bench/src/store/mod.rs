@@ -133,8 +133,10 @@ pub(crate) trait Store: Send + Sync {
     }
     /// Reads one value.
     fn get(&self, key: &[u8], visit: &mut Visit<'_>) -> Result<()>;
-    /// Reads many values.
-    fn multi_get(&self, keys: &[&[u8]], visit: &mut VisitMany<'_>) -> Result<()>;
+    /// Reads many values; a store that has no call for it reads them one by one.
+    fn multi_get(&self, keys: &[&[u8]], visit: &mut VisitMany<'_>) -> Result<()> {
+        keys.iter().enumerate().try_for_each(|(number, key)| self.get(key, &mut |value| visit(number, value)))
+    }
     /// Writes a record.
     fn insert(&self, key: &[u8], value: &[u8]) -> Result<()>;
     /// Writes records as one batch.

@@ -7,7 +7,7 @@ use std::{
 
 use ::sled::{Batch, Config, Db, Mode};
 
-use super::{Change, Durability, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord, group::Group};
+use super::{Change, Durability, Options, Record, Stats, Store, Visit, VisitRecord, group::Group};
 use crate::error::Result;
 
 /// Share of the budget for its cache, in percent: a byte of it was seen to take three of memory, and the page table is beside it.
@@ -63,10 +63,6 @@ impl Store for Sled {
     fn get(&self, key: &[u8], visit: &mut Visit<'_>) -> Result<()> {
         visit(self.database.get(key)?.as_deref());
         Ok(())
-    }
-
-    fn multi_get(&self, keys: &[&[u8]], visit: &mut VisitMany<'_>) -> Result<()> {
-        keys.iter().enumerate().try_for_each(|(number, key)| self.get(key, &mut |value| visit(number, value)))
     }
 
     fn insert(&self, key: &[u8], value: &[u8]) -> Result<()> {
