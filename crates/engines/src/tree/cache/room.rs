@@ -37,28 +37,12 @@ impl Shard {
         }
         let class = Class::of(bytes);
         if self.slabs.vacant(class) == 0 && !self.lease_slab(class) {
-            if self.makes_own_slab(class) {
-                return self.slabs.take(class);
-            }
             let near = self.take_larger(class, NEAR);
-            self.misfits += usize::from(near.is_some());
             if near.is_some() || !self.reclaim(class) {
                 return near.or_else(|| self.take_larger(class, CLASSES));
             }
         }
         self.slabs.take(class)
-    }
-
-    /// Makes a slab for a class after a slab's worth of records took slots of the next ones, from the emptiest of those.
-    fn makes_own_slab(&mut self, class: Class) -> bool {
-        if self.misfits < class.slots() {
-            return false;
-        }
-        self.misfits = 0;
-        let mut steps = self.slabs.round() * ROUNDS;
-        self.evict_bytes(SLAB, &mut steps);
-        let roomiest = class.larger().take(NEAR).max_by_key(|larger| self.slabs.vacant(*larger) * larger.bytes());
-        roomiest.is_some_and(|larger| self.convert(larger, class))
     }
 
     /// Evicts `goal` bytes, or what can be within `steps`; gives the bytes.

@@ -58,8 +58,6 @@ pub(super) struct Shard {
     pub(super) stats: CacheStats,
     /// Requests for a slab left out after a refusal.
     pub(super) patience: u8,
-    /// Records that took slots of larger classes since a slab was last made for such.
-    pub(super) misfits: usize,
 }
 
 impl Shard {
@@ -75,7 +73,6 @@ impl Shard {
             stripes: vec![0; stripes].into(),
             stats: CacheStats::default(),
             patience: 0,
-            misfits: 0,
         }
     }
 

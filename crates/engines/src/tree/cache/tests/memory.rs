@@ -42,24 +42,6 @@ fn a_written_record_costs_little_more() {
 }
 
 #[test]
-fn what_is_read_after_a_load_comes_to_slots_of_its_own_size() {
-    let (_memory, cache) = cache(4);
-    for n in 0..40_000 {
-        assert!(put(&cache, &key(n), Some(&[2; 100]), 1));
-        if n % 1000 == 999 {
-            write_out(&cache, 1);
-        }
-    }
-    let loaded = cache.counts().records;
-    (100_000..300_000).for_each(|n| {
-        read(&cache, &key(n), &[2; 100]);
-    });
-    let read = cache.counts().records;
-    assert!(read > loaded * 102 / 100, "{loaded} records after the load, {read} after the reads");
-    check::check(&cache);
-}
-
-#[test]
 fn dirty_chains_cost_little() {
     for (pages, records, most) in [(20_000, 20_000, 44), (20_000, 100_000, 5 * 12 + 32), (10, 100_000, 120_010)] {
         let (memory, cache) = cache(64);
