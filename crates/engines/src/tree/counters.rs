@@ -37,6 +37,13 @@ impl Tree {
             ("dirty_bytes", self.cache.dirty_bytes() as u64),
             ("writer_stalls", self.writeback.stalls.get()),
         ];
+        let told = self.forecast.told();
+        stats.extend([
+            ("forecast_kind", told.kind as u64),
+            ("forecast_error_percent", told.error.map_or(0, |error| (error * 100.0).round() as u64)),
+            ("forecast_season_epochs", told.season as u64),
+            ("forecast_bins", told.bins as u64),
+        ]);
         stats.extend(self.store.file.traffic().named());
         stats.extend(delay::named(&self.writeback.delays));
         stats.extend(self.cache.stats());

@@ -1,5 +1,7 @@
 //! What a tree asks of a layout (T9).
 
+use ecotone_substrate::limits::PAGE;
+
 use super::{
     Tree,
     index::Placement,
@@ -11,12 +13,23 @@ impl Tree {
     /// Plans the segments of a range. With `append` the pages are filled one after the other and the last is left as it comes.
     pub(crate) fn plan(&self, records: &Records, lower: &[u8], upper: Option<&[u8]>, append: bool) -> Vec<Planned> {
         let layout = if append { fill_up } else { spread };
-        let goals = Goals { fill: self.options.fill, most_pages: self.options.segment_pages, model: self.options.model };
+        let fill = if append { self.options.fill } else { self.fill(records) };
+        let goals = Goals { fill, most_pages: self.options.segment_pages, model: self.options.model };
         let mut planned = layout(records, lower, upper, &goals);
         if let Some(last) = planned.pop_if(|last| upper.is_none() && last.pages.len() > 1) {
             planned.extend(with_last_apart(records, &last, |records, lower, upper| layout(records, lower, Some(upper), &goals)));
         }
         planned
+    }
+
+    /// Percent of a page that these records are to fill: less where inserts are expected (T14).
+    fn fill(&self, records: &Records) -> u8 {
+        let full = self.options.fill;
+        let Some(last) = records.len().checked_sub(1) else { return full };
+        // Pages are about three quarters full.
+        let population =
+            u64::from(self.store.space.used()) * (PAGE as u64 * 3 / 4) * records.len() as u64 / records.bytes().max(1) as u64;
+        self.forecast.fill(records.get(0).0, records.get(last).0, records.len(), population, full)
     }
 }
 

@@ -58,6 +58,16 @@ fn overlay(stored: &Records, dirty: &[DirtyRecord]) -> Records {
     merged
 }
 
+/// The keys of dirty records that neither page has.
+pub(crate) fn added<'a>(
+    base: &Page<'_>,
+    overflow: Option<&Page<'_>>,
+    dirty: &'a [DirtyRecord],
+) -> impl Iterator<Item = &'a [u8]> {
+    let stored = move |key: &[u8]| base.search(key).is_ok() || overflow.is_some_and(|page| page.search(key).is_ok());
+    dirty.iter().filter(move |record| record.value.is_some() && !stored(&record.key)).map(|record| record.key.as_slice())
+}
+
 /// What a write-out makes of a segment.
 #[derive(Debug)]
 pub(crate) enum Outcome {
@@ -74,8 +84,10 @@ pub(crate) struct Changed {
     pub(crate) overflow: Option<Records>,
     /// Bytes that the records of the base page then have, to find pages that have become too empty.
     pub(crate) base_bytes: usize,
-    /// Whether a record was deleted.
-    pub(crate) shrank: bool,
+    /// Records that were deleted.
+    pub(crate) removed: usize,
+    /// Keys that were in neither page.
+    pub(crate) added: Vec<Vec<u8>>,
 }
 
 /// Puts each dirty record where its key is, new keys into the base page while they fit and then into the overflow page (decision 2, invariant 1).
@@ -95,7 +107,8 @@ pub(crate) fn write_out(base: &Page<'_>, overflow: Option<&Page<'_>>, dirty: &[D
     let room = capacity(base.lower(), base.upper());
     let Some(mut base_bytes) = bytes_after(base, base, &to_base, room) else { return Outcome::Reorganise };
     let prefix = prefix_len(base.lower(), base.upper());
-    let shrank = to_base.iter().chain(&to_overflow).any(|record| record.value.is_none());
+    let removed = to_base.iter().chain(&to_overflow).filter(|record| record.value.is_none()).count();
+    let added = fresh.iter().map(|record| record.key.clone()).collect();
     for record in fresh {
         let bytes = record_bytes(prefix, record.key.len(), record.value.as_ref().map_or(0, Vec::len));
         if base_bytes + bytes <= room {
@@ -114,7 +127,13 @@ pub(crate) fn write_out(base: &Page<'_>, overflow: Option<&Page<'_>>, dirty: &[D
     if !fits {
         return Outcome::Reorganise;
     }
-    Outcome::Pages(Changed { base: change(Some(base), to_base), overflow: change(overflow, to_overflow), base_bytes, shrank })
+    Outcome::Pages(Changed {
+        base: change(Some(base), to_base),
+        overflow: change(overflow, to_overflow),
+        base_bytes,
+        removed,
+        added,
+    })
 }
 
 fn new_bytes(prefix: usize, record: &DirtyRecord) -> usize {

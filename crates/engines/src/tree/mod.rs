@@ -12,8 +12,7 @@ mod claims;
 mod counters;
 mod delay;
 mod family;
-#[cfg(test)]
-pub mod forecast;
+mod forecast;
 mod goals;
 pub mod index;
 mod install;
@@ -43,6 +42,7 @@ use self::{
     cache::{Cache, Found},
     counters::Counters,
     delay::Delay,
+    forecast::Forecast,
     lookup::{Lookup, Step},
     space::Cause,
     store::Store,
@@ -50,7 +50,7 @@ use self::{
 };
 use crate::engine::{Admission, Check, Context, Cursor, Engine, Operation, Range, Record, Root, Stats, Survey};
 
-pub use self::{family::TreeFamily, options::TreeOptions};
+pub use self::{family::TreeFamily, forecast::ForecastKind, layout::Model, options::TreeOptions};
 
 /// Page reads that one `multi_get` keeps in flight.
 const IN_FLIGHT: usize = 64;
@@ -66,6 +66,8 @@ pub struct Tree {
     options: TreeOptions,
     writeback: Arc<Writeback>,
     counters: Counters,
+    /// Where inserts will come.
+    forecast: Forecast,
     /// The largest sequence applied.
     newest: AtomicU64,
     retired: AtomicBool,

@@ -7,7 +7,7 @@ use ecotone_substrate::{
     codec::{Malformed, Reader, Writer},
 };
 
-use super::{index::MOST_PAGES, layout::Model};
+use super::{forecast::ForecastKind, index::MOST_PAGES, layout::Model};
 
 const FILL: RangeInclusive<u8> = 50..=100;
 const NEIGHBOURS: RangeInclusive<u8> = 0..=16;
@@ -24,11 +24,13 @@ pub struct TreeOptions {
     pub segment_pages: u8,
     /// How the lines of segments are found (T11). Default optimal.
     pub model: Model,
+    /// How reorganisation foretells where inserts will come, to leave room there (T14). Default off.
+    pub forecast: ForecastKind,
 }
 
 impl Default for TreeOptions {
     fn default() -> Self {
-        TreeOptions { fill: 90, neighbours: 5, segment_pages: MOST_PAGES, model: Model::Optimal }
+        TreeOptions { fill: 90, neighbours: 5, segment_pages: MOST_PAGES, model: Model::Optimal, forecast: ForecastKind::Off }
     }
 }
 
@@ -39,6 +41,7 @@ impl TreeOptions {
             Model::Optimal => 0,
             Model::Greedy => 1,
         });
+        w.u8(self.forecast as u8);
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
@@ -49,7 +52,10 @@ impl TreeOptions {
             1 => Model::Greedy,
             _ => return r.fail("the kind of model is not known"),
         };
-        TreeOptions { fill, neighbours, segment_pages, model }.checked()
+        let Some(forecast) = ForecastKind::ALL.get(usize::from(r.u8()?)).copied() else {
+            return r.fail("the kind of forecast is not known");
+        };
+        TreeOptions { fill, neighbours, segment_pages, model, forecast }.checked()
     }
 
     /// Options from disk, if they are within their ranges.
@@ -70,8 +76,9 @@ impl TreeOptions {
                 "neighbours" => options.neighbours = number(name, value, NEIGHBOURS)?,
                 "segment_pages" => options.segment_pages = number(name, value, SEGMENT_PAGES)?,
                 "model" => options.model = model(value)?,
+                "forecast" => options.forecast = forecast(value)?,
                 _ => {
-                    let known = "fill, neighbours, segment_pages and model";
+                    let known = "fill, neighbours, segment_pages, model and forecast";
                     return Err(Error::Invalid(format!("the tree engine has no option {name:?}; it has {known}")));
                 }
             }
@@ -86,6 +93,11 @@ fn number(name: &str, value: &str, range: RangeInclusive<u8>) -> Result<u8> {
     parsed.ok_or_else(|| Error::Invalid(format!("the option {name} is {value:?}, and must be a number from {least} to {most}")))
 }
 
+fn forecast(value: &str) -> Result<ForecastKind> {
+    let kind = ForecastKind::ALL.into_iter().find(|kind| kind.name() == value);
+    kind.ok_or_else(|| Error::Invalid(format!("the option forecast is {value:?}, and must be off, trend, seasonal or auto")))
+}
+
 fn model(value: &str) -> Result<Model> {
     match value {
         "optimal" => Ok(Model::Optimal),
@@ -96,7 +108,7 @@ fn model(value: &str) -> Result<Model> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Model, TreeOptions};
+    use super::{ForecastKind, Model, TreeOptions};
 
     #[test]
     fn settings_are_read_and_checked() {
@@ -105,8 +117,16 @@ mod tests {
         assert_eq!(set("neighbours", "0").unwrap().neighbours, 0);
         assert_eq!(set("segment_pages", "1").unwrap().segment_pages, 1);
         assert_eq!(set("model", "greedy").unwrap().model, Model::Greedy);
-        let bad =
-            [("fill", "101"), ("fill", "x"), ("neighbours", "-1"), ("segment_pages", "17"), ("model", "best"), ("speed", "9")];
+        assert_eq!(set("forecast", "auto").unwrap().forecast, ForecastKind::Auto);
+        let bad = [
+            ("forecast", "on"),
+            ("fill", "101"),
+            ("fill", "x"),
+            ("neighbours", "-1"),
+            ("segment_pages", "17"),
+            ("model", "best"),
+            ("speed", "9"),
+        ];
         for (name, value) in bad {
             assert!(set(name, value).unwrap_err().to_string().contains(name));
         }

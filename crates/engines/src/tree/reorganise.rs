@@ -36,6 +36,8 @@ pub(crate) struct Neighbourhood {
     /// Dirty records of the base pages, in their order.
     dirty: Vec<Vec<DirtyRecord>>,
     pub(crate) records: Records,
+    /// Keys that no page had before.
+    added: Vec<Vec<u8>>,
     plan: Vec<Planned>,
     /// The first page of each segment that is planned.
     pages: Vec<u32>,
@@ -43,7 +45,14 @@ pub(crate) struct Neighbourhood {
 
 impl Neighbourhood {
     pub(crate) fn new(segments: Vec<Located>) -> Self {
-        Neighbourhood { segments, dirty: Vec::new(), records: Records::default(), plan: Vec::new(), pages: Vec::new() }
+        Neighbourhood {
+            segments,
+            dirty: Vec::new(),
+            records: Records::default(),
+            added: Vec::new(),
+            plan: Vec::new(),
+            pages: Vec::new(),
+        }
     }
 
     pub(crate) fn lower(&self) -> &[u8] {
@@ -222,6 +231,9 @@ impl Tree {
                 Err(_) => self.cache.abort_write(self.number, page),
             }
         }
+        if rebuilt.is_ok() {
+            self.forecast.observe(hoods.iter().flat_map(|hood| &hood.added).map(Vec::as_slice), 0);
+        }
         self.counters.reorganisations.add(hoods.len() as u64);
         // Only now: until the chains are done with, their pages must not come to stand for other segments.
         rebuilt.map(|replaced| replaced.iter().for_each(|replaced| self.give_back(replaced)))
@@ -276,6 +288,7 @@ impl Tree {
             for at in &hood.segments {
                 let stored: Vec<Stored> = stored.by_ref().take(at.segment.base_count().into()).collect();
                 for ((base, overflow), dirty) in self.store.claimed_segment(at, &stored)?.iter().zip(&mut dirty) {
+                    hood.added.extend(merge::added(base, overflow.as_ref(), dirty).map(<[u8]>::to_vec));
                     let visible = merge::visible(base, overflow.as_ref(), dirty);
                     visible.iter().for_each(|(key, value)| hood.records.push(key, value));
                 }

@@ -59,7 +59,7 @@ impl Sweep {
             self.progress.store(true, Ordering::Relaxed);
         }
         if let (true, Some(last)) = (self.round, batch.last()) {
-            self.tree.counters.elevator.store(*last, Ordering::Relaxed);
+            self.tree.elevator_reached(*last);
         }
         Ok(())
     }

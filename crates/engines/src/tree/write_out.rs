@@ -66,6 +66,7 @@ impl Tree {
                 ecotone_sys::primitive::thread::sleep(std::time::Duration::from_micros(100));
             }
         }
+        self.forecast.round();
         Ok(())
     }
 
@@ -102,6 +103,10 @@ impl Tree {
                 Ok(()) => self.cache.end_write(self.number, page),
                 Err(_) => self.cache.abort_write(self.number, page),
             }
+        }
+        if written.is_ok() {
+            let added = jobs.iter().flat_map(|job| &job.changed.added).map(Vec::as_slice);
+            self.forecast.observe(added, jobs.iter().map(|job| job.changed.removed).sum());
         }
         self.counters.write_outs.add(jobs.len() as u64);
         written.map(|()| (progress, leftover))
@@ -169,7 +174,7 @@ impl Tree {
         };
         let needs_page = changed.overflow.is_some() && stored.home.overflow == Home::NONE;
         let fresh = if needs_page { self.allocate(&[1])?.first().copied() } else { None };
-        if changed.shrank && changed.base_bytes < UNDERFULL && self.store.index.segments() > 1 {
+        if changed.removed > 0 && changed.base_bytes < UNDERFULL && self.store.index.segments() > 1 {
             leftover.sparse.push(base.lower().to_vec());
         }
         detached.dirty.clear();
@@ -263,6 +268,13 @@ impl Tree {
         let base = Page::reparse(&stored.base).expect("the page was looked at");
         let shape = Shape { kind: PageKind::Overflow, related: stored.home.page, lower: base.lower(), upper: base.upper() };
         merge::build(block, place, shape, records.iter(), self.context.shared.wal.tail());
+    }
+
+    /// The background has written out up to this page; where it is below the last one, a round is complete.
+    pub(crate) fn elevator_reached(&self, page: u32) {
+        if self.counters.elevator.swap(page, Ordering::Relaxed) > page {
+            self.forecast.round();
+        }
     }
 
     /// The pages that are dirty now, going up from the one that the background wrote last, and then from the lowest.

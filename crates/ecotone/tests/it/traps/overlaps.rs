@@ -44,8 +44,8 @@ fn trap_01_stale_admission() {
 
 /// A scan that stands still after `stops` stops while all that is dirty goes to its pages and out of the cache. False if it has no more so many.
 fn interrupted_scan(reverse: bool, stops: usize) -> bool {
-    let mut world = World::loaded((0..40).map(|_| 900));
-    for number in (0..40).step_by(3) {
+    let mut world = World::loaded((0..600).map(|_| 900));
+    for number in (0..600).step_by(3) {
         world.write(number, Some(value(number, 1, 300)), Level::Buffered).unwrap();
         world.write(number + 1, None, Level::Buffered).unwrap();
     }

@@ -1,7 +1,7 @@
 //! Which forecast: a tuning option of the tree.
 
 /// How a tree foretells where inserts will come, so that reorganisation leaves room there (T14).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ForecastKind {
     /// Not at all: reorganisation fills all pages alike.
@@ -11,7 +11,6 @@ pub enum ForecastKind {
     /// The mean of past epochs, at the same place in the season if there is one.
     Seasonal = 2,
     /// The one of the two that would have foretold the past epochs better.
-    #[default]
     Auto = 3,
 }
 

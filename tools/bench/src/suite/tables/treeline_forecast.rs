@@ -15,7 +15,7 @@ use crate::{
 const MEMORY: f64 = 0.33;
 /// New York's pick-ups, one in a thousand, replayed at the full scale to a year of them.
 const TAXI: Keys = Keys::File { label: "taxi", name: "taxi_pickups.u64.zst", scaled: Some(24_000_000), arrival: true };
-const ON: &str = "tree forecast=on";
+const ON: &str = "tree forecast=auto";
 const OFF: &str = "tree forecast=off";
 
 pub(in super::super) fn suite() -> Suite {
@@ -45,7 +45,7 @@ fn forecast(data: &Data, threads: u16) -> Cell {
     half(data, Unlogged)
         .warmup(0.1)
         .threads(threads)
-        .variants(vec![variant("on"), variant("off")])
+        .variants(vec![variant("auto"), variant("off")])
         .compare(Comparison::of(ON, OFF, Metric::Throughput, None))
         .compare(Comparison::of(ON, OFF, Metric::Reorganisations, None))
 }
