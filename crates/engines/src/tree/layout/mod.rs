@@ -4,7 +4,7 @@
 //! either way, where that makes its fence shorter. The next segment is what costs the fewest bytes of index for each byte of records:
 //!
 //! - a **directory** over the first of these pages, up to 16, each as it was packed ([`directory`]); one page is a single page;
-//! - a **line** over 16, 8, 4 or 2 pages that takes as many records as that many packed pages, or up to some percent fewer if no line fits those ([`line`]). T9's
+//! - a **line** over 16, 8, 4 or 2 pages that takes as many records as that many packed pages, or up to some percent fewer if no line fits those ([`mod@line`]). T9's
 //!   goal and epsilon are where the search begins; a line is accepted if the actual bytes of each page fit. What it leaves to others costs
 //!   [`price::PAGE`] bytes for each page.
 //!
