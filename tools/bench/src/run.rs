@@ -180,8 +180,6 @@ impl<'a> Run<'a> {
         self.state.existing = self.bench.inserts.existing();
         let (options, bench) = (self.options, self.bench);
         bench.store.close()?;
-        self.state.finished = true;
-        self.directory.save(&self.state)?;
         let (memory_peak, path) = (process::peak_memory(), self.directory.store());
         let size_on_disk = if path.exists() { files::allocated(&path)? } else { 0 };
         files::drop_cached(&path)?;
@@ -190,6 +188,8 @@ impl<'a> Run<'a> {
         Executor::new(&bench, 0).single(Operation { kind: Kind::Read, record: 0, length: 0 })?;
         let open_seconds = begin.elapsed().as_secs_f64();
         bench.store.close()?;
+        self.state.finished = true;
+        self.directory.save(&self.state)?;
         let key_size = bench.keys.mean_bytes();
         Ok(Row::new(
             options,
