@@ -86,8 +86,6 @@ pub(crate) struct Changed {
     pub(crate) base_bytes: usize,
     /// Records that were deleted.
     pub(crate) removed: usize,
-    /// Keys that were in neither page.
-    pub(crate) added: Vec<Vec<u8>>,
 }
 
 /// Puts each dirty record where its key is, new keys into the base page while they fit and then into the overflow page (decision 2, invariant 1).
@@ -108,7 +106,6 @@ pub(crate) fn write_out(base: &Page<'_>, overflow: Option<&Page<'_>>, dirty: &[D
     let Some(mut base_bytes) = bytes_after(base, base, &to_base, room) else { return Outcome::Reorganise };
     let prefix = prefix_len(base.lower(), base.upper());
     let removed = to_base.iter().chain(&to_overflow).filter(|record| record.value.is_none()).count();
-    let added = fresh.iter().map(|record| record.key.clone()).collect();
     for record in fresh {
         let bytes = record_bytes(prefix, record.key.len(), record.value.as_ref().map_or(0, Vec::len));
         if base_bytes + bytes <= room {
@@ -127,13 +124,7 @@ pub(crate) fn write_out(base: &Page<'_>, overflow: Option<&Page<'_>>, dirty: &[D
     if !fits {
         return Outcome::Reorganise;
     }
-    Outcome::Pages(Changed {
-        base: change(Some(base), to_base),
-        overflow: change(overflow, to_overflow),
-        base_bytes,
-        removed,
-        added,
-    })
+    Outcome::Pages(Changed { base: change(Some(base), to_base), overflow: change(overflow, to_overflow), base_bytes, removed })
 }
 
 fn new_bytes(prefix: usize, record: &DirtyRecord) -> usize {

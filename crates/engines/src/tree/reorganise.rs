@@ -287,9 +287,9 @@ impl Tree {
             let mut dirty = hood.dirty.iter();
             for at in &hood.segments {
                 let stored: Vec<Stored> = stored.by_ref().take(at.segment.base_count().into()).collect();
-                for ((base, overflow), dirty) in self.store.claimed_segment(at, &stored)?.iter().zip(&mut dirty) {
-                    hood.added.extend(merge::added(base, overflow.as_ref(), dirty).map(<[u8]>::to_vec));
-                    let visible = merge::visible(base, overflow.as_ref(), dirty);
+                for (pages, dirty) in self.store.claimed_segment(at, &stored)?.iter().zip(&mut dirty) {
+                    hood.added.extend(self.added(pages, dirty));
+                    let visible = merge::visible(&pages.0, pages.1.as_ref(), dirty);
                     visible.iter().for_each(|(key, value)| hood.records.push(key, value));
                 }
             }

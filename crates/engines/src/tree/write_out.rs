@@ -21,7 +21,7 @@ use super::{
     merge::{self, Changed, Outcome, Shape},
     records::Records,
     space::Cause,
-    store::{Stored, Strange},
+    store::{Pages, Stored, Strange},
     structure::Structure,
 };
 
@@ -44,6 +44,8 @@ struct Job {
     /// Lower fence of its segment.
     segment: Vec<u8>,
     changed: Changed,
+    /// Keys that were in neither page, if somebody wants to know.
+    added: Vec<Vec<u8>>,
     /// The overflow page that it gets, if it had none and needs one.
     fresh: Option<u32>,
 }
@@ -105,7 +107,7 @@ impl Tree {
             }
         }
         if written.is_ok() {
-            let added = jobs.iter().flat_map(|job| &job.changed.added).map(Vec::as_slice);
+            let added = jobs.iter().flat_map(|job| &job.added).map(Vec::as_slice);
             self.forecast.observe(added, jobs.iter().map(|job| job.changed.removed).sum());
         }
         self.counters.write_outs.add(jobs.len() as u64);
@@ -177,8 +179,17 @@ impl Tree {
         if changed.removed > 0 && changed.base_bytes < UNDERFULL && self.store.index.segments() > 1 {
             leftover.sparse.push(base.lower().to_vec());
         }
+        let added = self.added(&(base, overflow), &detached.dirty);
         detached.dirty.clear();
-        Ok(Some(Job { stored, segment: std::mem::take(&mut detached.segment), changed, fresh }))
+        Ok(Some(Job { stored, segment: std::mem::take(&mut detached.segment), changed, added, fresh }))
+    }
+
+    /// The keys of dirty records that neither page has, for the forecast.
+    pub(crate) fn added(&self, (base, overflow): &Pages<'_>, dirty: &[DirtyRecord]) -> Vec<Vec<u8>> {
+        if !self.forecast.is_on() {
+            return Vec::new();
+        }
+        merge::added(base, overflow.as_ref(), dirty).map(<[u8]>::to_vec).collect()
     }
 
     /// Takes free runs of so many pages, those that the log has freed meanwhile included; gives the first page of each.
@@ -205,7 +216,7 @@ impl Tree {
         self.store.file.writing()?.pages(Cause::Overflow, &pages, |i, place, block| {
             let (job, _) = &fresh[i];
             if let Some(records) = &job.changed.overflow {
-                self.build_overflow(block, place, &job.stored, records);
+                self.build(block, place, PageKind::Overflow, &job.stored, records);
             }
         })
     }
@@ -232,11 +243,11 @@ impl Tree {
         for job in jobs.iter() {
             let Home { page, overflow } = job.stored.home;
             if let Some(records) = &job.changed.base {
-                let build = |block: &mut Block, place| self.build_base(block, place, &job.stored, records);
+                let build = |block: &mut Block, place| self.build(block, place, PageKind::Base, &job.stored, records);
                 writes.push(self.page_write(page, &job.stored.base, build)?);
             }
             if let (Some(records), Some(old)) = (&job.changed.overflow, &job.stored.overflow) {
-                let build = |block: &mut Block, place| self.build_overflow(block, place, &job.stored, records);
+                let build = |block: &mut Block, place| self.build(block, place, PageKind::Overflow, &job.stored, records);
                 writes.push(self.page_write(overflow, old, build)?);
             }
         }
@@ -256,17 +267,11 @@ impl Tree {
         Ok(PageWrite { file: self.store.file.file().clone(), page, sectors: changed_sectors(old, &block), block })
     }
 
-    /// Builds a base page anew, with the fences and the production id that it has.
-    fn build_base(&self, block: &mut Block, place: Place, stored: &Stored, records: &Records) {
+    /// Builds a base page anew, with the fences and the production id that it has, or its overflow page.
+    fn build(&self, block: &mut Block, place: Place, kind: PageKind, stored: &Stored, records: &Records) {
         let base = Page::reparse(&stored.base).expect("the page was looked at");
-        let shape = Shape { kind: PageKind::Base, related: base.related(), lower: base.lower(), upper: base.upper() };
-        merge::build(block, place, shape, records.iter(), self.context.shared.wal.tail());
-    }
-
-    /// Builds the overflow page of a base page.
-    fn build_overflow(&self, block: &mut Block, place: Place, stored: &Stored, records: &Records) {
-        let base = Page::reparse(&stored.base).expect("the page was looked at");
-        let shape = Shape { kind: PageKind::Overflow, related: stored.home.page, lower: base.lower(), upper: base.upper() };
+        let related = if kind == PageKind::Base { base.related() } else { stored.home.page };
+        let shape = Shape { kind, related, lower: base.lower(), upper: base.upper() };
         merge::build(block, place, shape, records.iter(), self.context.shared.wal.tail());
     }
 

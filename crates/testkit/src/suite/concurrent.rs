@@ -8,7 +8,7 @@ use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{
     Opener, Store, Verdict, guarded,
-    history::{Caller, Event, Mix, Registers, Ticks, Value, survives, synced},
+    history::{Caller, Event, Mix, Played, Registers, Ticks, Value, joined, survives},
     recovery::ending,
 };
 use crate::sim::{Crash, SimStorage};
@@ -116,23 +116,16 @@ impl Lives<'_> {
         self.disk.crash_at(self.disk.io_index() + self.random.random_range(1..=most));
         let seeds: Vec<u64> = (0..self.extent.threads).map(|_| self.random.next_u64()).collect();
         let (life, store) = (&*self, &*store);
-        let histories: Vec<Verdict<(Vec<Event>, Vec<u64>)>> = std::thread::scope(|scope| {
+        let histories: Vec<Verdict<Played>> = std::thread::scope(|scope| {
             let threads: Vec<_> = seeds.into_iter().map(|seed| scope.spawn(move || life.call(store, seed))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         });
         life.disk.power_off();
-        let (mut events, mut syncs) = (Vec::new(), Vec::new());
-        for history in histories {
-            let (of_thread, of_log) = history?;
-            events.extend(of_thread);
-            syncs.extend(of_log);
-        }
-        syncs.into_iter().for_each(|sync| synced(&mut events, sync));
-        Ok(events)
+        joined(histories)
     }
 
     /// What one thread does.
-    fn call(&self, store: &dyn Store, seed: u64) -> Verdict<(Vec<Event>, Vec<u64>)> {
+    fn call(&self, store: &dyn Store, seed: u64) -> Verdict<Played> {
         let mut random = SmallRng::seed_from_u64(seed);
         let mut caller = Caller::new(store, self.registers, &self.ticks);
         for _ in 0..self.extent.calls {

@@ -11,7 +11,7 @@ use rand::{SeedableRng, rngs::SmallRng};
 
 use super::{
     Opener, Store, Verdict, guarded,
-    history::{Call, Caller, Event, Mix, Registers, Ticks, Value, linearizable, survives, synced},
+    history::{Call, Caller, Event, Mix, Played, Registers, Ticks, Value, joined, linearizable, survives},
     recovery::ending,
 };
 use crate::{
@@ -169,23 +169,16 @@ impl<'a> Work<'a> {
 
     /// What all threads did.
     fn calls(&self, store: &dyn Store) -> Verdict<Vec<Event>> {
-        let histories: Vec<Verdict<(Vec<Event>, Vec<u64>)>> = thread::scope(|scope| {
+        let histories: Vec<Verdict<Played>> = thread::scope(|scope| {
             let threads = self.crew.threads.iter().zip(0..);
             let threads: Vec<_> = threads.map(|(part, number)| scope.spawn(move || self.play(store, *part, number))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         });
-        let (mut events, mut syncs) = (Vec::new(), Vec::new());
-        for history in histories {
-            let (of_thread, of_log) = history?;
-            events.extend(of_thread);
-            syncs.extend(of_log);
-        }
-        syncs.into_iter().for_each(|sync| synced(&mut events, sync));
-        Ok(events)
+        joined(histories)
     }
 
     /// What one thread does.
-    fn play(&self, store: &dyn Store, (role, calls): (Role, u32), number: u64) -> Verdict<(Vec<Event>, Vec<u64>)> {
+    fn play(&self, store: &dyn Store, (role, calls): (Role, u32), number: u64) -> Verdict<Played> {
         let mut random = SmallRng::seed_from_u64(self.seed ^ number << 48);
         let mut caller = Caller::new(store, self.registers, &self.ticks);
         for _ in 0..calls {

@@ -1,5 +1,7 @@
 //! Keys as short byte strings of one size, in the order of the keys.
 
+use ecotone_substrate::{model, page::prefix_len};
+
 /// Bytes of the longest digest.
 pub(super) const LONGEST: usize = 64;
 
@@ -48,7 +50,7 @@ impl Digester {
 
     /// Gives up what the prefix does not share with `key`, and returns the bytes that each digest then begins with.
     pub(super) fn admit(&mut self, key: &[u8]) -> Vec<u8> {
-        let shared = self.prefix.iter().zip(key).take_while(|(a, b)| a == b).count();
+        let shared = prefix_len(&self.prefix, Some(key));
         self.prefix.split_off(shared)
     }
 }
@@ -56,14 +58,8 @@ impl Digester {
 /// How far `at` is on the way from `low` to `high`, from 0 to 1. It goes by the first eight bytes from where the two differ; between equal ones there is no way, and
 /// the answer is 0 (trap 13).
 pub(super) fn way(low: &[u8], at: &[u8], high: &[u8]) -> f64 {
-    let common = low.iter().zip(high).take_while(|(a, b)| a == b).count();
-    let number = |bytes: &[u8]| {
-        let mut first = [0; 8];
-        let rest = bytes.get(common..).unwrap_or_default();
-        let count = rest.len().min(8);
-        first[..count].copy_from_slice(&rest[..count]);
-        u64::from_be_bytes(first)
-    };
+    let common = prefix_len(low, Some(high));
+    let number = |bytes: &[u8]| model::digest(bytes, common);
     let (low, at, high) = (number(low), number(at), number(high));
     if high <= low {
         return 0.0;

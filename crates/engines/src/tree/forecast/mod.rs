@@ -74,10 +74,15 @@ impl Forecast {
         Forecast { memory, kind, pace, seed, state: Mutex::new(None) }
     }
 
+    /// Whether there is anything to take note of keys for.
+    pub(crate) fn is_on(&self) -> bool {
+        self.kind != ForecastKind::Off
+    }
+
     /// Takes note of new keys that were written into pages, and of how many others were removed from them. Its memory is leased when the first keys come;
     /// while there is none to have, it does nothing.
     pub(crate) fn observe<'a>(&self, keys: impl IntoIterator<Item = &'a [u8]>, removed: usize) {
-        if self.kind == ForecastKind::Off {
+        if !self.is_on() {
             return;
         }
         let mut state = self.state.lock();

@@ -1,6 +1,9 @@
 //! The fences of a directory, each without what it shares with the one before: they lie in every index entry of their kind, and every lookup goes through them.
 
-use ecotone_substrate::codec::{Malformed, Reader, Writer};
+use ecotone_substrate::{
+    codec::{Malformed, Reader, Writer},
+    page::prefix_len,
+};
 
 /// Lengths from this one on follow their nibble as a varint of what is beyond.
 const LONG: usize = 15;
@@ -14,7 +17,7 @@ pub(crate) fn encoded_len(shared: usize, own: usize) -> usize {
 /// Bytes that rising fences take together.
 pub(super) fn total_len(fences: &[Vec<u8>]) -> usize {
     let befores = std::iter::once(&[][..]).chain(fences.iter().map(Vec::as_slice));
-    let shared = befores.zip(fences).map(|(before, fence)| common(before, fence));
+    let shared = befores.zip(fences).map(|(before, fence)| prefix_len(before, Some(fence)));
     shared.zip(fences).map(|(shared, fence)| encoded_len(shared, fence.len() - shared)).sum()
 }
 
@@ -22,7 +25,7 @@ pub(super) fn total_len(fences: &[Vec<u8>]) -> usize {
 pub(super) fn encode(w: &mut Writer, fences: &[Vec<u8>]) {
     let mut before: &[u8] = &[];
     for fence in fences {
-        let shared = common(before, fence);
+        let shared = prefix_len(before, Some(fence));
         let lengths = [shared, fence.len() - shared];
         w.u8(lengths.iter().fold(0, |head, len| head << 4 | (*len).min(LONG) as u8));
         for len in lengths.into_iter().filter(|len| *len >= LONG) {
@@ -69,7 +72,7 @@ pub(super) fn position(r: &mut Reader<'_>, count: u8, key: &[u8]) -> Result<u8, 
         if shared < matched || rest > tail {
             return Ok(position);
         }
-        matched += common(rest, tail);
+        matched += prefix_len(rest, Some(tail));
     }
     Ok(count)
 }
@@ -89,10 +92,6 @@ fn length(r: &mut Reader<'_>, nibble: usize) -> Result<usize, Malformed> {
     let beyond = r.varint()?;
     // Longer than any key is refused as such.
     u16::try_from(beyond).map(|beyond| LONG + usize::from(beyond)).or_else(|_| r.fail("a fence of a directory is too long"))
-}
-
-fn common(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 #[cfg(test)]

@@ -45,8 +45,7 @@ pub(super) fn stored_fences<'a>(kind: PageKind, lower: &'a [u8], upper: Option<&
 
 /// A shortest key that is above `left` and not above `right`.
 fn separator(left: &[u8], right: &[u8]) -> Vec<u8> {
-    let common = left.iter().zip(right).take_while(|(a, b)| a == b).count();
-    right[..right.len().min(common + 1)].to_vec()
+    right[..right.len().min(prefix_len(left, Some(right)) + 1)].to_vec()
 }
 
 /// What becomes one node.

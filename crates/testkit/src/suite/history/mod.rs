@@ -17,6 +17,7 @@ pub(super) use self::{
     registers::Registers,
     survival::{linearizable, survives},
 };
+use super::Verdict;
 use crate::model::Level;
 
 /// A moment: later ones are larger, and no two calls share one.
@@ -84,6 +85,21 @@ pub(super) struct Event {
     pub(super) answered: Option<Tick>,
     /// What was promised for a write, by its answer or by a later sync.
     pub(super) promise: Level,
+}
+
+/// What a thread did, and when its syncs and flushes that were answered began.
+pub(super) type Played = (Vec<Event>, Vec<Tick>);
+
+/// The histories of threads as one.
+pub(super) fn joined(histories: Vec<Verdict<Played>>) -> Verdict<Vec<Event>> {
+    let (mut events, mut syncs) = (Vec::new(), Vec::new());
+    for history in histories {
+        let (of_thread, of_log) = history?;
+        events.extend(of_thread);
+        syncs.extend(of_log);
+    }
+    syncs.into_iter().for_each(|sync| synced(&mut events, sync));
+    Ok(events)
 }
 
 /// A sync or flush that was called at `before` and answered: every write answered by then has the promise of a synced one.
