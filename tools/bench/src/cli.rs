@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
-use crate::{distribution::Shape, keys::Order, size, store, suite::SuiteOptions, workload::Workload};
+use crate::{distribution::Shape, keys::Order, size, store, suite::SuiteOptions, warmup::Warmup, workload::Workload};
 
 /// Workloads and measurements for Ecotone and its rivals. Results go to standard output, everything else to standard error.
 #[derive(Debug, Parser)]
@@ -139,9 +139,10 @@ pub(crate) struct RunOptions {
     /// What a write promises when it returns.
     #[arg(long, value_enum, default_value = "buffered")]
     pub(crate) durability: store::Durability,
-    /// Operations before the measurement; the default is one per record, and none for insert.
-    #[arg(long)]
-    pub(crate) warmup: Option<u64>,
+    /// Operations before the measurement, or `steady`: as many as it takes until the device reads of an operation no longer fall (at most eight a record
+    /// and 300 s); the default is one per record, and none for insert.
+    #[arg(long, value_name = "OPERATIONS")]
+    pub(crate) warmup: Option<Warmup>,
     /// The store's memory budget, such as 64MiB.
     #[arg(long, value_parser = size::parse)]
     pub(crate) memory: u64,

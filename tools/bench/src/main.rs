@@ -34,6 +34,7 @@ mod trace;
 mod transfers;
 mod value;
 mod versions;
+mod warmup;
 mod words;
 mod worker;
 mod workload;

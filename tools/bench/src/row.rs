@@ -30,6 +30,7 @@ pub(crate) struct Row {
     pub(crate) batch: u64,
     pub(crate) rate: Option<f64>,
     pub(crate) durability: store::Durability,
+    pub(crate) warmup_operations: u64,
     pub(crate) operations: u64,
     pub(crate) seconds: f64,
     pub(crate) ops_per_second: f64,
@@ -117,14 +118,14 @@ impl Device {
         let (stats, kernel) = (&measured.stats, measured.kernel);
         if store.counts_device_io() {
             return Device {
-                reads: Some(stats.device_reads),
+                reads: measured.device_reads(store),
                 writes: Some(stats.device_writes),
                 read_bytes: Some(stats.read_bytes),
                 write_bytes: Some(stats.write_bytes),
             };
         }
         Device {
-            reads: kernel.and_then(|kernel| kernel.reads),
+            reads: measured.device_reads(store),
             writes: kernel.and_then(|kernel| kernel.writes),
             read_bytes: kernel.map(|kernel| kernel.read_bytes),
             write_bytes: kernel.map(|kernel| kernel.write_bytes),
@@ -143,7 +144,7 @@ impl Row {
         load: Option<Load>,
     ) -> Self {
         let (device, kernel) = (Device::new(options.store, &measured), measured.kernel);
-        let Measured { outcome, stats, cpu, .. } = measured;
+        let Measured { outcome, stats, cpu, warmup, .. } = measured;
         let live_bytes = state.existing as f64 * (footprint.key_size + options.value_size as f64);
         Row {
             store: options.store,
@@ -158,6 +159,7 @@ impl Row {
             batch: u64::from(options.batch),
             rate: options.rate,
             durability: options.durability,
+            warmup_operations: warmup,
             operations: outcome.operations,
             seconds: outcome.seconds,
             ops_per_second: outcome.per_second(),

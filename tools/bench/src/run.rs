@@ -26,6 +26,7 @@ use crate::{
     transfers::{Accounts, Transfers},
     value::VERSION_BYTES,
     versions::{self, Versions},
+    warmup::Warmup,
     workload::{Kind, Workload},
 };
 
@@ -49,6 +50,15 @@ pub(crate) struct Measured {
     pub(crate) stats: Stats,
     pub(crate) cpu: Duration,
     pub(crate) kernel: Option<Transfers>,
+    /// Operations of the warm-up before.
+    pub(crate) warmup: u64,
+}
+
+impl Measured {
+    /// Requests to the device, by the store's own count or else the kernel's.
+    pub(crate) fn device_reads(&self, store: store::Kind) -> Option<u64> {
+        if store.counts_device_io() { Some(self.stats.device_reads) } else { self.kernel.and_then(|kernel| kernel.reads) }
+    }
 }
 
 /// Carries one row out; the kernel keeps its `accounts`.
@@ -147,16 +157,11 @@ impl<'a> Run<'a> {
             self.save(false)?;
         }
         let usual = if options.workload == Workload::Insert { 0 } else { records };
-        let warmup = options.warmup.unwrap_or(usual);
-        if warmup > 0 {
-            self.measure("warm up", &plan, Limit::Operations(warmup), self.manner(), 1)?;
-        }
-        if let Plan::Traced(_, _, start) = &mut plan {
-            *start = warmup;
-        }
+        let warmup = self.warm_up(options.warmup.unwrap_or(Warmup::Operations(usual)), &mut plan)?;
         let operations = Limit::Operations(options.operations.unwrap_or(once));
         let limit = options.seconds.map_or(operations, |seconds| Limit::Time(Duration::from_secs_f64(seconds)));
-        self.measure("measure", &plan, limit, Manner { rate: options.rate, ..self.manner() }, 2)
+        let measured = self.measure("measure", &plan, limit, Manner { rate: options.rate, ..self.manner() }, 2)?;
+        Ok(Measured { warmup, ..measured })
     }
 
     pub(crate) fn measure(&self, name: &'static str, plan: &Plan, limit: Limit, manner: Manner, phase: u64) -> Result<Measured> {
@@ -166,7 +171,7 @@ impl<'a> Run<'a> {
         let outcome = Phase::new(&self.bench, plan, manner, limit, self.accounts).run(&progress, seed)?;
         let (cpu, stats) = (process::cpu_time() - cpu, self.bench.store.stats().since(&stats));
         let kernel = self.accounts.transfers().zip(kernel).map(|(now, then)| now.since(then));
-        Ok(Measured { outcome, stats, cpu, kernel })
+        Ok(Measured { outcome, stats, cpu, kernel, warmup: 0 })
     }
 
     pub(crate) fn save(&mut self, finished: bool) -> Result<()> {

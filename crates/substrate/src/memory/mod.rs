@@ -73,6 +73,9 @@ impl Component {
     }
 }
 
+/// The largest reserve. What work needs at one moment goes by workers and callers, not by the budget.
+const MOST_RESERVE: usize = 4 * CHUNK_BYTES;
+
 /// Gives memory back: told how many bytes are wanted, answers how many it freed.
 pub type Shrinker = dyn Fn(usize) -> usize + Send + Sync;
 
@@ -96,7 +99,7 @@ pub struct Memory {
 impl Memory {
     /// A budget in bytes. What is not a whole MiB of it stays unused.
     pub fn new(budget: usize) -> Arc<Memory> {
-        let reserve = CHUNK_BYTES.max(budget / 32);
+        let reserve = (budget / 32).clamp(CHUNK_BYTES, MOST_RESERVE);
         Arc::new(Memory { budget, reserve, arena: Arena::new(budget), members: Mutex::default() })
     }
 
@@ -110,7 +113,7 @@ impl Memory {
         self.arena.held_bytes()
     }
 
-    /// Leases for a cache, which can do without: `None` when less than the reserve would stay free, a chunk or a 32nd of a larger budget.
+    /// Leases for a cache, which can do without: `None` when less than the reserve would stay free: a 32nd of the budget, at least 1 MiB, at most 4.
     pub fn lease(&self, component: Component, size: Size) -> Option<Block> {
         self.arena.lease_keeping(size, component as u8, self.reserve)
     }

@@ -10,7 +10,7 @@ fn fill(memory: &Memory, component: Component, size: Size) -> Vec<Block> {
 
 #[test]
 fn caches_leave_the_reserve() {
-    for (budget, reserve) in [(16 * MIB, MIB), (64 * MIB, 2 * MIB), (160 * MIB, 5 * MIB)] {
+    for (budget, reserve) in [(16 * MIB, MIB), (64 * MIB, 2 * MIB), (128 * MIB, 4 * MIB), (160 * MIB, 4 * MIB)] {
         for size in [Size::Frame, Size::Slab, Size::Chunk] {
             let memory = Memory::new(budget);
             let blocks = fill(&memory, Component::RecordCache, size);

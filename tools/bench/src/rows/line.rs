@@ -125,6 +125,7 @@ pub(super) mod tests {
             batch: 1,
             rate: None,
             durability: Durability::None,
+            warmup_operations: 0,
             operations: 10,
             seconds: 1.0,
             ops_per_second,

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 
 use super::{compare::Comparison, keys::Keys};
-use crate::{distribution::Shape, store::Durability, workload::Workload};
+use crate::{distribution::Shape, store::Durability, warmup::Warmup, workload::Workload};
 
 /// Exponent of Zipf's law where a cell names no other.
 const THETA: f64 = 0.99;
@@ -116,6 +116,15 @@ impl Variant {
     }
 }
 
+/// How a cell is warmed up.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Warm {
+    /// By so many operations a record.
+    Operations(f64),
+    /// Until the device reads of an operation no longer fall.
+    Steady,
+}
+
 /// One measurement.
 #[derive(Debug, Clone)]
 pub(super) struct Cell {
@@ -130,8 +139,7 @@ pub(super) struct Cell {
     pub(super) batch: u16,
     /// Part of reads beside the inserts of the workload `insert`.
     pub(super) read_share: f64,
-    /// Operations of the warm-up for each record.
-    pub(super) warmup: f64,
+    pub(super) warmup: Warm,
     pub(super) variants: Vec<Variant>,
     /// Stores, if not those of the suite.
     pub(super) stores: Option<&'static [&'static str]>,
@@ -140,7 +148,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// A cell with the usual threads and exponent; `memory` is a part of the bytes of the records, `warmup` operations a record.
+    /// A cell with the usual threads and exponent; `memory` is a part of the bytes of the records.
     pub(super) fn new(workload: Workload, distribution: Shape, data: &Data, durability: Durability, memory: f64) -> Self {
         Cell {
             workload,
@@ -152,7 +160,7 @@ impl Cell {
             threads: THREADS,
             batch: 1,
             read_share: 0.0,
-            warmup: 0.0,
+            warmup: Warm::Operations(0.0),
             variants: vec![Variant::default()],
             stores: None,
             comparisons: Vec::new(),
@@ -161,7 +169,12 @@ impl Cell {
 
     /// With a warm-up of so many operations a record.
     pub(super) fn warmup(self, warmup: f64) -> Self {
-        Cell { warmup, ..self }
+        Cell { warmup: Warm::Operations(warmup), ..self }
+    }
+
+    /// With a warm-up until the device reads of an operation no longer fall.
+    pub(super) fn steady(self) -> Self {
+        Cell { warmup: Warm::Steady, ..self }
     }
 
     /// With so many threads.
@@ -209,9 +222,12 @@ impl Cell {
         ((self.data.bytes(scale) as f64 * self.memory) as u64).max(LEAST_MEMORY)
     }
 
-    /// Operations of the warm-up.
-    pub(super) fn warmup_operations(&self, scale: Scale) -> u64 {
-        (self.data.records(scale) as f64 * self.warmup) as u64
+    /// The warm-up, as the command line has it.
+    pub(super) fn warmup_at(&self, scale: Scale) -> Warmup {
+        match self.warmup {
+            Warm::Operations(a_record) => Warmup::Operations((self.data.records(scale) as f64 * a_record) as u64),
+            Warm::Steady => Warmup::Steady,
+        }
     }
 
     /// The stores of a variant among the chosen ones.

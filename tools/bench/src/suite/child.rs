@@ -53,7 +53,7 @@ impl Request<'_> {
         option("threads", cell.threads.to_string());
         option("batch", cell.batch.to_string());
         option("durability", value(&cell.durability));
-        option("warmup", cell.warmup_operations(self.scale).to_string());
+        option("warmup", cell.warmup_at(self.scale).to_string());
         option("seconds", self.scale.seconds().to_string());
         if cell.read_share > 0.0 {
             option("read-share", cell.read_share.to_string());

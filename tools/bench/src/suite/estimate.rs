@@ -1,6 +1,6 @@
 //! How long a cell takes and how much space, before it runs: what `--list` shows and what the limit of time is held against.
 
-use super::cell::{Cell, Data, Scale};
+use super::cell::{Cell, Data, Scale, Warm};
 use crate::{distribution::Shape, store::Durability, workload::Workload};
 
 /// Longest preparation of a store, in seconds.
@@ -12,6 +12,8 @@ const BYTES_A_SECOND_OF_SETTLING: f64 = 100e6;
 const OPEN: f64 = 3.0;
 /// Longest warm-up that is reckoned with; it is counted in operations.
 const LONGEST_WARMUP: f64 = 300.0;
+/// Operations a record after which a store is usually steady.
+const STEADY: f64 = 3.0;
 
 /// Seconds and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -58,7 +60,11 @@ fn measuring(cell: &Cell, store: &str, scale: Scale) -> f64 {
     if cell.workload == Workload::Load {
         return 0.0;
     }
-    let warmup = cell.warmup_operations(scale) as f64 / operations(cell, store);
+    let a_record = match cell.warmup {
+        Warm::Operations(a_record) => a_record,
+        Warm::Steady => STEADY,
+    };
+    let warmup = cell.data.records(scale) as f64 * a_record / operations(cell, store);
     scale.seconds() + warmup.min(LONGEST_WARMUP)
 }
 

@@ -5,7 +5,7 @@ use super::handle::Link;
 /// Bytes before the key in a record that was written. One that only was read has no entry.
 pub(super) const LONG_HEADER: usize = SHORT_HEADER + 4;
 /// Bytes before the key in a record that only was read.
-const SHORT_HEADER: usize = 10;
+pub(super) const SHORT_HEADER: usize = 10;
 const NEXT: usize = 0;
 const META: usize = 4;
 const KEYSPACE: usize = 8;

@@ -18,7 +18,7 @@ pub(in super::super) fn suite() -> Suite {
     // Two million at the small scale, so that a tenth is more than the least memory.
     let data = Data::synthetic(2_000_000, 20_000_000, 8, 100);
     let logged = Data { full: 5_000_000, ..data.clone() };
-    let cell = |workload, shape| Cell::new(workload, shape, &data, Unlogged, MEMORY).warmup(0.5);
+    let cell = |workload, shape| Cell::new(workload, shape, &data, Unlogged, MEMORY).steady();
     let mut cells = vec![
         cell(C, Zipfian).compare(Comparison::with(Side::Ideal, Metric::DeviceReads, None)),
         amplified(cell(B, Zipfian), 5.5 / 16.51, 1.77 / 2.64),
@@ -31,7 +31,7 @@ pub(in super::super) fn suite() -> Suite {
         cell(D, Latest),
     ];
     let durable = |durability| Cell::new(A, Zipfian, &logged, durability, MEMORY);
-    cells.extend([durable(Buffered).warmup(0.5), durable(Sync).warmup(0.02)]);
+    cells.extend([durable(Buffered).steady(), durable(Sync).warmup(0.02)]);
     Suite {
         name: "f2",
         engine: "hash",

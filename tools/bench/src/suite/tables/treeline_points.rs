@@ -18,10 +18,10 @@ pub(in super::super) fn suite() -> Suite {
     let large = Data::synthetic(150_000, 3_000_000, 8, 1016);
     // Two more preparations of 20 M records do not fit into the time.
     let small_logged = Data { full: 5_000_000, ..small.clone() };
-    let mut cells = unlogged(&small, 0.4);
-    cells.extend(unlogged(&large, 0.6));
-    cells.extend(logged(&small_logged, 0.4));
-    cells.extend(logged(&large, 0.4));
+    let mut cells = unlogged(&small);
+    cells.extend(unlogged(&large));
+    cells.extend(logged(&small_logged));
+    cells.extend(logged(&large));
     cells.push(record_cache(&large));
     Suite {
         name: "treeline-points",
@@ -34,8 +34,8 @@ pub(in super::super) fn suite() -> Suite {
 }
 
 /// Reads before writes, since all use one state, and the workload that adds records last.
-fn unlogged(data: &Data, warmup: f64) -> Vec<Cell> {
-    let cell = |workload, shape| Cell::new(workload, shape, data, Unlogged, MEMORY).warmup(warmup);
+fn unlogged(data: &Data) -> Vec<Cell> {
+    let cell = |workload, shape| Cell::new(workload, shape, data, Unlogged, MEMORY).steady();
     let batches = Cell { batch: 32, stores: Some(&["tree"]), ..cell(C, Uniform) };
     let [mut read, mut mostly, mut half] = [C, B, A].map(|workload| cell(workload, Zipfian));
     if data.record_size() == 64 {
@@ -64,8 +64,8 @@ fn bytes(cell: Cell, metric: Metric, paper: f64) -> Cell {
     cell.compare(Comparison::with(Side::Store("rocksdb"), metric, Some(paper)))
 }
 
-fn logged(data: &Data, warmup: f64) -> Vec<Cell> {
-    let cell = |workload, shape, durability| Cell::new(workload, shape, data, durability, MEMORY).warmup(warmup);
+fn logged(data: &Data) -> Vec<Cell> {
+    let cell = |workload, shape, durability| Cell::new(workload, shape, data, durability, MEMORY).steady();
     vec![
         cell(C, Zipfian, Buffered),
         cell(B, Zipfian, Buffered),
