@@ -239,7 +239,7 @@ fn a_short_scan_is_a_request_or_two() {
 #[test]
 fn scans_of_a_known_length_read_what_they_need() {
     let (database, keyspace, _) = loaded(20_000);
-    let scan = |number: usize| assert_eq!(keyspace.range(key(number * 7919 % 19_900)..).take(5).count(), 5);
+    let scan = |number: u32| assert_eq!(keyspace.range(key(number * 7919 % 19_900)..).take(5).count(), 5);
     let (_, before) = cost(&database, || (0..100).for_each(scan));
     (100..1_100).for_each(scan);
     let (requests, after) = cost(&database, || (1_100..1_200).for_each(scan));
