@@ -237,6 +237,17 @@ fn a_short_scan_is_a_request_or_two() {
 }
 
 #[test]
+fn scans_of_a_known_length_read_what_they_need() {
+    let (database, keyspace, _) = loaded(20_000);
+    let scan = |number: u32| assert_eq!(keyspace.range(key(number * 7919 % 19_900)..).take(5).count(), 5);
+    let (_, before) = cost(&database, || (0..100).for_each(scan));
+    (100..1_100).for_each(scan);
+    let (requests, after) = cost(&database, || (1_100..1_200).for_each(scan));
+    println!("{requests} requests, {} pages, {} before", after / 4096, before / 4096);
+    assert!(requests <= 120 && after <= 220 * limits::PAGE as u64 && before > 300 * limits::PAGE as u64);
+}
+
+#[test]
 fn a_long_scan_reads_each_page_once_and_many_in_one_request() {
     let (database, keyspace, map) = loaded(40_000);
     let pages = keyspace.stats().counters.iter().find(|(name, _)| *name == "used_bytes").unwrap().1 / limits::PAGE as u64;

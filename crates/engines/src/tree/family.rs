@@ -14,6 +14,7 @@ use super::{
     forecast::{Forecast, Pace},
     index::{Index, Segment},
     merge::{self, Shape},
+    scan::Lengths,
     space::{Cause, PageFile, Space},
     store::Store,
     writeback::Writeback,
@@ -64,6 +65,7 @@ impl TreeFamily {
             options,
             writeback: commons.writeback.clone(),
             counters: Counters::default(),
+            lengths: Lengths::default(),
             forecast: Forecast::new(
                 context.shared.memory.clone(),
                 options.forecast,

@@ -44,6 +44,7 @@ use self::{
     delay::Delay,
     forecast::Forecast,
     lookup::{Lookup, Step},
+    scan::Lengths,
     space::Cause,
     store::Store,
     writeback::Writeback,
@@ -66,6 +67,8 @@ pub struct Tree {
     options: TreeOptions,
     writeback: Arc<Writeback>,
     counters: Counters,
+    /// How long scans are.
+    lengths: Lengths,
     /// Where inserts will come.
     forecast: Forecast,
     /// The largest sequence applied.

@@ -78,7 +78,7 @@ pub(super) fn position(r: &mut Reader<'_>, count: u8, key: &[u8]) -> Result<u8, 
 }
 
 /// What the next fence shares with the one before, and the rest of it.
-fn next<'a>(r: &mut Reader<'a>) -> Result<(usize, &'a [u8]), Malformed> {
+pub(super) fn next<'a>(r: &mut Reader<'a>) -> Result<(usize, &'a [u8]), Malformed> {
     let head = usize::from(r.u8()?);
     let shared = length(r, head >> 4)?;
     let rest = length(r, head & LONG)?;

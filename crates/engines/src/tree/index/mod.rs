@@ -17,6 +17,7 @@ mod segment;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use std::sync::Arc;
 

@@ -12,7 +12,10 @@ use ecotone_substrate::{
     storage::Block,
 };
 
-use super::segment::{self, Home, Segment};
+use super::{
+    segment::{self, Home, Segment},
+    walk::Walk,
+};
 
 /// What an entry of a node stands for.
 #[derive(Debug, Clone)]
@@ -120,6 +123,11 @@ impl Node {
     /// The segment at a position of a leaf.
     pub(super) fn segment(&self, position: usize) -> Option<Segment> {
         segment(&self.page(), position)
+    }
+
+    /// The pages of the segment at a position of a leaf.
+    pub(super) fn walk(&self, position: usize) -> Option<Walk<'_>> {
+        Some(Walk::new(self.page().entry(position)?.value))
     }
 
     /// The home of `key` in the segment at a position of a leaf.

@@ -112,7 +112,8 @@ fn offset(origin: u64, key: &[u8], skip: u16) -> u64 {
     digest(key, skip.into()).saturating_sub(origin)
 }
 
-fn skip(r: &mut Reader<'_>) -> Result<u16, Malformed> {
+/// Bytes that the keys of a segment share, as they are encoded.
+pub(super) fn skip(r: &mut Reader<'_>) -> Result<u16, Malformed> {
     let skip = r.varint()?;
     u16::try_from(skip).or_else(|_| r.fail("the keys of a segment have a longer prefix than a key"))
 }

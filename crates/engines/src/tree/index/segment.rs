@@ -10,14 +10,14 @@ pub const MOST_PAGES: u8 = 16;
 pub const MOST_FENCE_BYTES: usize = 640;
 
 /// The kinds of placement in an entry.
-const SINGLE: u8 = 1;
-const SINGLE_WITH_OVERFLOW: u8 = 2;
-const LINE: u8 = 3;
+pub(super) const SINGLE: u8 = 1;
+pub(super) const SINGLE_WITH_OVERFLOW: u8 = 2;
+pub(super) const LINE: u8 = 3;
 const DIRECTORY: u8 = 4;
 /// Added to the kinds of several base pages if a list of overflow pages follows.
-const LIST: u8 = 0x10;
+pub(super) const LIST: u8 = 0x10;
 /// Bytes of one overflow page in the list.
-const LISTED: usize = 5;
+pub(super) const LISTED: usize = 5;
 
 /// A base page with its overflow page: where a key is, if it is anywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

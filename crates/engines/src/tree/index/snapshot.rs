@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{
     node::Node,
     segment::{Home, Segment},
+    walk::Walk,
 };
 
 /// One state of the index. Cheap to take, costs memory for what later changes replace.
@@ -166,16 +167,30 @@ pub struct Ascent {
     position: usize,
 }
 
-impl Iterator for Ascent {
-    type Item = (Vec<u8>, Segment);
+impl Ascent {
+    /// The same as [`next`](Iterator::next), with the segment's pages to be gone through.
+    pub fn next_walk(&mut self) -> Option<(Vec<u8>, Walk<'_>)> {
+        let position = self.advance()?;
+        Some((self.leaf.key(position)?, self.leaf.walk(position)?))
+    }
 
-    fn next(&mut self) -> Option<Self::Item> {
+    /// The position in the leaf of the entry to give.
+    fn advance(&mut self) -> Option<usize> {
         if self.position == self.leaf.page().len() {
             let next = self.tree.leaf(self.leaf.page().upper()?).clone();
             (self.leaf, self.position) = (next, 0);
         }
         self.position += 1;
-        entry(&self.leaf, self.position - 1)
+        Some(self.position - 1)
+    }
+}
+
+impl Iterator for Ascent {
+    type Item = (Vec<u8>, Segment);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let position = self.advance()?;
+        entry(&self.leaf, position)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Iteration over a range, from both ends (T17).
 //!
 //! Each end reads pages ahead, more at a time the longer it goes, and gives their records in place, merged with the dirty ones of the cache. What is seen
-//! when is told in `docs/decisions/0002-tree-first-form.md`, "Scanning"; the parts are [`plan`] (which pages come next), [`window`] (reading them) and
-//! [`merged`] (the records of one of them).
+//! when is told in `docs/decisions/0002-tree-first-form.md`, "Scanning"; the parts are [`lengths`] (how many pages to read), [`plan`] (which come next),
+//! [`window`] (reading them) and [`merged`] (the records of one of them).
 
+mod lengths;
 mod merged;
 mod plan;
 mod rest;
@@ -14,7 +15,9 @@ use std::{ops::Bound, sync::Arc};
 use ecotone_substrate::{Error, Result};
 use ecotone_sys::chunk::Size;
 
+pub(super) use self::lengths::Lengths;
 use self::{
+    lengths::Stride,
     merged::{Merged, Pages, Unfit},
     plan::{Expected, Position, Width},
     rest::{Direction, Rest},
@@ -23,15 +26,10 @@ use self::{
 use super::{Tree, store::Strange};
 use crate::engine::{Cursor, Range, RecordRef};
 
-/// What an end reads at once: at first little, since most scans are short.
-const WIDTHS: [Width; 4] = [
-    Width { pages: 4, requests: 1 },
-    Width { pages: 8, requests: 1 },
-    Width { pages: WIDEST, requests: 4 },
-    Width { pages: WIDEST, requests: 4 },
-];
-/// Reads that are under way beside the one that an end goes through, by the width of the last one.
-const AHEAD: [usize; 4] = [0, 0, 1, 3];
+/// Requests of a read that has others ahead; one without them is one request.
+const REQUESTS: usize = 4;
+/// Reads that are under way beside the one that a long scan goes through.
+const AHEAD: usize = 3;
 /// Bytes of memory from which on nothing more is read ahead. The last read may go beyond by as much.
 const MOST_AHEAD: usize = 4 * Size::Slab.bytes();
 /// Strange pages in a row, with nobody to blame, after which a page is damaged. The first may have been read long before it was looked at.
@@ -42,8 +40,9 @@ const PATIENCE: u32 = 4;
 pub(crate) struct Scan {
     tree: Arc<Tree>,
     rest: Rest,
-    front: End,
-    back: End,
+    /// The ends, as soon as they are used: few scans use both, and an end is large.
+    front: Option<Box<End>>,
+    back: Option<Box<End>>,
     over: bool,
 }
 
@@ -51,7 +50,7 @@ impl Scan {
     pub(crate) fn new(tree: Arc<Tree>, range: Range) -> Self {
         let rest = Rest::new(range);
         let over = rest.is_empty();
-        Scan { tree, rest, front: End::new(Direction::Up), back: End::new(Direction::Down), over }
+        Scan { tree, rest, front: None, back: None, over }
     }
 
     fn step(&mut self, direction: Direction) -> Result<Option<RecordRef<'_>>> {
@@ -59,7 +58,7 @@ impl Scan {
             return Ok(None);
         }
         let end = if direction == Direction::Up { &mut self.front } else { &mut self.back };
-        match end.advance(&self.tree, &self.rest) {
+        match end.get_or_insert_with(|| Box::new(End::new(direction))).advance(&self.tree, &self.rest) {
             Ok(true) => {}
             last => {
                 self.finish();
@@ -67,6 +66,7 @@ impl Scan {
             }
         }
         let end = if direction == Direction::Up { &self.front } else { &self.back };
+        let Some(end) = end else { return Ok(None) };
         let found = end.record(&self.tree).map(|(prefix, suffix, value)| {
             let within = self.rest.take(direction, prefix, suffix);
             within.then(|| (self.rest.taken(direction), value))
@@ -75,11 +75,20 @@ impl Scan {
         found
     }
 
-    /// Ends the scan: after its last record, and after an error.
+    /// Ends the scan: after its last record, after an error, and when nobody wants more of it.
     fn finish(&mut self) {
         self.over = true;
-        self.front = End::new(Direction::Up);
-        self.back = End::new(Direction::Down);
+        for end in [self.front.take(), self.back.take()].into_iter().flatten() {
+            if end.passed > 0 {
+                self.tree.lengths.count(end.passed);
+            }
+        }
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        self.finish();
     }
 }
 
@@ -107,8 +116,12 @@ struct End {
     direction: Direction,
     /// Where the window ends.
     position: Position,
-    /// Reads so far, as far as they matter for the next one.
-    reads: usize,
+    /// Base pages that it came to.
+    passed: usize,
+    /// Base pages up to the end of the window.
+    asked: usize,
+    /// Reads that should be under way beside the one that is gone through.
+    ahead: usize,
     doubts: u32,
     window: Window,
     /// The page that is gone through, of the window's first batch.
@@ -117,7 +130,16 @@ struct End {
 
 impl End {
     fn new(direction: Direction) -> Self {
-        End { direction, position: Position::Bound, reads: 0, doubts: 0, window: Window::default(), open: None }
+        End {
+            direction,
+            position: Position::Bound,
+            passed: 0,
+            asked: 0,
+            ahead: 0,
+            doubts: 0,
+            window: Window::default(),
+            open: None,
+        }
     }
 
     /// Goes to the next record; false if no page has one.
@@ -154,6 +176,7 @@ impl End {
                 Ok(pages) => {
                     self.open = Some(Merged::new(expected, pages, rest));
                     self.doubts = 0;
+                    self.passed += 1;
                     return Ok(true);
                 }
                 Err(Unfit::Unread(error)) => return Err(error),
@@ -169,23 +192,32 @@ impl End {
     fn read_ahead(&mut self, tree: &Tree, rest: &Rest) -> Result<()> {
         loop {
             let needed = self.window.len() == 0;
-            let ahead = self.reads.checked_sub(1).map_or(0, |last| AHEAD[last.min(AHEAD.len() - 1)]);
-            if !needed && (self.window.len() > ahead || self.window.bytes() >= MOST_AHEAD) {
+            if !needed && (self.window.len() > self.ahead || self.window.bytes() >= MOST_AHEAD) {
                 return Ok(());
             }
-            let grade = self.reads.min(WIDTHS.len() - 1);
-            let pages = tree.next_pages(self.direction, &self.position, rest, WIDTHS[grade])?;
+            let (width, ahead) = self.next_read(&tree.lengths);
+            let pages = tree.next_pages(self.direction, &self.position, rest, width)?;
             if pages.is_empty() {
                 self.position = Position::Over;
                 return Ok(());
             }
-            match self.window.ask(tree, pages, self.direction, needed && AHEAD[grade] == 0) {
+            let asked = self.asked + pages.len();
+            match self.window.ask(tree, pages, self.direction, needed && ahead == 0) {
                 Ok(position) => self.position = position,
                 // What is not needed yet may find memory later.
                 Err(Error::Memory { .. }) if !needed => return Ok(()),
                 Err(error) => return Err(error),
             }
-            self.reads += 1;
+            (self.asked, self.ahead) = (asked, ahead);
+        }
+    }
+
+    /// What the next read takes at most, and how many reads should be under way behind it.
+    fn next_read(&self, lengths: &Lengths) -> (Width, usize) {
+        match lengths.stride(self.asked) {
+            Some(Stride { pages, ahead: false }) => (Width { pages, requests: 1 }, 0),
+            Some(Stride { pages, ahead: true }) => (Width { pages, requests: REQUESTS }, 1),
+            None => (Width { pages: WIDEST, requests: REQUESTS }, AHEAD),
         }
     }
 
@@ -193,7 +225,8 @@ impl End {
     fn begin_again(&mut self, expected: &Expected) {
         self.window.clear();
         self.position = Position::before(expected, self.direction);
-        self.reads = 0;
+        self.asked = self.passed;
+        self.ahead = 0;
     }
 
     /// A page is not what was expected: somebody writes it, or the index has moved on, or it is damaged.

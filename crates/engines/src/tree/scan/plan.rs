@@ -1,6 +1,6 @@
 //! Which pages come next, with what is dirty of them.
 
-use std::{mem, ops::Bound};
+use std::ops::Bound;
 
 use ecotone_substrate::Result;
 
@@ -94,22 +94,22 @@ fn pages_up(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -> 
         (Position::Fence(key), _) | (Position::Bound, Bound::Included(key) | Bound::Excluded(key)) => key.as_slice(),
         (Position::Bound, Bound::Unbounded) => &[],
     };
-    let mut pages = Vec::with_capacity(most);
-    let mut entries = index.ascend(start).peekable();
-    while let Some((lower, segment)) = entries.next() {
-        let first = if pages.is_empty() { segment.position_of(&lower, start) } else { 0 };
-        let mut begin = segment.fence(&lower, first);
-        for position in first..segment.base_count() {
+    let mut pages: Vec<Expected> = Vec::with_capacity(most);
+    let mut entries = index.ascend(start);
+    while let Some((lower, mut segment)) = entries.next_walk() {
+        let mut fence = lower.clone();
+        if pages.is_empty() {
+            segment.seek(&lower, start, &mut fence);
+        }
+        while let Some(home) = segment.next(&lower, &mut fence) {
+            if let Some(last) = pages.last_mut() {
+                last.upper = Some(fence.clone());
+            }
             // The first page holds the start.
-            if pages.len() == most || !rest.is_below_high(if pages.is_empty() { start } else { &begin }) {
+            if pages.len() == most || !rest.is_below_high(if pages.is_empty() { start } else { &fence }) {
                 return pages;
             }
-            let end = match position + 1 {
-                next if next < segment.base_count() => Some(segment.fence(&lower, next)),
-                _ => entries.peek().map(|(upper, _)| upper.clone()),
-            };
-            let lower = mem::replace(&mut begin, end.clone().unwrap_or_default());
-            pages.push(Expected { home: segment.home(position), lower, upper: end, dirty: Vec::new() });
+            pages.push(Expected { home, lower: fence.clone(), upper: None, dirty: Vec::new() });
         }
     }
     pages
