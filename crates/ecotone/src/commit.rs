@@ -34,13 +34,13 @@ impl Inner {
     /// Writes one operation.
     pub(crate) fn write(&self, target: Target<'_>, durability: Durability) -> Result<()> {
         let stripe = self.stripes.of(target.space.id, target.operation.key);
-        self.commit(&[target], durability, || Some(self.stripes.lock(stripe))).map(|_| ())
+        self.commit_one(target, durability, || Some(self.stripes.lock(stripe))).map(|_| ())
     }
 
     /// Writes one operation if the key's stripe is still at `version`; false if it has moved.
     pub(crate) fn write_if(&self, target: Target<'_>, version: u64, durability: Durability) -> Result<bool> {
         let stripe = self.stripes.of(target.space.id, target.operation.key);
-        self.commit(&[target], durability, || self.stripes.lock_if(stripe, version))
+        self.commit_one(target, durability, || self.stripes.lock_if(stripe, version))
     }
 
     /// Writes several operations as one: recovered whole or not at all.
@@ -49,12 +49,33 @@ impl Inner {
         if targets.iter().any(|target| target.space.logged != first.space.logged) {
             return Err(Error::Invalid("a batch cannot mix logged and unlogged keyspaces; commit one batch for each".into()));
         }
+        self.health.check()?;
+        targets.iter().try_for_each(|target| limits_check::operation(target.operation))?;
         // Large batches pass one at a time, so that two of them cannot each hold half of the memory that both need.
         let bytes: usize =
             targets.iter().map(|target| target.operation.key.len() + target.operation.value.map_or(0, <[u8]>::len)).sum();
         let _turn = (bytes > limits::MAX_BATCH / 16).then(|| self.large_batches.lock());
         let stripes = targets.iter().map(|target| self.stripes.of(target.space.id, target.operation.key)).collect();
         self.commit(targets, durability, || Some(self.stripes.lock_all(stripes))).map(|_| ())
+    }
+
+    /// Writes one operation. What the log need not have may replace a record that is not written out yet: that takes no admission.
+    fn commit_one<'a>(
+        &'a self,
+        target: Target<'_>,
+        durability: Durability,
+        lock: impl Fn() -> Option<Locked<'a>>,
+    ) -> Result<bool> {
+        self.health.check()?;
+        limits_check::operation(target.operation)?;
+        if !target.space.logged {
+            let Some(locked) = lock() else { return Ok(false) };
+            if target.space.engine.overwrite(target.operation) {
+                return Ok(true);
+            }
+            locked.unchanged();
+        }
+        self.commit(&[target], durability, lock)
     }
 
     /// The path itself. `lock` takes the stripes, or refuses because one has moved; then nothing is written and the answer is false.
@@ -64,8 +85,6 @@ impl Inner {
         durability: Durability,
         lock: impl FnOnce() -> Option<Locked<'a>>,
     ) -> Result<bool> {
-        self.health.check()?;
-        targets.iter().try_for_each(|target| limits_check::operation(target.operation))?;
         if targets.iter().all(|target| !target.space.logged) {
             return self.commit_unlogged(targets, lock);
         }

@@ -20,6 +20,7 @@ pub(crate) struct Locked<'a> {
 }
 
 enum Guards<'a> {
+    None,
     One(MutexGuard<'a, u64>),
     Many(Vec<MutexGuard<'a, u64>>),
 }
@@ -63,9 +64,17 @@ impl Stripes {
     }
 }
 
+impl Locked<'_> {
+    /// Unlocks after nothing was written, so that the versions stay.
+    pub(crate) fn unchanged(mut self) {
+        self.guards = Guards::None;
+    }
+}
+
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         match &mut self.guards {
+            Guards::None => {}
             Guards::One(version) => **version += 1,
             Guards::Many(versions) => versions.iter_mut().for_each(|version| **version += 1),
         }
@@ -84,6 +93,8 @@ mod tests {
         assert_eq!(stripes.version(7), before + 1);
         assert!(stripes.lock_if(7, before).is_none());
         assert!(stripes.lock_if(7, before + 1).is_some());
+        stripes.lock(7).unchanged();
+        assert_eq!(stripes.version(7), before + 2);
     }
 
     #[test]

@@ -152,6 +152,11 @@ pub trait Engine: Send + Sync + fmt::Debug {
     fn admit(&self, operation: Operation<'_>) -> Result<Admission>;
     /// Makes the operation visible. Infallible, no I/O.
     fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>);
+    /// Replaces a record whose newest content is not in the files yet, if that takes neither memory nor a sequence of its own: an operation of an unlogged
+    /// keyspace that needs no admission. False if it is not done. No I/O, and no waiting but for short locks.
+    fn overwrite(&self, _operation: Operation<'_>) -> bool {
+        false
+    }
     /// Gives an admission back unused.
     fn cancel(&self, admission: Admission);
 

@@ -54,13 +54,30 @@ struct State {
     jobs: BinaryHeap<Job>,
     spawned: u64,
     running: usize,
+    /// Workers without a job, the last that had one at the end: it is the first that gets one again. Its memory and its processor's cache are warm, and the
+    /// others need none.
+    idle: Vec<usize>,
     stopping: bool,
+}
+
+impl State {
+    /// Who was idle before keeps its place.
+    fn note(&mut self, worker: usize, is_idle: bool) {
+        match self.idle.iter().position(|idle| *idle == worker) {
+            None if is_idle => self.idle.push(worker),
+            Some(place) if !is_idle => {
+                self.idle.remove(place);
+            }
+            _ => {}
+        }
+    }
 }
 
 /// The pool. Dropping it finishes the jobs that run and forgets those that wait.
 pub struct Scheduler {
     state: Mutex<State>,
-    work: Condvar,
+    /// By worker: there is a job for it.
+    work: Box<[Condvar]>,
     progress: Condvar,
     manual: bool,
     health: Arc<Health>,
@@ -79,12 +96,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 impl Scheduler {
     /// A pool of `workers` threads. A job that panics poisons `health`.
     pub fn threaded(workers: usize, health: Arc<Health>) -> Arc<Self> {
-        let scheduler = Arc::new(Self::new(false, health));
+        let workers = workers.max(1);
+        let scheduler = Arc::new(Self::new(workers, health));
         let mut threads = scheduler.threads.lock();
-        for worker in 0..workers.max(1) {
+        for worker in 0..workers {
             let weak = Arc::downgrade(&scheduler);
             let thread = ecotone_sys::primitive::thread::Builder::new().name(format!("ecotone-{worker}"));
-            threads.extend(thread.spawn(move || Self::work(&weak)));
+            threads.extend(thread.spawn(move || Self::work(&weak, worker)));
         }
         drop(threads);
         scheduler
@@ -92,15 +110,15 @@ impl Scheduler {
 
     /// A pool without threads: [`wait_until`](Self::wait_until) and [`run_one`](Self::run_one) run the jobs.
     pub fn manual(health: Arc<Health>) -> Arc<Self> {
-        Arc::new(Self::new(true, health))
+        Arc::new(Self::new(0, health))
     }
 
-    fn new(manual: bool, health: Arc<Health>) -> Self {
+    fn new(workers: usize, health: Arc<Health>) -> Self {
         Scheduler {
             state: Mutex::default(),
-            work: Condvar::new(),
+            work: (0..workers).map(|_| Condvar::new()).collect(),
             progress: Condvar::new(),
-            manual,
+            manual: workers == 0,
             health,
             threads: Mutex::default(),
         }
@@ -120,7 +138,9 @@ impl Scheduler {
         let number = state.spawned;
         state.spawned += 1;
         state.jobs.push(Job { priority, number, name, run: Box::new(run) });
-        self.work.notify_one();
+        if let Some(worker) = state.idle.pop() {
+            self.work[worker].notify_one();
+        }
     }
 
     /// Waits until `ready`, which is looked at again whenever [`notify`](Self::notify) is called or a job ends. `ready` itself must see to
@@ -164,7 +184,9 @@ impl Scheduler {
             std::mem::take(&mut state.jobs)
         };
         drop(forgotten);
-        self.work.notify_all();
+        self.work.iter().for_each(|work| {
+            work.notify_one();
+        });
         let me = ecotone_sys::primitive::thread::current().id();
         for thread in std::mem::take(&mut *self.threads.lock()) {
             if thread.thread().id() != me {
@@ -184,15 +206,17 @@ impl Scheduler {
         self.progress.notify_all();
     }
 
-    fn work(weak: &Weak<Self>) {
+    fn work(weak: &Weak<Self>, worker: usize) {
         while let Some(scheduler) = weak.upgrade() {
             let mut state = scheduler.state.lock();
             if state.stopping {
                 return;
             }
-            let Some(job) = state.jobs.pop() else {
+            let job = state.jobs.pop();
+            state.note(worker, job.is_none());
+            let Some(job) = job else {
                 // Short, so that a scheduler that nobody holds any more is noticed.
-                scheduler.work.wait_for(&mut state, Duration::from_millis(100));
+                scheduler.work[worker].wait_for(&mut state, Duration::from_millis(100));
                 continue;
             };
             drop(state);

@@ -13,6 +13,8 @@ mod delays;
 #[cfg(not(feature = "bugs"))]
 mod no_big_lock;
 #[cfg(not(feature = "bugs"))]
+mod overwrites;
+#[cfg(not(feature = "bugs"))]
 mod poisoned;
 #[cfg(not(feature = "bugs"))]
 mod scans;

@@ -2,7 +2,9 @@
 
 use std::cmp::Ordering;
 
-use ecotone_substrate::page::{Page, PageBuilder, PageKind, Place, RecordKind, capacity, prefix_len, record_bytes};
+use ecotone_substrate::page::{
+    Page, PageBuilder, PageKind, Place, RecordKind, capacity, prefix_len, record_bytes, replace_values,
+};
 
 use super::{cache::DirtyRecord, records::Records};
 
@@ -15,7 +17,7 @@ pub(crate) fn visible(base: &Page<'_>, overflow: Option<&Page<'_>>, dirty: &[Dir
         second.push_page(overflow);
         stored = union(&stored, &second);
     }
-    overlay(&stored, dirty)
+    overlay(&stored, dirty.iter())
 }
 
 /// Two runs as one. Of a key in both (which no sound segment has) the first run's record stays.
@@ -37,9 +39,9 @@ pub(crate) fn union(first: &Records, second: &Records) -> Records {
 }
 
 /// A run with dirty records over it: they replace, add, and (as tombstones) hide.
-fn overlay(stored: &Records, dirty: &[DirtyRecord]) -> Records {
+fn overlay<'a>(stored: &Records, dirty: impl Iterator<Item = &'a DirtyRecord>) -> Records {
     let mut merged = Records::default();
-    let mut dirty = dirty.iter().peekable();
+    let mut dirty = dirty.peekable();
     let emit = |merged: &mut Records, record: &DirtyRecord| {
         if let Some(value) = &record.value {
             merged.push(&record.key, value);
@@ -77,11 +79,41 @@ pub(crate) enum Outcome {
     Reorganise,
 }
 
-/// Records of the pages of a segment that change; `None` leaves a page as it is.
+/// New content of a page.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// All of its records.
+    Records(Records),
+    /// The records that it has, with the values of all dirty records at these positions.
+    Values(Vec<usize>),
+}
+
+impl Content {
+    /// Builds the page of a `shape`. `old` is the base page as it was, and `dirty` what the content was made with.
+    pub(crate) fn build(
+        &self,
+        block: &mut [u8],
+        place: Place,
+        shape: Shape<'_>,
+        old: &Page<'_>,
+        dirty: &[DirtyRecord],
+        seq: u64,
+    ) {
+        match self {
+            Content::Records(records) => build(block, place, shape, records.iter(), seq),
+            Content::Values(positions) => {
+                let values = dirty.iter().map(|record| record.value.as_deref().unwrap_or_default());
+                replace_values(block, old, positions.iter().copied().zip(values), place, seq);
+            }
+        }
+    }
+}
+
+/// Content of the pages of a segment that change; `None` leaves a page as it is.
 #[derive(Debug, Default)]
 pub(crate) struct Changed {
-    pub(crate) base: Option<Records>,
-    pub(crate) overflow: Option<Records>,
+    pub(crate) base: Option<Content>,
+    pub(crate) overflow: Option<Content>,
     /// Bytes that the records of the base page then have, to find pages that have become too empty.
     pub(crate) base_bytes: usize,
     /// Records that were deleted.
@@ -90,6 +122,10 @@ pub(crate) struct Changed {
 
 /// Puts each dirty record where its key is, new keys into the base page while they fit and then into the overflow page (decision 2, invariant 1).
 pub(crate) fn write_out(base: &Page<'_>, overflow: Option<&Page<'_>>, dirty: &[DirtyRecord]) -> Outcome {
+    if let Some(positions) = positions(base, dirty) {
+        let base_bytes = capacity(base.lower(), base.upper()) - base.room();
+        return Outcome::Pages(Changed { base: Some(Content::Values(positions)), base_bytes, ..Changed::default() });
+    }
     let holds = |page: &Page<'_>, record: &DirtyRecord| page.search(&record.key).is_ok();
     let mut to_base = Vec::new();
     let mut to_overflow = Vec::new();
@@ -127,6 +163,21 @@ pub(crate) fn write_out(base: &Page<'_>, overflow: Option<&Page<'_>>, dirty: &[D
     Outcome::Pages(Changed { base: change(Some(base), to_base), overflow: change(overflow, to_overflow), base_bytes, removed })
 }
 
+/// Where a page has records with values of the same lengths as all of these: then they can be replaced where they stand, which costs far less than to build the
+/// page anew.
+fn positions(page: &Page<'_>, dirty: &[DirtyRecord]) -> Option<Vec<usize>> {
+    let position = |record: &DirtyRecord| {
+        let position = page.search(&record.key).ok()?;
+        let stored = page.entry(position).filter(|entry| entry.kind == RecordKind::Value)?;
+        (record.value.as_ref()?.len() == stored.value.len()).then_some(position)
+    };
+    let mut positions = Vec::with_capacity(dirty.len());
+    for record in dirty {
+        positions.push(position(record)?);
+    }
+    Some(positions)
+}
+
 fn new_bytes(prefix: usize, record: &DirtyRecord) -> usize {
     record.value.as_ref().map_or(0, |value| record_bytes(prefix, record.key.len(), value.len()))
 }
@@ -144,7 +195,7 @@ fn bytes_after(page: &Page<'_>, fences: &Page<'_>, records: &[&DirtyRecord], roo
     (bytes <= room).then_some(bytes)
 }
 
-fn change(page: Option<&Page<'_>>, mut dirty: Vec<&DirtyRecord>) -> Option<Records> {
+fn change(page: Option<&Page<'_>>, mut dirty: Vec<&DirtyRecord>) -> Option<Content> {
     if dirty.is_empty() {
         return None;
     }
@@ -153,8 +204,7 @@ fn change(page: Option<&Page<'_>>, mut dirty: Vec<&DirtyRecord>) -> Option<Recor
     if let Some(page) = page {
         stored.push_page(page);
     }
-    let dirty: Vec<DirtyRecord> = dirty.into_iter().cloned().collect();
-    Some(overlay(&stored, &dirty))
+    Some(Content::Records(overlay(&stored, dirty.into_iter())))
 }
 
 /// Fences and kind of a page that is to be built.

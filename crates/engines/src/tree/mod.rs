@@ -181,6 +181,10 @@ impl Engine for Tree {
         self.put(admission.0, seq, operation);
     }
 
+    fn overwrite(&self, operation: Operation<'_>) -> bool {
+        self.cache.overwrite(self.number, operation.key, operation.value)
+    }
+
     fn cancel(&self, admission: Admission) {
         self.cache.cancel(admission.0);
     }

@@ -105,11 +105,9 @@ impl Store {
         self.overflow_pages.fetch_sub(going as u64, Ordering::Relaxed);
     }
 
-    /// The home of `key`, and the lower fence of its segment.
-    pub(crate) fn home(&self, key: &[u8]) -> (Vec<u8>, Home) {
-        let (lower, segment) = self.index.snapshot().floor(key);
-        let home = segment.home(segment.position_of(&lower, key));
-        (lower, home)
+    /// The lower fence of the segment that `key` belongs to.
+    pub(crate) fn segment_of(&self, key: &[u8]) -> Vec<u8> {
+        self.index.snapshot().floor(key).0
     }
 
     /// The segment as the index has it now, if it is still the same pages for the same range.

@@ -7,7 +7,7 @@ use ecotone_substrate::{
     double_write::{PageWrite, changed_sectors},
     limits::DOUBLE_WRITE_PAGES,
     memory::Component,
-    page::{Page, PageKind, Place},
+    page::{Page, PageKind},
     storage::Block,
     wal::Durability,
 };
@@ -18,8 +18,7 @@ use super::{
     cache::DirtyRecord,
     claims::Claim,
     index::{Attach, Change, Home},
-    merge::{self, Changed, Outcome, Shape},
-    records::Records,
+    merge::{self, Changed, Content, Outcome, Shape},
     space::Cause,
     store::{Pages, Stored, Strange},
     structure::Structure,
@@ -31,30 +30,38 @@ const UNDERFULL: usize = ecotone_substrate::limits::PAGE / 4;
 /// Bytes of a chain that one write-out or a reorganisation of several segments takes at most; more than two pages hold would not fit anyway.
 pub(crate) const CHAIN_BYTES: usize = 16 << 10;
 
-/// A base page on its way to disk: its records that are dirty, and the lower fence of its segment.
+/// A base page on its way to disk, with its records that are dirty.
 struct Detached {
     home: Home,
-    segment: Vec<u8>,
     dirty: Vec<DirtyRecord>,
 }
 
 /// One home of a batch on its way to disk.
 struct Job {
-    stored: Stored,
-    /// Lower fence of its segment.
-    segment: Vec<u8>,
-    changed: Changed,
+    home: Home,
+    /// What becomes of its base page and of the overflow page that it has.
+    in_place: [Option<PageWrite>; 2],
+    /// The overflow page that it gets, if it had none and needs one.
+    fresh: Option<(Attach, Block)>,
     /// Keys that were in neither page, if somebody wants to know.
     added: Vec<Vec<u8>>,
-    /// The overflow page that it gets, if it had none and needs one.
-    fresh: Option<u32>,
+    /// Records that were deleted.
+    removed: usize,
 }
+
+/// Pages to be written in place, and the overflow page that is added.
+type Built = ([Option<PageWrite>; 2], Option<(Attach, Block)>);
 
 /// What a batch leaves to reorganisation: a key of each page that is too full, and of each that is too empty.
 #[derive(Debug, Default)]
 pub(crate) struct Leftover {
     pub(crate) full: Vec<Vec<u8>>,
     pub(crate) sparse: Vec<Vec<u8>>,
+}
+
+/// The overflow pages that a batch adds.
+fn fresh(jobs: &[Job]) -> impl Iterator<Item = &(Attach, Block)> {
+    jobs.iter().filter_map(|job| job.fresh.as_ref())
 }
 
 impl Tree {
@@ -100,7 +107,7 @@ impl Tree {
             self.write_in_place(&mut jobs)
         });
         for job in &jobs {
-            let page = job.stored.home.page;
+            let page = job.home.page;
             match &written {
                 Ok(()) => self.cache.end_write(self.number, page),
                 Err(_) => self.cache.abort_write(self.number, page),
@@ -108,7 +115,7 @@ impl Tree {
         }
         if written.is_ok() {
             let added = jobs.iter().flat_map(|job| &job.added).map(Vec::as_slice);
-            self.forecast.observe(added, jobs.iter().map(|job| job.changed.removed).sum());
+            self.forecast.observe(added, jobs.iter().map(|job| job.removed).sum());
         }
         self.counters.write_outs.add(jobs.len() as u64);
         written.map(|()| (progress, leftover))
@@ -126,9 +133,9 @@ impl Tree {
                 // Its chain was dealt out to other pages meanwhile.
                 None => claim.release(page),
                 Some(first) => {
-                    let (segment, home) = self.store.home(&first.key);
+                    let home = self.store.index.lookup(&first.key);
                     debug_assert_eq!(home.page, page, "a chain belongs to a page that the index names");
-                    detached.push(Detached { home, segment, dirty });
+                    detached.push(Detached { home, dirty });
                 }
             }
         }
@@ -143,7 +150,7 @@ impl Tree {
             Err(error) => failure = Some(error),
             Ok(stored) => {
                 for (stored, detached) in stored.into_iter().zip(&mut detached) {
-                    match self.prepare_job(stored, detached, leftover) {
+                    match self.prepare_job(&stored, detached, leftover) {
                         Ok(job) => jobs.extend(job),
                         Err(error) => failure = failure.or(Some(error)),
                     }
@@ -160,9 +167,9 @@ impl Tree {
         }
     }
 
-    /// Takes the dirty records away if they are to be written.
-    fn prepare_job(&self, stored: Stored, detached: &mut Detached, leftover: &mut Leftover) -> Result<Option<Job>> {
-        let (base, overflow) = self.store.claimed_pages(&stored)?;
+    /// Builds the new pages, so that nothing but these is kept until they are written. Takes the dirty records away then.
+    fn prepare_job(&self, stored: &Stored, detached: &mut Detached, leftover: &mut Leftover) -> Result<Option<Job>> {
+        let (base, overflow) = self.store.claimed_pages(stored)?;
         let ends = [detached.dirty.first(), detached.dirty.last()];
         if !ends.into_iter().flatten().all(|record| base.covers(&record.key)) {
             return Err(self.store.damage(stored.home.page, Strange::Other));
@@ -174,14 +181,43 @@ impl Tree {
                 return Ok(None);
             }
         };
-        let needs_page = changed.overflow.is_some() && stored.home.overflow == Home::NONE;
-        let fresh = if needs_page { self.allocate(&[1])?.first().copied() } else { None };
+        let (in_place, fresh) = self.build_pages(stored, &base, &changed, &detached.dirty)?;
         if changed.removed > 0 && changed.base_bytes < UNDERFULL && self.store.index.segments() > 1 {
             leftover.sparse.push(base.lower().to_vec());
         }
         let added = self.added(&(base, overflow), &detached.dirty);
         detached.dirty.clear();
-        Ok(Some(Job { stored, segment: std::mem::take(&mut detached.segment), changed, added, fresh }))
+        Ok(Some(Job { home: stored.home, in_place, fresh, added, removed: changed.removed }))
+    }
+
+    /// The pages of a home as they are to be: those that have their place, and a new overflow page.
+    fn build_pages(&self, stored: &Stored, base: &Page<'_>, changed: &Changed, dirty: &[DirtyRecord]) -> Result<Built> {
+        let Home { page, overflow } = stored.home;
+        let lease = || self.context.shared.memory.lease_essential(Component::Frames, Size::Frame);
+        let build = |mut block: Block, content: &Content, kind, place| {
+            let related = if kind == PageKind::Base { base.related() } else { page };
+            let shape = Shape { kind, related, lower: base.lower(), upper: base.upper() };
+            content.build(&mut block, self.store.file.place(place), shape, base, dirty, self.context.shared.wal.tail());
+            block
+        };
+        let (mut in_place, mut fresh) = ([None, None], None);
+        if let Some(content) = &changed.base {
+            in_place[0] = Some(self.page_write(page, &stored.base, build(lease()?, content, PageKind::Base, page)));
+        }
+        if let Some(content) = &changed.overflow {
+            let block = lease()?;
+            if let Some(old) = &stored.overflow {
+                in_place[1] = Some(self.page_write(overflow, old, build(block, content, PageKind::Overflow, overflow)));
+            } else if let Some(&overflow) = self.allocate(&[1])?.first() {
+                let attach = Attach { lower: self.store.segment_of(base.lower()), page, overflow };
+                fresh = Some((attach, build(block, content, PageKind::Overflow, overflow)));
+            }
+        }
+        Ok((in_place, fresh))
+    }
+
+    fn page_write(&self, page: u32, old: &Block, block: Block) -> PageWrite {
+        PageWrite { file: self.store.file.file().clone(), page, sectors: changed_sectors(old, &block), block }
     }
 
     /// The keys of dirty records that neither page has, for the forecast.
@@ -208,49 +244,31 @@ impl Tree {
 
     /// Writes new overflow pages into free space and syncs them.
     fn write_fresh(&self, jobs: &[Job]) -> Result<()> {
-        let fresh: Vec<(&Job, u32)> = jobs.iter().filter_map(|job| Some((job, job.fresh?))).collect();
-        if fresh.is_empty() {
+        let (pages, blocks): (Vec<u32>, Vec<&Block>) = fresh(jobs).map(|(attach, block)| (attach.overflow, block)).unzip();
+        if pages.is_empty() {
             return Ok(());
         }
-        let pages: Vec<u32> = fresh.iter().map(|(_, page)| *page).collect();
-        self.store.file.writing()?.pages(Cause::Overflow, &pages, |i, place, block| {
-            let (job, _) = &fresh[i];
-            if let Some(records) = &job.changed.overflow {
-                self.build(block, place, PageKind::Overflow, &job.stored, records);
-            }
-        })
+        self.store.file.writing()?.pages(Cause::Overflow, &pages, |i, _, block| block.copy_from_slice(blocks[i]))
     }
 
     fn attach_fresh(&self, jobs: &[Job]) -> Result<()> {
-        let attach = |job: &Job| Some(Attach { lower: job.segment.clone(), page: job.stored.home.page, overflow: job.fresh? });
-        let attach: Vec<Attach> = jobs.iter().filter_map(attach).collect();
+        let attach: Vec<Attach> = fresh(jobs).map(|(attach, _)| attach.clone()).collect();
         if attach.is_empty() {
             return Ok(());
         }
+        let pages: Vec<u32> = attach.iter().map(|attach| attach.overflow).collect();
         let production = self.store.production.load(Ordering::Relaxed);
         let structure = Structure { production, change: Change { attach, ..Change::default() } };
         let installed = self.install(&structure).map(|replaced| self.give_back(&replaced));
         if installed.is_err() {
-            let fresh: Vec<u32> = jobs.iter().filter_map(|job| job.fresh).collect();
-            self.store.space.free_now(&fresh)?;
+            self.store.space.free_now(&pages)?;
         }
         installed
     }
 
     /// Writes changed pages through the double-write area.
     fn write_in_place(&self, jobs: &mut [Job]) -> Result<()> {
-        let mut writes = Vec::new();
-        for job in jobs.iter() {
-            let Home { page, overflow } = job.stored.home;
-            if let Some(records) = &job.changed.base {
-                let build = |block: &mut Block, place| self.build(block, place, PageKind::Base, &job.stored, records);
-                writes.push(self.page_write(page, &job.stored.base, build)?);
-            }
-            if let (Some(records), Some(old)) = (&job.changed.overflow, &job.stored.overflow) {
-                let build = |block: &mut Block, place| self.build(block, place, PageKind::Overflow, &job.stored, records);
-                writes.push(self.page_write(overflow, old, build)?);
-            }
-        }
+        let mut writes: Vec<PageWrite> = jobs.iter_mut().flat_map(|job| &mut job.in_place).filter_map(Option::take).collect();
         self.store.file.traffic().written(Cause::WriteOut, writes.len());
         let mut queue = self.context.shared.storage.queue()?;
         while !writes.is_empty() {
@@ -259,20 +277,6 @@ impl Tree {
             writes = rest;
         }
         Ok(())
-    }
-
-    fn page_write(&self, page: u32, old: &Block, build: impl FnOnce(&mut Block, Place)) -> Result<PageWrite> {
-        let mut block = self.context.shared.memory.lease_essential(Component::Frames, Size::Frame)?;
-        build(&mut block, self.store.file.place(page));
-        Ok(PageWrite { file: self.store.file.file().clone(), page, sectors: changed_sectors(old, &block), block })
-    }
-
-    /// Builds a base page anew, with the fences and the production id that it has, or its overflow page.
-    fn build(&self, block: &mut Block, place: Place, kind: PageKind, stored: &Stored, records: &Records) {
-        let base = Page::reparse(&stored.base).expect("the page was looked at");
-        let related = if kind == PageKind::Base { base.related() } else { stored.home.page };
-        let shape = Shape { kind, related, lower: base.lower(), upper: base.upper() };
-        merge::build(block, place, shape, records.iter(), self.context.shared.wal.tail());
     }
 
     /// The background has written out up to this page; where it is below the last one, a round is complete.

@@ -1,6 +1,9 @@
 //! Makes pages.
 
-use super::layout::{HEADER, Header, NO_UPPER, PageKind, Place, RECORD_OVERHEAD, RecordKind, SLOT, VERSION, checksum, head};
+use super::{
+    layout::{HEADER, Header, NO_UPPER, PageKind, Place, RECORD_OVERHEAD, RecordKind, SLOT, VERSION, checksum, head},
+    read::{Page, slot_fields},
+};
 use crate::limits::{MAX_KEY, MAX_RECORD, PAGE};
 
 /// Length of the prefix that a page with these fences does not store with its keys.
@@ -31,6 +34,26 @@ pub fn seal(page: &mut [u8], place: Place, seq: u64) {
     page[16..20].copy_from_slice(&place.page.to_le_bytes());
     let sum = checksum(page, place);
     page[..4].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// Makes a page in `buf` of one that stands at the same place: `values` are values of the same lengths for some positions.
+///
+/// # Panics
+/// If `buf` has not the length of a page, or there is no record with a value of this length at a position.
+pub fn replace_values<'v>(
+    buf: &mut [u8],
+    old: &Page<'_>,
+    values: impl Iterator<Item = (usize, &'v [u8])>,
+    place: Place,
+    seq: u64,
+) {
+    buf.copy_from_slice(old.bytes);
+    for (position, value) in values {
+        let (offset, suffix, length) = slot_fields(&old.slots[position]);
+        assert_eq!(length, value.len(), "a value is replaced by one of its length");
+        buf[offset + 1 + suffix..][..length].copy_from_slice(value);
+    }
+    seal(buf, place, seq);
 }
 
 /// Fills a page with records in the order of their keys.

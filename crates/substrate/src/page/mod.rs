@@ -9,7 +9,7 @@ mod resident;
 #[cfg(test)]
 mod tests;
 
-pub use build::{PageBuilder, capacity, prefix_len, record_bytes, seal};
+pub use build::{PageBuilder, capacity, prefix_len, record_bytes, replace_values, seal};
 pub use layout::{PageError, PageKind, Place, RecordKind};
 pub use read::{Entry, Page};
 pub use resident::Resident;

@@ -204,6 +204,13 @@ impl Cache {
         self.common.chains.repay();
     }
 
+    /// Replaces the content of a record that is dirty, if its slot has the size for the new one: it stays where it is and chained as it was, so this needs
+    /// neither a slot nor its page. False if it is not done.
+    pub(crate) fn overwrite(&self, keyspace: u16, key: &[u8], value: Option<&[u8]>) -> bool {
+        let hash = self.hash(keyspace, key);
+        self.shard(hash).overwrite(hash, keyspace, key, value)
+    }
+
     /// Gives a reserved slot back.
     pub(crate) fn cancel(&self, token: u64) {
         let (shard, reserved) = self.token(token);

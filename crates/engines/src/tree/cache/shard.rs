@@ -8,6 +8,7 @@ use std::sync::{
 use ecotone_substrate::{Seq, memory::Memory};
 
 use super::{
+    class::Class,
     clock::Hands,
     dirty::{DirtyMap, Entry},
     handle::{Address, Handle, Link},
@@ -237,6 +238,23 @@ impl Shard {
         record::fill(slot, meta, write.keyspace, write.key, write.value.unwrap_or_default());
         record::set_entry(slot, entry);
         self.set_meta(handle, meta);
+    }
+
+    /// Replaces the content of a dirty record in place, if its slot has the size for the new one.
+    pub(super) fn overwrite(&mut self, hash: KeyHash, keyspace: u16, key: &[u8], value: Option<&[u8]>) -> bool {
+        let Some(handle) = self.find(hash, keyspace, key) else { return false };
+        let class = Class::of(record::bytes_written(key.len(), value.map_or(0, <[u8]>::len)));
+        let slot = self.slabs.slot_mut(handle);
+        let before = record::meta(slot);
+        if !before.dirty() || class.bytes() != slot.len() {
+            return false;
+        }
+        let meta = Meta::of_written(key, value, before.promoted().rank());
+        record::fill(slot, meta, keyspace, key, value.unwrap_or_default());
+        // It is dirty as before, so nothing that is counted changes.
+        record::set_meta(slot, meta);
+        self.count_write(hash);
+        true
     }
 
     /// How long a record may stay that was not here: an access before, though it was a miss, counts.

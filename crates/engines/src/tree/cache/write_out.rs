@@ -95,7 +95,9 @@ impl Cache {
     /// that lock its entry is exact.
     fn for_entry(&self, (entry, address): (Entry, Address), mut act: impl FnMut(&mut Shard, Handle, Entry)) {
         let mut shard = self.shards[address.shard()].lock();
-        let handle = self.common.chains.at(entry).handle();
+        // Mostly it has not moved since its address was copied, and then the record itself says so.
+        let moved = shard.chained(address.handle(), entry).is_none();
+        let handle = if moved { self.common.chains.at(entry).handle() } else { address.handle() };
         act(&mut shard, handle, entry);
     }
 

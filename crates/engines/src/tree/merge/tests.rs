@@ -43,6 +43,17 @@ fn map_of(records: &Records) -> Map {
     records.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
 }
 
+/// The records of a page with this content, built over `old`.
+fn built(content: &Content, kind: PageKind, old: &Page<'_>, dirty: &[DirtyRecord]) -> Map {
+    let mut bytes = [0xA5; PAGE];
+    content.build(&mut bytes, PLACE, shape(kind), old, dirty, 2);
+    let page = Page::parse(&bytes, PLACE).unwrap();
+    assert_eq!((page.kind(), page.sequence(), page.check()), (kind, 2, Ok(())));
+    let mut records = Records::default();
+    records.push_page(&page);
+    map_of(&records)
+}
+
 fn fits(records: &Map) -> bool {
     let bytes: usize = records.iter().map(|(key, value)| record_bytes(LOWER.len() - 1, key.len(), value.len())).sum();
     bytes <= capacity(LOWER, Some(b"key0"))
@@ -66,7 +77,7 @@ fn random_page(random: &mut Random, not: &Map, longest: u64) -> Map {
 
 #[test]
 fn write_outs_put_every_record_where_it_was_and_fit() {
-    let (mut written, mut reorganised) = (0, 0);
+    let (mut written, mut reorganised, mut replaced) = (0, 0, 0);
     for seed in 0..3000 {
         let mut random = Random(seed);
         let longest = 1 + random.below(300);
@@ -75,6 +86,10 @@ fn write_outs_put_every_record_where_it_was_and_fit() {
         let mut dirty = BTreeMap::new();
         for _ in 0..random.below(30) {
             dirty.insert(random.key(), (random.below(4) > 0).then(|| random.value(longest)));
+        }
+        if random.below(4) == 0 {
+            let same = |(key, value): (&Vec<u8>, &Vec<u8>)| (key.clone(), Some(vec![7; value.len()]));
+            dirty = base.iter().step_by(3).map(same).collect();
         }
         let records: Vec<DirtyRecord> =
             dirty.iter().map(|(key, value)| DirtyRecord { key: key.clone(), value: value.clone() }).collect();
@@ -101,8 +116,11 @@ fn write_outs_put_every_record_where_it_was_and_fit() {
             }
             Outcome::Pages(changed) => {
                 written += 1;
-                let new_base = changed.base.as_ref().map_or(base.clone(), map_of);
-                let new_overflow = changed.overflow.as_ref().map_or(overflow.clone().unwrap_or_default(), map_of);
+                replaced += usize::from(matches!(&changed.base, Some(Content::Values(_))));
+                let page = |content, kind| built(content, kind, &base_page, &records);
+                let new_base = changed.base.as_ref().map_or(base.clone(), |content| page(content, PageKind::Base));
+                let new_overflow = changed.overflow.as_ref().map(|content| page(content, PageKind::Overflow));
+                let new_overflow = new_overflow.unwrap_or_else(|| overflow.clone().unwrap_or_default());
                 assert!(fits(&new_base) && fits(&new_overflow), "seed {seed}");
                 assert!(base.keys().all(|key| !new_overflow.contains_key(key)), "seed {seed} moved a key out of the base page");
                 let was_over = |key: &Vec<u8>| overflow.as_ref().is_some_and(|overflow| overflow.contains_key(key));
@@ -111,9 +129,11 @@ fn write_outs_put_every_record_where_it_was_and_fit() {
                 all.extend(new_overflow.clone());
                 assert_eq!(all.len(), new_base.len() + new_overflow.len(), "seed {seed} has a key twice");
                 assert_eq!(all, expected, "seed {seed}");
-                page_of(PageKind::Base, &new_base);
             }
         }
     }
-    assert!(written > 500 && reorganised > 100, "{written} written, {reorganised} reorganised");
+    assert!(
+        written > 500 && reorganised > 100 && replaced > 300,
+        "{written} written, {reorganised} reorganised, {replaced} replaced"
+    );
 }

@@ -36,6 +36,13 @@ impl Space {
         *self.index.range(..=key.to_vec()).next_back().expect("the first fence is empty").1
     }
 
+    fn remember(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
+        match value {
+            Some(value) => self.newest.insert(key, value),
+            None => self.newest.remove(&key),
+        };
+    }
+
     fn is_being_written(&self, key: &[u8]) -> bool {
         self.writing.values().flatten().any(|record| record.key == key)
     }
@@ -83,6 +90,11 @@ impl World {
 
     fn write(&mut self, ks: u16) {
         let (key, value) = (self.key(), self.value());
+        if self.random.one_in(2) && self.cache.overwrite(ks, &key, value.as_deref()) {
+            let space = &mut self.spaces[usize::from(ks)];
+            assert!(space.unflushed.contains_key(&key), "only what is dirty is overwritten");
+            return space.remember(key, value);
+        }
         let len = value.as_ref().map_or(0, Vec::len);
         let token = loop {
             match self.cache.reserve(ks, &key, len) {
@@ -100,10 +112,7 @@ impl World {
             space.rewritten.entry(key.clone()).or_insert(self.seq);
         }
         space.unflushed.entry(key.clone()).or_insert(self.seq);
-        match value {
-            Some(value) => space.newest.insert(key, value),
-            None => space.newest.remove(&key),
-        };
+        space.remember(key, value);
     }
 
     fn read(&mut self, ks: u16) {

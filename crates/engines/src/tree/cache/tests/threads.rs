@@ -29,10 +29,10 @@ fn number(key: &[u8]) -> usize {
     std::str::from_utf8(&key[3..8]).unwrap().parse().unwrap()
 }
 
-/// A value that begins with `version`, of a length that changes with it.
+/// A value that begins with `version`, of a length that changes with every second one.
 fn value(version: u64) -> Vec<u8> {
     let mut value = version.to_le_bytes().to_vec();
-    value.resize(8 + (version % 7) as usize * 30, 1);
+    value.resize(8 + (version / 2 % 7) as usize * 30, 1);
     value
 }
 
@@ -49,6 +49,10 @@ impl World {
             let n = random.below(KEYS / 2) * 2 + me;
             let version = self.acknowledged[n].load(Ordering::Relaxed) + 1;
             let (key, value) = (key(n), value(version));
+            if self.cache.overwrite(0, &key, Some(&value)) {
+                self.acknowledged[n].store(version, Ordering::SeqCst);
+                continue;
+            }
             let Some(token) = self.cache.reserve(0, &key, value.len()) else {
                 thread::yield_now();
                 continue;
