@@ -15,6 +15,8 @@ mod no_big_lock;
 #[cfg(not(feature = "bugs"))]
 mod poisoned;
 #[cfg(not(feature = "bugs"))]
+mod record_cache;
+#[cfg(not(feature = "bugs"))]
 mod scans;
 #[cfg(not(feature = "bugs"))]
 mod space;

@@ -227,7 +227,7 @@ impl Tree {
         });
         for page in hoods.iter().flat_map(Neighbourhood::base_pages) {
             match &rebuilt {
-                Ok(_) => self.cache.end_write(self.number, page),
+                Ok(_) => self.end_write(page),
                 Err(_) => self.cache.abort_write(self.number, page),
             }
         }

@@ -102,7 +102,7 @@ impl Tree {
         for job in &jobs {
             let page = job.stored.home.page;
             match &written {
-                Ok(()) => self.cache.end_write(self.number, page),
+                Ok(()) => self.end_write(page),
                 Err(_) => self.cache.abort_write(self.number, page),
             }
         }
