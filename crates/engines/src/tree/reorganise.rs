@@ -312,7 +312,7 @@ impl Tree {
         let fresh: Vec<Fresh<'_>> = hoods.iter().flat_map(Fresh::of).collect();
         let pages: Vec<u32> = fresh.iter().map(|fresh| fresh.page).collect();
         self.store.file.writing()?.pages(Cause::Reorganise, &pages, |n, place, block| {
-            fresh[n].build(block, place, production, self.context.shared.wal.tail());
+            fresh[n].build(block, place, production, self.page_sequence());
         })
     }
 

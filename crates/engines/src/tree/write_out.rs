@@ -272,7 +272,14 @@ impl Tree {
         let base = Page::reparse(&stored.base).expect("the page was looked at");
         let related = if kind == PageKind::Base { base.related() } else { stored.home.page };
         let shape = Shape { kind, related, lower: base.lower(), upper: base.upper() };
-        merge::build(block, place, shape, records.iter(), self.context.shared.wal.tail());
+        merge::build(block, place, shape, records.iter(), self.page_sequence());
+    }
+
+    /// What a data page that is written now has as its sequence (decision 7, "Which page is current"): it never goes back, also by a power failure, and every
+    /// opening makes it higher. Claims on the page, or on what it replaces, are held.
+    pub(crate) fn page_sequence(&self) -> Seq {
+        let wal = &self.context.shared.wal;
+        wal.synced().saturating_add(wal.incarnation())
     }
 
     /// The background has written out up to this page; where it is below the last one, a round is complete.
