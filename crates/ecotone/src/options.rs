@@ -58,6 +58,7 @@ impl KeyspaceOptions {
     /// | tree | `segment_pages` | 16 | most pages of a segment, 1 to 16 (TreeLine §4.1); more make a smaller index and cheaper scans, 1 is a plain index of pages |
     /// | tree | `model` | `optimal` | how the lines of segments are found: `optimal` (piecewise linear approximation) or `greedy` (thesis ch. 4), which is less work |
     /// | tree | `forecast` | `off` | where inserts will come, told from where they came, so that reorganisation leaves room there (TreeLine §4.6): `trend`, `seasonal`, `auto` (the one that told the past better) or `off`; saves reorganisations in a keyspace that grows much, and costs space |
+    /// | tree | `record_cache` | `on` | `off`: records that were read, or are in their pages, do not stay in memory (a cache of capacity zero, TreeLine §5.3); only those that wait for their write-out do. For a keyspace whose reads hardly repeat, beside others that share the cache |
     pub fn set(mut self, option: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((option.into(), value.into()));
         self

@@ -17,6 +17,8 @@ mod overwrites;
 #[cfg(not(feature = "bugs"))]
 mod poisoned;
 #[cfg(not(feature = "bugs"))]
+mod record_cache;
+#[cfg(not(feature = "bugs"))]
 mod scans;
 #[cfg(not(feature = "bugs"))]
 mod space;

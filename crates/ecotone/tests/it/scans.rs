@@ -134,7 +134,7 @@ fn both_ends_together_give_each_record_once() {
 
 /// Trap 2 of the field list: the page is read, a dirty record goes out to the page, and the cache is asked too late.
 #[test]
-fn trap_2_what_leaves_the_cache_after_the_page_was_read_is_not_missed() {
+fn trap_02_what_leaves_the_cache_after_the_page_was_read_is_not_missed() {
     for backwards in [false, true] {
         let (database, keyspace, mut map) = loaded(20_000);
         for i in (0..20_000).step_by(7) {
@@ -161,7 +161,7 @@ fn trap_2_what_leaves_the_cache_after_the_page_was_read_is_not_missed() {
 
 /// The other half of trap 2: what is left of N stored records without those that the cache deletes is fewer than N.
 #[test]
-fn trap_2_deleted_records_do_not_count() {
+fn trap_02_deleted_records_do_not_count() {
     let (_database, keyspace, mut map) = loaded(6_000);
     for i in 1_000..5_000 {
         keyspace.remove(key(i)).unwrap();

@@ -57,6 +57,7 @@ fn contract_of_the_tree() {
     contract(&tree().set(&[("segment_pages", "1")]), 10, 5);
     // Half empty pages are where lines are cheaper than directories.
     contract(&tree().set(&[("fill", "60"), ("segment_pages", "4"), ("model", "greedy"), ("forecast", "auto")]), 10, 5);
+    contract(&tree().set(&[("record_cache", "off")]), 10, 5);
     pass(contract::run(&tree(), first_seed()..first_seed() + 3, DEEP));
 }
 

@@ -111,9 +111,16 @@ impl Tree {
         self.cache.apply(slot, self.number, operation.key, operation.value, seq, &mut |key| self.page_of(key));
     }
 
-    /// Offers a record that a page read brought to the cache.
+    /// Offers a record that a page read brought to the cache, unless the keyspace keeps none.
     fn admit_clean(&self, lookup: &Lookup<'_>, value: &[u8]) {
-        self.cache.admit_clean(self.number, lookup.key, value, &lookup.ticket);
+        if self.options.record_cache {
+            self.cache.admit_clean(self.number, lookup.key, value, &lookup.ticket);
+        }
+    }
+
+    /// The records that were taken from a page's chain are in their pages.
+    fn end_write(&self, page: u32) {
+        self.cache.end_write(self.number, page, self.options.record_cache);
     }
 }
 

@@ -26,11 +26,21 @@ pub struct TreeOptions {
     pub model: Model,
     /// How reorganisation foretells where inserts will come, to leave room there (T14). Default off.
     pub forecast: ForecastKind,
+    /// Whether records stay in memory that were read, or that are in their pages (T1, T3). Without, only what waits for its write-out is there.
+    /// Default on.
+    pub record_cache: bool,
 }
 
 impl Default for TreeOptions {
     fn default() -> Self {
-        TreeOptions { fill: 90, neighbours: 5, segment_pages: MOST_PAGES, model: Model::Optimal, forecast: ForecastKind::Off }
+        TreeOptions {
+            fill: 90,
+            neighbours: 5,
+            segment_pages: MOST_PAGES,
+            model: Model::Optimal,
+            forecast: ForecastKind::Off,
+            record_cache: true,
+        }
     }
 }
 
@@ -41,7 +51,7 @@ impl TreeOptions {
             Model::Optimal => 0,
             Model::Greedy => 1,
         });
-        w.u8(self.forecast as u8);
+        w.u8(self.forecast as u8).u8(u8::from(self.record_cache));
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
@@ -55,7 +65,12 @@ impl TreeOptions {
         let Some(forecast) = ForecastKind::ALL.get(usize::from(r.u8()?)).copied() else {
             return r.fail("the kind of forecast is not known");
         };
-        TreeOptions { fill, neighbours, segment_pages, model, forecast }.checked()
+        let record_cache = match r.u8()? {
+            0 => false,
+            1 => true,
+            _ => return r.fail("the record cache is neither on nor off"),
+        };
+        TreeOptions { fill, neighbours, segment_pages, model, forecast, record_cache }.checked()
     }
 
     /// Options from disk, if they are within their ranges.
@@ -77,8 +92,9 @@ impl TreeOptions {
                 "segment_pages" => options.segment_pages = number(name, value, SEGMENT_PAGES)?,
                 "model" => options.model = model(value)?,
                 "forecast" => options.forecast = forecast(value)?,
+                "record_cache" => options.record_cache = switch(name, value)?,
                 _ => {
-                    let known = "fill, neighbours, segment_pages, model and forecast";
+                    let known = "fill, neighbours, segment_pages, model, forecast and record_cache";
                     return Err(Error::Invalid(format!("the tree engine has no option {name:?}; it has {known}")));
                 }
             }
@@ -96,6 +112,14 @@ fn number(name: &str, value: &str, range: RangeInclusive<u8>) -> Result<u8> {
 fn forecast(value: &str) -> Result<ForecastKind> {
     let kind = ForecastKind::ALL.into_iter().find(|kind| kind.name() == value);
     kind.ok_or_else(|| Error::Invalid(format!("the option forecast is {value:?}, and must be off, trend, seasonal or auto")))
+}
+
+fn switch(name: &str, value: &str) -> Result<bool> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(Error::Invalid(format!("the option {name} is {value:?}, and must be on or off"))),
+    }
 }
 
 fn model(value: &str) -> Result<Model> {
@@ -118,8 +142,10 @@ mod tests {
         assert_eq!(set("segment_pages", "1").unwrap().segment_pages, 1);
         assert_eq!(set("model", "greedy").unwrap().model, Model::Greedy);
         assert_eq!(set("forecast", "auto").unwrap().forecast, ForecastKind::Auto);
+        assert!(!set("record_cache", "off").unwrap().record_cache && set("record_cache", "on").unwrap().record_cache);
         let bad = [
             ("forecast", "on"),
+            ("record_cache", "0"),
             ("fill", "101"),
             ("fill", "x"),
             ("neighbours", "-1"),

@@ -227,7 +227,7 @@ impl Tree {
         });
         for page in hoods.iter().flat_map(Neighbourhood::base_pages) {
             match &rebuilt {
-                Ok(_) => self.cache.end_write(self.number, page),
+                Ok(_) => self.end_write(page),
                 Err(_) => self.cache.abort_write(self.number, page),
             }
         }
@@ -312,7 +312,7 @@ impl Tree {
         let fresh: Vec<Fresh<'_>> = hoods.iter().flat_map(Fresh::of).collect();
         let pages: Vec<u32> = fresh.iter().map(|fresh| fresh.page).collect();
         self.store.file.writing()?.pages(Cause::Reorganise, &pages, |n, place, block| {
-            fresh[n].build(block, place, production, self.context.shared.wal.tail());
+            fresh[n].build(block, place, production, self.page_sequence());
         })
     }
 

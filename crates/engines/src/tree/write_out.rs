@@ -109,7 +109,7 @@ impl Tree {
         for job in &jobs {
             let page = job.home.page;
             match &written {
-                Ok(()) => self.cache.end_write(self.number, page),
+                Ok(()) => self.end_write(page),
                 Err(_) => self.cache.abort_write(self.number, page),
             }
         }
@@ -197,7 +197,7 @@ impl Tree {
         let build = |mut block: Block, content: &Content, kind, place| {
             let related = if kind == PageKind::Base { base.related() } else { page };
             let shape = Shape { kind, related, lower: base.lower(), upper: base.upper() };
-            content.build(&mut block, self.store.file.place(place), shape, base, dirty, self.context.shared.wal.tail());
+            content.build(&mut block, self.store.file.place(place), shape, base, dirty, self.page_sequence());
             block
         };
         let (mut in_place, mut fresh) = ([None, None], None);
@@ -277,6 +277,13 @@ impl Tree {
             writes = rest;
         }
         Ok(())
+    }
+
+    /// What a data page that is written now has as its sequence (decision 7, "Which page is current"): it never goes back, also by a power failure, and every
+    /// opening makes it higher. Claims on the page, or on what it replaces, are held.
+    pub(crate) fn page_sequence(&self) -> Seq {
+        let wal = &self.context.shared.wal;
+        wal.synced().saturating_add(wal.incarnation())
     }
 
     /// The background has written out up to this page; where it is below the last one, a round is complete.

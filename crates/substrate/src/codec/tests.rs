@@ -2,11 +2,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Bytes that a variable-length integer takes.
-fn varint_len(value: u64) -> usize {
-    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
-}
-
 #[derive(Debug, Clone)]
 enum Item {
     U8(u8),

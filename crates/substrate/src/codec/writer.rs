@@ -1,5 +1,10 @@
 //! Appends values to a buffer, in the forms that [`Reader`](super::Reader) takes.
 
+/// Bytes that a variable-length integer takes.
+pub fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
 /// Collects encoded values.
 #[derive(Debug, Clone, Default)]
 pub struct Writer {

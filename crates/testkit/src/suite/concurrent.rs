@@ -10,6 +10,7 @@ use super::{
     Opener, Store, Verdict, guarded,
     history::{Caller, Event, Mix, Played, Registers, Ticks, Value, joined, survives},
     recovery::ending,
+    verified,
 };
 use crate::sim::{Crash, SimStorage};
 
@@ -58,9 +59,9 @@ const MIX: Mix = Mix {
     cold: 8,
     sync: 1,
     flush: 2,
-    background: 0,
     squeeze: 1,
     spare: 1 << 20,
+    ..Mix::NONE
 };
 
 /// Runs databases of these seeds. The opener must give databases that may be used by many threads.
@@ -168,9 +169,7 @@ impl Lives<'_> {
     /// The last life: everything is checked, and closed.
     fn check_all(&self) -> Verdict {
         let store = self.open_again()?;
-        match store.verify().map_err(|error| format!("verify failed: {error}"))?.first() {
-            None => store.close().map_err(|error| format!("closing failed: {error}")),
-            Some(problem) => Err(format!("verify found: {problem}")),
-        }
+        verified(&*store)?;
+        store.close().map_err(|error| format!("closing failed: {error}"))
     }
 }

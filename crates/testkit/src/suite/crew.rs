@@ -13,6 +13,7 @@ use super::{
     Opener, Store, Verdict, guarded,
     history::{Call, Caller, Event, Mix, Played, Registers, Ticks, Value, joined, linearizable, survives},
     recovery::ending,
+    verified,
 };
 use crate::{
     model::Level,
@@ -54,32 +55,16 @@ pub struct Crew {
 /// Records around the keys.
 const COLD: u32 = 16;
 
-const NONE: Mix = Mix {
-    get: 0,
-    multi_get: 0,
-    scan: 0,
-    write: 0,
-    batch: 0,
-    update: 0,
-    swap: 0,
-    cold: 0,
-    sync: 0,
-    flush: 0,
-    background: 0,
-    squeeze: 0,
-    spare: 0,
-};
-
 impl Role {
     fn mix(self) -> Mix {
         match self {
-            Role::Reader => Mix { get: 3, multi_get: 1, ..NONE },
-            Role::Scanner => Mix { scan: 1, ..NONE },
-            Role::Writer | Role::Churner => Mix { write: 1, ..NONE },
-            Role::Batcher => Mix { batch: 1, ..NONE },
-            Role::Updater => Mix { update: 1, swap: 1, ..NONE },
-            Role::Flusher => Mix { flush: 1, ..NONE },
-            Role::Evicter => NONE,
+            Role::Reader => Mix { get: 3, multi_get: 1, ..Mix::NONE },
+            Role::Scanner => Mix { scan: 1, ..Mix::NONE },
+            Role::Writer | Role::Churner => Mix { write: 1, ..Mix::NONE },
+            Role::Batcher => Mix { batch: 1, ..Mix::NONE },
+            Role::Updater => Mix { update: 1, swap: 1, ..Mix::NONE },
+            Role::Flusher => Mix { flush: 1, ..Mix::NONE },
+            Role::Evicter => Mix::NONE,
         }
     }
 }
@@ -156,11 +141,11 @@ impl<'a> Work<'a> {
             drop(store);
             let store = self.open(&found)?;
             survives(self.initial, &events, ending(how), &self.registers.read(&*store)?)?;
-            return check(&*store).map(|()| number);
+            return verified(&*store).map(|()| number);
         }
         events.extend(self.last_look(&*store)?);
         linearizable(self.initial, &events)?;
-        check(&*store).map(|()| number)
+        verified(&*store).map(|()| number)
     }
 
     fn open(&self, disk: &SimStorage) -> Verdict<Box<dyn Store>> {
@@ -197,12 +182,5 @@ impl<'a> Work<'a> {
     fn last_look(&self, store: &dyn Store) -> Verdict<Vec<Event>> {
         let mut last = Caller::new(store, self.registers, &self.ticks);
         last.look_at_all().map(|()| last.events)
-    }
-}
-
-fn check(store: &dyn Store) -> Verdict {
-    match store.verify().map_err(|error| format!("verify failed: {error}"))?.first() {
-        None => Ok(()),
-        Some(problem) => Err(format!("verify found: {problem}")),
     }
 }

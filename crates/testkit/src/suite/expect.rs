@@ -7,7 +7,7 @@ use std::{
 
 use ecotone_engines::engine::Record;
 
-use super::{Store, UNLOGGED, Verdict, unlogged::Unlogged};
+use super::{Store, UNLOGGED, Verdict, unlogged::Unlogged, verified};
 use crate::model::{Change, Ending, Level, Model};
 
 /// Expectations of all keyspaces of one database.
@@ -99,10 +99,7 @@ impl Expect {
         }
         self.logged.restart(ending, logged)?;
         self.compare_gets(store)?;
-        match store.verify().map_err(|error| format!("verify failed: {error}"))?.first() {
-            None => Ok(()),
-            Some(problem) => Err(format!("verify found: {problem}")),
-        }
+        verified(store)
     }
 
     fn settle_keyspaces(&mut self, store: &dyn Store) -> Verdict {

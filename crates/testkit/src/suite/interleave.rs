@@ -11,6 +11,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use super::{
     Opener, Verdict, guarded,
     history::{Caller, Event, Mix, Registers, Ticks, linearizable},
+    verified,
 };
 use crate::sim::{Crash, Phase, SimStorage, Walk};
 
@@ -29,26 +30,12 @@ const READERS: usize = 4;
 const COLD: u32 = 48;
 
 /// Calls made at once.
-const WHOLE: Mix = Mix {
-    get: 12,
-    multi_get: 4,
-    scan: 4,
-    write: 40,
-    batch: 10,
-    update: 4,
-    swap: 4,
-    cold: 0,
-    sync: 2,
-    flush: 0,
-    background: 0,
-    squeeze: 20,
-    spare: 0,
-};
+const WHOLE: Mix =
+    Mix { get: 12, multi_get: 4, scan: 4, write: 40, batch: 10, update: 4, swap: 4, sync: 2, squeeze: 20, ..Mix::NONE };
 /// Calls that stand still.
-const READS: Mix =
-    Mix { get: 40, multi_get: 20, scan: 20, update: 10, swap: 10, write: 0, batch: 0, sync: 0, squeeze: 0, ..WHOLE };
+const READS: Mix = Mix { get: 40, multi_get: 20, scan: 20, update: 10, swap: 10, ..Mix::NONE };
 /// What works in the background, one at a time.
-const WORK: Mix = Mix { flush: 3, background: 1, get: 0, multi_get: 0, scan: 0, update: 0, swap: 0, ..READS };
+const WORK: Mix = Mix { flush: 3, background: 1, ..Mix::NONE };
 
 /// Runs the histories of these seeds, and gives the number of stops.
 pub fn run(opener: &dyn Opener, seeds: std::ops::Range<u64>, shape: Shape) -> Verdict<u64> {
@@ -77,10 +64,7 @@ fn history(opener: &dyn Opener, disk: &SimStorage, registers: Registers, seed: u
     last.look_at_all()?;
     events.append(&mut last.events);
     linearizable(&vec![None; registers.count], &events)?;
-    match store.verify().map_err(|error| format!("verify failed: {error}"))?.first() {
-        None => Ok(stops),
-        Some(problem) => Err(format!("verify found: {problem}")),
-    }
+    verified(store).map(|()| stops)
 }
 
 fn succeed(answer: ecotone_substrate::Result<()>, what: &str) -> Verdict {

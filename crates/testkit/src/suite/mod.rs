@@ -42,6 +42,14 @@ fn guarded<T>(what: impl FnOnce() -> String, case: impl FnOnce() -> Verdict<T>) 
     }
 }
 
+/// What the store finds wrong with itself.
+fn verified(store: &dyn Store) -> Verdict {
+    match store.verify().map_err(|error| format!("verify failed: {error}"))?.first() {
+        None => Ok(()),
+        Some(problem) => Err(format!("verify found: {problem}")),
+    }
+}
+
 fn message(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")

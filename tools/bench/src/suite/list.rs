@@ -8,7 +8,7 @@ use super::{
     estimate::{Estimate, estimate},
     options::SuiteOptions,
     states::States,
-    table::{Suite, unavailable},
+    table::{Suite, missing_store},
 };
 use crate::{error::Result, size};
 
@@ -84,16 +84,16 @@ fn table(options: &SuiteOptions, cells: &[&Cell], stores: &[String], estimates: 
 
 /// The stores of a cell with the settings of their variants.
 fn names(cell: &Cell, stores: &[String]) -> Vec<String> {
-    contenders(cell, stores, |_, _| true)
+    contenders(cell, stores, |_| true)
 }
 
 /// Those of them that cannot be measured.
 fn missing(cell: &Cell, stores: &[String]) -> Vec<String> {
-    contenders(cell, stores, |store, variant| unavailable(store, variant).is_some())
+    contenders(cell, stores, |store| missing_store(store).is_some())
 }
 
-fn contenders(cell: &Cell, stores: &[String], wanted: impl Fn(&str, &super::cell::Variant) -> bool) -> Vec<String> {
+fn contenders(cell: &Cell, stores: &[String], wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let of = |variant| cell.stores_of(variant, stores).into_iter().map(move |store| (store, variant));
-    let all = cell.variants.iter().flat_map(of).filter(|(store, variant)| wanted(store, variant));
+    let all = cell.variants.iter().flat_map(of).filter(|(store, _)| wanted(store));
     all.map(|(store, variant)| variant.contender(&store)).collect()
 }

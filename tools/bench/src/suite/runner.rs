@@ -13,7 +13,7 @@ use super::{
     options::SuiteOptions,
     output::{Output, is_good},
     states::{MOST_BYTES, States},
-    table::{Suite, missing_store, unavailable},
+    table::{Suite, missing_store},
 };
 use crate::error::Result;
 
@@ -131,7 +131,7 @@ impl<'a> Runner<'a> {
             for store in stores.clone() {
                 let state = cell.state(variant, self.options.scale);
                 let broken = self.broken.get(&(state, store.clone())).map(|of| format!("it could not be prepared in {of:?}"));
-                let reason = unavailable(&store, variant).map(|reason| ("unavailable", reason));
+                let reason = missing_store(&store).map(|reason| ("unavailable", reason));
                 if let Some((status, reason)) = reason.or(broken.map(|reason| ("failed", reason))) {
                     stores.retain(|other| *other != store);
                     self.print_missing(cell, variant, &store, 1, status, &reason)?;

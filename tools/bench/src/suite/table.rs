@@ -2,11 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::{
-    cell::{Cell, Variant},
-    compare::Group,
-    tables,
-};
+use super::{cell::Cell, compare::Group, tables};
 use crate::store;
 
 /// The names of all suites.
@@ -14,8 +10,6 @@ pub(super) const NAMES: [&str; 6] = ["treeline-points", "treeline-scans", "treel
 
 /// The engines that suites are for and that no build has yet.
 pub(super) const PLANNED_ENGINES: [&str; 3] = ["hash", "lsm", "adaptive"];
-/// Options of engines that suites set and that do not exist yet: store, option, what they are.
-pub(super) const PLANNED_OPTIONS: [(&str, &str, &str); 1] = [("tree", "record_cache", "switch for its record cache")];
 
 /// A paper's tables, as we repeat them.
 pub(super) struct Suite {
@@ -60,13 +54,4 @@ pub(super) fn missing_store(store: &str) -> Option<String> {
     } else {
         Some(format!("this build has no {store}"))
     }
-}
-
-/// Why a store cannot be measured with these settings, if it cannot.
-pub(super) fn unavailable(store: &str, variant: &Variant) -> Option<String> {
-    let planned = |(option, _): &(&str, &str)| {
-        PLANNED_OPTIONS.iter().find(|(engine, name, _)| (*engine, *name) == (store, *option)).map(|(_, _, what)| *what)
-    };
-    let option = || variant.settings.iter().find_map(planned).map(|what| format!("the {store} has no {what} yet"));
-    missing_store(store).or_else(option)
 }

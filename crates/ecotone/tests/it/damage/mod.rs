@@ -9,6 +9,7 @@ mod flips;
 mod golden;
 mod image;
 mod judge;
+mod lives;
 mod misplaced;
 mod newer;
 mod repair;

@@ -71,8 +71,8 @@ fn a_later_version_of_a_trees_root_is_refused() {
     let root = &Manifest::decode(bytes, number).unwrap().keyspaces[0].blob;
     let offset = bytes.windows(root.len()).position(|window| window == root).expect("the root is in the manifest");
     found_newer(&with_byte(&image, file, offset, 3), "keyspace 1 in the manifest", 3);
-    // Form, five options and the production id stand before the version of the index.
-    found_newer(&with_byte(&image, file, offset + 10, 2), "keyspace 1 in the manifest", 2);
+    // Form, six options and the production id stand before the version of the index.
+    found_newer(&with_byte(&image, file, offset + 11, 2), "keyspace 1 in the manifest", 2);
 }
 
 #[test]

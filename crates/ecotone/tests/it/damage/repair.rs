@@ -3,19 +3,16 @@
 use std::sync::Arc;
 
 use ecotone::{
-    Durability, Error, KeyRange, KeyspaceOptions, Repair, RepairReport, RepairedKeyspace, Result,
+    KeyRange, Repair, RepairReport, RepairedKeyspace, Result,
     internal::{
         Parts,
         engines::tree::TreeFamily,
-        substrate::{
-            limits::PAGE,
-            storage::{FileId, Storage},
-        },
+        substrate::{limits::PAGE, storage::FileId},
     },
 };
 use ecotone_testkit::{
     model::{Key, State},
-    sim::{Crash, SimClock, SimStorage},
+    sim::{SimClock, SimStorage},
 };
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
@@ -24,8 +21,8 @@ use super::image::{self, Image, NAMES};
 const BUDGET: usize = 16 << 20;
 
 /// A repaired database: what was told, and what it holds, with the keyspaces by their old numbers.
-struct Repaired {
-    report: RepairReport,
+pub(super) struct Repaired {
+    pub(super) report: RepairReport,
     content: State,
 }
 
@@ -59,7 +56,7 @@ fn attempt(disk: &SimStorage) -> Result<Repaired> {
     Ok(Repaired { report, content })
 }
 
-fn repair(disk: &SimStorage) -> Repaired {
+pub(super) fn repair(disk: &SimStorage) -> Repaired {
     attempt(disk).expect("damage is no error")
 }
 
@@ -79,7 +76,7 @@ impl Repaired {
     }
 
     /// Asserts that all is as expected but for what is told to be hurt. Gives how much is otherwise.
-    fn fits(&self, expected: &State, place: &str) -> usize {
+    pub(super) fn fits(&self, expected: &State, place: &str) -> usize {
         let wrong: Vec<_> =
             expected.keys().chain(self.content.keys()).filter(|key| expected.get(*key) != self.content.get(*key)).collect();
         if let Some((id, key)) = wrong.iter().find(|key| !self.is_hurt(key)) {
@@ -100,7 +97,7 @@ fn pages_of_kind(bytes: &[u8], kinds: &[u8]) -> Vec<usize> {
     (1..bytes.len() / PAGE).filter(|page| kinds.contains(&kind(*page))).collect()
 }
 
-fn remove_manifests(disk: &SimStorage) {
+pub(super) fn remove_manifests(disk: &SimStorage) {
     for file in disk.files().into_keys().filter(|file| matches!(file, FileId::Manifest(_))) {
         disk.truncate(file, 40);
     }
@@ -205,119 +202,6 @@ impl Repaired {
     fn fits_but(&self, expected: &State, touched: impl Fn(&Key) -> bool) -> bool {
         expected.iter().all(|(key, value)| !touched(key) || self.content.get(key) == Some(value))
     }
-}
-
-/// Lives of a database that end in the middle of something.
-fn crashed(seed: u64) -> SimStorage {
-    let mut random = SmallRng::seed_from_u64(seed);
-    let mut disk = SimStorage::new(seed);
-    for _ in 0..3 {
-        disk.crash_at(disk.io_index() + random.random_range(20..900));
-        // Whatever fails, fails because of the crash.
-        let _ = live(&disk, &mut random);
-        let how = if random.random() { Crash::KeepAll } else { Crash::Random(random.random()) };
-        disk.power_off();
-        disk = disk.crash(how);
-    }
-    disk
-}
-
-fn live(disk: &SimStorage, random: &mut SmallRng) -> Result<()> {
-    let database = image::open(disk, random.random())?;
-    for round in 0..3 {
-        for _ in 0..500 {
-            let (id, name) = NAMES[usize::from(random.random_bool(0.2))];
-            let keyspace = database.keyspace(name, KeyspaceOptions::default())?;
-            let durability = if random.random_bool(0.05) { Durability::Sync } else { Durability::Buffered };
-            let key = format!("{id}{:05}", random.random_range(0..2_000) * 7 % 1_999);
-            match random.random_bool(0.75) {
-                true => keyspace.durability(durability).insert(key, vec![random.random(); random.random_range(0..500)])?,
-                false => keyspace.durability(durability).remove(key)?,
-            }
-        }
-        if round < 2 {
-            database.flush()?;
-        }
-    }
-    database.close()
-}
-
-/// A life that ends cleanly and changes records in place: the pages that a crash left in free space stay there.
-fn touch(disk: &SimStorage, seed: u64) -> Result<()> {
-    let mut random = SmallRng::seed_from_u64(seed);
-    let database = image::open(disk, seed)?;
-    for info in database.keyspaces() {
-        let keyspace = database.open_keyspace(&info.name)?;
-        for record in keyspace.iter().collect::<Result<Vec<_>>>()? {
-            let (key, value) = record;
-            match random.random_range(0..10) {
-                0 => keyspace.remove(key)?,
-                1..4 => keyspace.insert(key, vec![random.random(); value.len()])?,
-                _ => {}
-            }
-        }
-    }
-    database.close()
-}
-
-/// What opening makes of it.
-fn opened(disk: &SimStorage) -> Result<Option<State>> {
-    let copy = disk.crash(Crash::KeepAll);
-    let database = match image::open(&copy, 1) {
-        Ok(database) => database,
-        Err(Error::NotADatabase { .. }) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let mut content = State::new();
-    for (id, name) in database.keyspaces().into_iter().map(|info| (info.id, info.name)) {
-        for record in database.open_keyspace(&name)?.iter() {
-            let (key, value) = record?;
-            content.insert((id, key), value);
-        }
-    }
-    image::abandon(&copy, database);
-    Ok(Some(content))
-}
-
-#[test]
-fn what_a_crash_left_is_repaired_to_what_opening_gives() {
-    let rounds: u64 = std::env::var("ECOTONE_REPAIR_CRASHES").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
-    let (mut whole, mut told) = (0, 0);
-    for seed in 0..rounds {
-        let disk = crashed(seed);
-        let Some(expected) = opened(&disk).unwrap_or_else(|error| panic!("seed {seed}: {error}")) else { continue };
-        let repaired = repair(&disk);
-        assert_eq!(repaired.fits(&expected, &format!("seed {seed}")), 0);
-        assert!(repaired.report.is_complete(), "seed {seed}: {:#?}", repaired.report);
-        remove_manifests(&disk);
-        let repaired = repair(&disk);
-        assert_eq!(repaired.fits(&expected, &format!("seed {seed}, no manifest")), 0);
-        whole += usize::from(repaired.report.is_complete());
-        told += usize::from(repaired.report.keyspaces.iter().any(|keyspace| keyspace.doubtful.count > 0));
-    }
-    println!("{whole} of {rounds} told to be complete without a manifest, {told} with doubtful ranges");
-    assert!(whole > 0);
-}
-
-/// Neither manifest nor log: everything goes by what the pages say of themselves, also of changes that crashes cut off.
-#[test]
-fn after_crashes_and_a_clean_end_the_pages_alone_hold_everything() {
-    let rounds: u64 = std::env::var("ECOTONE_REPAIR_CRASHES").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
-    let mut whole = 0;
-    // The first ones have a change that a crash cut off and whose pages would hide later writes if production ids came before sequences.
-    for seed in 100..100 + rounds {
-        let disk = crashed(seed);
-        touch(&disk, seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        let expected = opened(&disk).unwrap().expect("a database");
-        for file in disk.files().into_keys().filter(|file| matches!(file, FileId::Log(_) | FileId::Manifest(_))) {
-            disk.remove(file).unwrap();
-        }
-        let repaired = repair(&disk);
-        assert_eq!(repaired.fits(&expected, &format!("seed {seed}")), 0, "seed {seed}");
-        whole += usize::from(repaired.report.is_complete());
-    }
-    println!("{whole} of {rounds} told to be complete");
-    assert!(whole * 2 > rounds as usize);
 }
 
 #[test]

@@ -40,9 +40,9 @@ impl Shard {
         (!(bug!(DropTombstone) && meta.tombstone())).then(|| self.copy(handle))
     }
 
-    fn end_write(&mut self, handle: Handle, entry: Entry) {
+    fn end_write(&mut self, handle: Handle, entry: Entry, keep: bool) {
         let Some(meta) = self.chained(handle, entry).or_else(|| self.rewritten(handle)) else { return };
-        if meta.tombstone() {
+        if meta.tombstone() || !keep {
             self.remove(handle);
         } else {
             self.set_meta(handle, meta.as_clean());
@@ -127,16 +127,16 @@ impl Cache {
             last = Some(piece.number);
         }
         if records.is_empty() {
-            self.end_write(keyspace, page);
+            self.end_write(keyspace, page, true);
         }
         records.sort_unstable();
         records
     }
 
-    /// What [`begin_write`](Self::begin_write) took is in the page, synced: records that were not written again are clean,
-    /// tombstones go.
-    pub(crate) fn end_write(&self, keyspace: u16, page: u32) {
-        self.for_writing(keyspace, page, Shard::end_write);
+    /// What [`begin_write`](Self::begin_write) took is in the page, synced: records that were not written again are clean, and go unless they are to
+    /// be kept; tombstones go.
+    pub(crate) fn end_write(&self, keyspace: u16, page: u32, keep: bool) {
+        self.for_writing(keyspace, page, |shard, handle, entry| shard.end_write(handle, entry, keep));
         self.common.chains.end_write(keyspace, page);
     }
 

@@ -1,7 +1,7 @@
 //! The fences of a directory, each without what it shares with the one before: they lie in every index entry of their kind, and every lookup goes through them.
 
 use ecotone_substrate::{
-    codec::{Malformed, Reader, Writer},
+    codec::{Malformed, Reader, Writer, varint_len},
     page::prefix_len,
 };
 
@@ -10,7 +10,7 @@ const LONG: usize = 15;
 
 /// Bytes that a fence takes which shares so many bytes with the one before and has so many of its own.
 pub(crate) fn encoded_len(shared: usize, own: usize) -> usize {
-    let long = |len: usize| len.checked_sub(LONG).map_or(0, |beyond| if beyond < 128 { 1 } else { 2 });
+    let long = |len: usize| len.checked_sub(LONG).map_or(0, |beyond| varint_len(beyond as u64));
     1 + long(shared) + long(own) + own
 }
 

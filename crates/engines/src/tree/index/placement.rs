@@ -1,7 +1,7 @@
 //! Which of its base pages a segment has a key in (T8; decision 5, "Placement").
 
 use ecotone_substrate::{
-    codec::{Malformed, Reader, Writer},
+    codec::{Malformed, Reader, Writer, varint_len},
     limits::MAX_KEY,
     model::{DIGEST, Line, digest, fence},
 };
@@ -10,6 +10,9 @@ use super::{
     fences,
     segment::{MOST_FENCE_BYTES, MOST_PAGES},
 };
+
+/// Bytes of a line in an entry.
+const LINE: usize = 8;
 
 /// How a segment places keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +95,15 @@ impl Placement {
                 w.varint((*skip).into());
                 fences::encode(w, fences);
             }
+        }
+    }
+
+    /// Bytes that [`encode`](Self::encode) appends.
+    pub(super) fn encoded_len(&self) -> usize {
+        match self {
+            Placement::Single => 0,
+            Placement::Line { skip, .. } => varint_len((*skip).into()) + LINE,
+            Placement::Directory { skip, fences } => varint_len((*skip).into()) + fences::total_len(fences),
         }
     }
 

@@ -167,9 +167,12 @@ impl Segment {
 
     /// Bytes that [`encode`](Self::encode) appends.
     pub(super) fn encoded_len(&self) -> usize {
-        let mut w = Writer::new();
-        self.encode(&mut w);
-        w.as_slice().len()
+        let kind_and_page = 1 + size_of::<u32>();
+        match (&self.placement, self.overflow.len()) {
+            (Placement::Single, overflow) => kind_and_page + size_of::<u32>() * overflow,
+            (placement, 0) => kind_and_page + 1 + placement.encoded_len(),
+            (placement, overflow) => kind_and_page + 1 + LISTED * overflow + 1 + placement.encoded_len(),
+        }
     }
 }
 
@@ -218,6 +221,11 @@ fn home_of_many(prefix: &[u8], suffix: &[u8], value: &[u8], key: &[u8]) -> Resul
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use ecotone_substrate::model::Line;
+    use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
     use super::*;
 
     fn decoded(bytes: &[u8]) -> Result<Segment, Malformed> {
@@ -242,6 +250,41 @@ mod tests {
         assert_eq!(decoded(&encoded(&segment)).unwrap(), segment);
         assert_eq!(home(b"k", b"", &encoded(&segment), b"ke"), Home { page: 42, overflow: 7 });
         assert_eq!(home(b"", b"k", &encoded(&segment), b"ka"), Home { page: 40, overflow: 9 });
+    }
+
+    /// A segment of any kind, with as many bytes in common and fences as long as there can be.
+    fn segment(random: &mut SmallRng) -> Segment {
+        let skip = [0, 1, 127, 128, 300][random.random_range(0..5)];
+        let (pages, placement) = match random.random_range(0..3) {
+            0 => (1, Placement::Single),
+            1 => {
+                let line = Line::new(random.random(), random.random()).expect("a rising line");
+                (1 << random.random_range(1..5), Placement::Line { skip, line })
+            }
+            _ => {
+                let run = [0, 14, 15, 16, 142, 143, 144][random.random_range(0..7)];
+                let fence = |random: &mut SmallRng| {
+                    let own = (0..random.random_range(1..20)).map(|_| random.random_range(0..3));
+                    std::iter::repeat_n(1, run).chain(own).collect()
+                };
+                let fences: BTreeSet<Vec<u8>> = (0..random.random_range(1..15)).map(|_| fence(random)).collect();
+                (fences.len() as u8 + 1, Placement::Directory { skip, fences: fences.into_iter().collect() })
+            }
+        };
+        let mut segment = Segment::placed(random.random_range(0..1 << 30), pages, placement);
+        for _ in 0..random.random_range(0..4) {
+            segment.attach(segment.page + random.random_range(0..u32::from(pages)), random.random());
+        }
+        segment
+    }
+
+    #[test]
+    fn segments_are_as_long_as_counted_and_come_back() {
+        let mut random = SmallRng::seed_from_u64(3);
+        for _ in 0..5_000 {
+            let segment = segment(&mut random);
+            assert_eq!(decoded(&encoded(&segment)).unwrap(), segment);
+        }
     }
 
     #[test]

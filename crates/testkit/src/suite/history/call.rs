@@ -61,6 +61,25 @@ pub(in crate::suite) struct Mix {
     pub(in crate::suite) spare: usize,
 }
 
+impl Mix {
+    /// Draws nothing.
+    pub(in crate::suite) const NONE: Mix = Mix {
+        get: 0,
+        multi_get: 0,
+        scan: 0,
+        write: 0,
+        batch: 0,
+        update: 0,
+        swap: 0,
+        cold: 0,
+        sync: 0,
+        flush: 0,
+        background: 0,
+        squeeze: 0,
+        spare: 0,
+    };
+}
+
 /// What a client does and sees.
 pub(in crate::suite) struct Caller<'a> {
     pub(in crate::suite) store: &'a dyn Store,

@@ -35,9 +35,28 @@ fn trap_01_a_deleted_key_does_not_return_by_a_late_read() {
     let records = cache.begin_write(0, 1, usize::MAX);
     assert_eq!((records.len(), &records[0].value), (1, &None));
     assert_eq!(cache.get(0, b"key", <[u8]>::to_vec), Found::Tombstone, "until it is synced");
-    cache.end_write(0, 1);
+    cache.end_write(0, 1, true);
     assert_eq!(cache.counts().records, 0, "a tombstone goes once its page knows");
     assert!(!cache.admit_clean(0, b"key", b"old", &ticket));
+}
+
+#[test]
+fn trap_01_a_record_that_is_not_to_be_kept_goes_once_its_page_knows_and_no_sooner() {
+    let (_memory, cache) = cache(8);
+    let ticket = miss(&cache, b"twice");
+    assert!(put(&cache, b"once", Some(b"1"), 1) && put(&cache, b"twice", Some(b"1"), 2));
+    assert_eq!(cache.begin_write(0, 1, usize::MAX).len(), 2);
+    assert!(put(&cache, b"twice", Some(b"2"), 3));
+    assert!(has(&cache, b"once"), "it is not synced yet");
+    cache.end_write(0, 1, false);
+    miss(&cache, b"once");
+    assert_eq!(cache.get(0, b"twice", <[u8]>::to_vec), Found::Value(b"2".to_vec()), "written again meanwhile, and dirty");
+    assert_eq!((cache.counts().records, cache.counts().dirty_records, cache.first_dirty(0)), (1, 1, Some(3)));
+    assert_eq!(cache.begin_write(0, 1, usize::MAX).len(), 1);
+    cache.end_write(0, 1, false);
+    assert_eq!((cache.counts().records, cache.dirty_bytes()), (0, 0));
+    assert!(!cache.admit_clean(0, b"twice", b"0", &ticket), "read before the writes");
+    check::check(&cache);
 }
 
 #[test]

@@ -16,6 +16,18 @@ pub(super) fn check(cache: &Cache) {
     assert_eq!(chained, cache.dirty_bytes());
 }
 
+/// Records of a keyspace that could be evicted.
+pub(super) fn clean_records(cache: &Cache, keyspace: u16) -> usize {
+    let in_shard = |shard: &Shard| {
+        let slots = |number: usize| shard.slabs.slab(number).map_or(0, |slab| slab.fresh());
+        let handles = (0..shard.slabs.bound()).flat_map(|number| (0..slots(number)).map(move |slot| Handle::new(number, slot)));
+        let counts =
+            |handle: &Handle| shard.slabs.meta(*handle).is_clean() && record::keyspace(shard.slabs.slot(*handle)) == keyspace;
+        handles.filter(counts).count()
+    };
+    cache.shards.iter().map(|shard| in_shard(&shard.lock())).sum()
+}
+
 /// Gives the bytes of slots that hold chained records.
 fn check_shard(shard: &Shard) -> usize {
     let (mut live, mut chained, mut probation, mut dirty_bytes) = (0, 0, 0, 0);

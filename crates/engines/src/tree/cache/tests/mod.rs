@@ -80,6 +80,6 @@ fn has(cache: &Cache, key: &[u8]) -> bool {
 
 fn write_out(cache: &Cache, page: u32) -> usize {
     let written = cache.begin_write(0, page, usize::MAX).len();
-    cache.end_write(0, page);
+    cache.end_write(0, page, true);
     written
 }

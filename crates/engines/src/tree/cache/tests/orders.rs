@@ -61,7 +61,7 @@ impl World {
         let records = self.cache.begin_write(0, PAGE, usize::MAX);
         if let Some(record) = records.first() {
             self.page.store(version(record.value.as_ref().unwrap()), Ordering::SeqCst);
-            self.cache.end_write(0, PAGE);
+            self.cache.end_write(0, PAGE, true);
         }
     }
 

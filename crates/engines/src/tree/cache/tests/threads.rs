@@ -108,7 +108,7 @@ impl World {
             if random.one_in(8) && !records.is_empty() {
                 self.cache.abort_write(0, page as u32);
             } else if !records.is_empty() {
-                self.cache.end_write(0, page as u32);
+                self.cache.end_write(0, page as u32, true);
             }
             self.scan(random.below(PAGES));
             if random.one_in(1000) {

@@ -1,0 +1,67 @@
+//! The record cache switched off (option `record_cache`): the cache of a database serves such a keyspace as a buffer for writes alone.
+
+use std::sync::Arc;
+
+use ecotone::{
+    Database, Keyspace, KeyspaceOptions,
+    internal::{Parts, engines::tree::TreeFamily},
+    limits,
+};
+use ecotone_testkit::sim::{SimClock, SimStorage};
+
+const RECORDS: u32 = 500;
+
+fn open(disk: &SimStorage) -> Database {
+    let families = vec![Arc::new(TreeFamily::default()) as _];
+    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
+    Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts).unwrap()
+}
+
+fn number(keyspace: &Keyspace, name: &str) -> u64 {
+    keyspace.stats().counters.iter().find(|counter| counter.0 == name).unwrap_or_else(|| panic!("no {name}")).1
+}
+
+fn fill(keyspace: &Keyspace) {
+    (0..RECORDS).for_each(|i| keyspace.insert(i.to_be_bytes(), [i as u8; 100]).unwrap());
+}
+
+/// Reads everything, singly and together; gives the reads of pages.
+fn read(keyspace: &Keyspace) -> u64 {
+    let before = number(keyspace, "pages_read_for_gets");
+    let keys: Vec<[u8; 4]> = (0..RECORDS).map(u32::to_be_bytes).collect();
+    for (i, key) in keys.iter().enumerate() {
+        assert_eq!(keyspace.get(key).unwrap().as_deref(), Some(&[i as u8; 100][..]));
+    }
+    assert!(keyspace.multi_get(&keys).unwrap().iter().all(Option::is_some));
+    number(keyspace, "pages_read_for_gets") - before
+}
+
+#[test]
+fn without_a_record_cache_only_what_is_dirty_is_in_memory() {
+    let database = open(&SimStorage::new(1));
+    let uncached = database.keyspace("uncached", KeyspaceOptions::default().set("record_cache", "off")).unwrap();
+    fill(&uncached);
+    assert_eq!((read(&uncached), number(&uncached, "cache_dirty_records")), (0, u64::from(RECORDS)), "not written out yet");
+    database.flush().unwrap();
+    assert_eq!(number(&uncached, "cache_records"), 0);
+    for _ in 0..2 {
+        assert!(read(&uncached) >= 2 * u64::from(RECORDS), "every read reads its page");
+    }
+    assert_eq!((number(&uncached, "cache_records"), number(&uncached, "cache_admitted")), (0, 0));
+}
+
+#[test]
+fn a_keyspace_without_a_record_cache_stays_so_and_leaves_others_theirs() {
+    let disk = SimStorage::new(1);
+    let database = open(&disk);
+    for (name, value) in [("cached", "on"), ("uncached", "off")] {
+        fill(&database.keyspace(name, KeyspaceOptions::default().set("record_cache", value)).unwrap());
+    }
+    database.close().unwrap();
+    let database = open(&disk);
+    let [cached, uncached] = ["cached", "uncached"].map(|name| database.open_keyspace(name).unwrap());
+    assert!(read(&cached) <= u64::from(RECORDS));
+    assert_eq!(read(&cached), 0);
+    assert!(read(&uncached) >= 2 * u64::from(RECORDS));
+    assert_eq!(number(&cached, "cache_records"), u64::from(RECORDS));
+}
