@@ -105,11 +105,9 @@ impl Store {
         self.overflow_pages.fetch_sub(going as u64, Ordering::Relaxed);
     }
 
-    /// The home of `key`, and the lower fence of its segment.
-    pub(crate) fn home(&self, key: &[u8]) -> (Vec<u8>, Home) {
-        let (lower, segment) = self.index.snapshot().floor(key);
-        let home = segment.home(segment.position_of(&lower, key));
-        (lower, home)
+    /// The segment that `key` belongs to, with its lower fence.
+    pub(crate) fn segment(&self, key: &[u8]) -> (Vec<u8>, Segment) {
+        self.index.snapshot().floor(key)
     }
 
     /// The segment as the index has it now, if it is still the same pages for the same range.

@@ -17,7 +17,7 @@ use super::{
     Tree,
     cache::DirtyRecord,
     claims::Claim,
-    index::{Attach, Change, Home},
+    index::{Attach, Change, Home, Segment},
     merge::{self, Changed, Outcome, Shape},
     records::Records,
     space::Cause,
@@ -31,10 +31,11 @@ const UNDERFULL: usize = ecotone_substrate::limits::PAGE / 4;
 /// Bytes of a chain that one write-out or a reorganisation of several segments takes at most; more than two pages hold would not fit anyway.
 pub(crate) const CHAIN_BYTES: usize = 16 << 10;
 
-/// A base page on its way to disk: its records that are dirty, and the lower fence of its segment.
+/// A base page on its way to disk: its records that are dirty, and its segment with the lower fence.
 struct Detached {
     home: Home,
-    segment: Vec<u8>,
+    lower: Vec<u8>,
+    segment: Segment,
     dirty: Vec<DirtyRecord>,
 }
 
@@ -48,6 +49,18 @@ struct Job {
     added: Vec<Vec<u8>>,
     /// The overflow page that it gets, if it had none and needs one.
     fresh: Option<u32>,
+}
+
+impl Job {
+    /// Whether it needs an overflow page that it does not have.
+    fn needs_page(&self) -> bool {
+        self.changed.overflow.is_some() && self.stored.home.overflow == Home::NONE
+    }
+
+    /// Whether deletes left its base page too empty.
+    fn is_sparse(&self) -> bool {
+        self.changed.removed > 0 && self.changed.base_bytes < UNDERFULL
+    }
 }
 
 /// What a batch leaves to reorganisation: a key of each page that is too full, and of each that is too empty.
@@ -126,9 +139,10 @@ impl Tree {
                 // Its chain was dealt out to other pages meanwhile.
                 None => claim.release(page),
                 Some(first) => {
-                    let (segment, home) = self.store.home(&first.key);
+                    let (lower, segment) = self.store.segment(&first.key);
+                    let home = segment.home(segment.position_of(&lower, &first.key));
                     debug_assert_eq!(home.page, page, "a chain belongs to a page that the index names");
-                    detached.push(Detached { home, segment, dirty });
+                    detached.push(Detached { home, lower, segment, dirty });
                 }
             }
         }
@@ -142,11 +156,12 @@ impl Tree {
         match self.store.read(&homes, Cause::WriteOut) {
             Err(error) => failure = Some(error),
             Ok(stored) => {
-                for (stored, detached) in stored.into_iter().zip(&mut detached) {
-                    match self.prepare_job(stored, detached, leftover) {
-                        Ok(job) => jobs.extend(job),
-                        Err(error) => failure = failure.or(Some(error)),
-                    }
+                let mut stored = stored.into_iter();
+                // The pages of a segment are neighbours.
+                for detached in detached.chunk_by_mut(|one, next| one.lower == next.lower) {
+                    let stored = stored.by_ref().take(detached.len()).collect();
+                    let prepared = self.prepare_segment(stored, detached, jobs, leftover);
+                    failure = failure.or(prepared.err());
                 }
             }
         }
@@ -160,28 +175,52 @@ impl Tree {
         }
     }
 
-    /// Takes the dirty records away if they are to be written.
-    fn prepare_job(&self, stored: Stored, detached: &mut Detached, leftover: &mut Leftover) -> Result<Option<Job>> {
-        let (base, overflow) = self.store.claimed_pages(&stored)?;
+    /// Decides for some pages of one segment: all of them are written, or none is and the segment is reorganised. Its fresh pages then take the records of all
+    /// along.
+    fn prepare_segment(
+        &self,
+        stored: Vec<Stored>,
+        detached: &mut [Detached],
+        jobs: &mut Vec<Job>,
+        leftover: &mut Leftover,
+    ) -> Result<()> {
+        let merged = stored.into_iter().zip(&*detached).map(|(stored, detached)| self.merge(stored, detached));
+        let merged = merged.collect::<Result<Vec<Option<Job>>>>()?.into_iter().collect::<Option<Vec<Job>>>();
+        let room_for = |jobs: &Vec<Job>| detached[0].segment.has_room_for(jobs.iter().filter(|job| job.needs_page()).count());
+        let Some(merged) = merged.filter(room_for) else {
+            leftover.full.push(detached[0].lower.clone());
+            return Ok(());
+        };
+        let mut failure = None;
+        for (mut job, detached) in merged.into_iter().zip(detached) {
+            if job.needs_page() {
+                match self.allocate(&[1]) {
+                    Ok(pages) => job.fresh = pages.first().copied(),
+                    Err(error) => {
+                        failure = Some(error);
+                        continue;
+                    }
+                }
+            }
+            if job.is_sparse() && self.store.index.segments() > 1 {
+                leftover.sparse.extend(detached.dirty.first().map(|record| record.key.clone()));
+            }
+            detached.dirty.clear();
+            jobs.push(job);
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// What becomes of a page with its dirty records; none if it cannot take them.
+    fn merge(&self, stored: Stored, detached: &Detached) -> Result<Option<Job>> {
+        let pages = self.store.claimed_pages(&stored)?;
         let ends = [detached.dirty.first(), detached.dirty.last()];
-        if !ends.into_iter().flatten().all(|record| base.covers(&record.key)) {
+        if !ends.into_iter().flatten().all(|record| pages.0.covers(&record.key)) {
             return Err(self.store.damage(stored.home.page, Strange::Other));
         }
-        let changed = match merge::write_out(&base, overflow.as_ref(), &detached.dirty) {
-            Outcome::Pages(changed) => changed,
-            Outcome::Reorganise => {
-                leftover.full.extend(detached.dirty.first().map(|record| record.key.clone()));
-                return Ok(None);
-            }
-        };
-        let needs_page = changed.overflow.is_some() && stored.home.overflow == Home::NONE;
-        let fresh = if needs_page { self.allocate(&[1])?.first().copied() } else { None };
-        if changed.removed > 0 && changed.base_bytes < UNDERFULL && self.store.index.segments() > 1 {
-            leftover.sparse.push(base.lower().to_vec());
-        }
-        let added = self.added(&(base, overflow), &detached.dirty);
-        detached.dirty.clear();
-        Ok(Some(Job { stored, segment: std::mem::take(&mut detached.segment), changed, added, fresh }))
+        let Outcome::Pages(changed) = merge::write_out(&pages.0, pages.1.as_ref(), &detached.dirty) else { return Ok(None) };
+        let added = self.added(&pages, &detached.dirty);
+        Ok(Some(Job { stored, segment: detached.lower.clone(), changed, added, fresh: None }))
     }
 
     /// The keys of dirty records that neither page has, for the forecast.

@@ -9,6 +9,9 @@ pub const MOST_PAGES: u8 = 16;
 /// Bytes that the fences of a directory may take in an entry, their lengths included: with the longest key the entry must fit a node.
 pub const MOST_FENCE_BYTES: usize = 640;
 
+/// Base pages for each overflow page that a segment may have.
+const BASE_FOR_OVERFLOW: u8 = 4;
+
 /// The kinds of placement in an entry.
 const SINGLE: u8 = 1;
 const SINGLE_WITH_OVERFLOW: u8 = 2;
@@ -103,6 +106,20 @@ impl Segment {
     /// Number of overflow pages.
     pub fn overflow_pages(&self) -> usize {
         self.overflow.len()
+    }
+
+    /// Whether it may get so many overflow pages more: there is at most one for so many base pages, and one for fewer.
+    pub fn has_room_for(&self, more: usize) -> bool {
+        more == 0 || self.overflow.len() + more <= self.most_overflow()
+    }
+
+    /// Whether it has so many overflow pages that a neighbour's reorganisation takes it along.
+    pub fn is_worth_taking(&self) -> bool {
+        2 * self.overflow.len() >= self.most_overflow()
+    }
+
+    fn most_overflow(&self) -> usize {
+        usize::from(self.pages / BASE_FOR_OVERFLOW).max(1)
     }
 
     /// Gives a base page its overflow page; false if it has one, or is not of this segment.
@@ -242,6 +259,20 @@ mod tests {
         assert_eq!(decoded(&encoded(&segment)).unwrap(), segment);
         assert_eq!(home(b"k", b"", &encoded(&segment), b"ke"), Home { page: 42, overflow: 7 });
         assert_eq!(home(b"", b"k", &encoded(&segment), b"ka"), Home { page: 40, overflow: 9 });
+    }
+
+    #[test]
+    fn a_segment_gets_few_overflow_pages() {
+        for (pages, most) in [(1, 1), (7, 1), (8, 2), (15, 3), (16, 4)] {
+            let fences: Vec<Vec<u8>> = (1..pages).map(|position| vec![position]).collect();
+            let placement = if pages == 1 { Placement::Single } else { Placement::directory(b"", fences) };
+            let mut segment = Segment::placed(40, pages, placement);
+            for position in 0..most {
+                assert!(segment.has_room_for(1) && !segment.has_room_for((most - position) as usize + 1));
+                assert!(segment.attach(40 + position, position));
+            }
+            assert!(segment.has_room_for(0) && !segment.has_room_for(1));
+        }
     }
 
     #[test]
