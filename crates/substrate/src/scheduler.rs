@@ -54,30 +54,13 @@ struct State {
     jobs: BinaryHeap<Job>,
     spawned: u64,
     running: usize,
-    /// Workers without a job, the last that had one at the end: it is the first that gets one again. Its memory and its processor's cache are warm, and the
-    /// others need none.
-    idle: Vec<usize>,
     stopping: bool,
-}
-
-impl State {
-    /// Who was idle before keeps its place.
-    fn note(&mut self, worker: usize, is_idle: bool) {
-        match self.idle.iter().position(|idle| *idle == worker) {
-            None if is_idle => self.idle.push(worker),
-            Some(place) if !is_idle => {
-                self.idle.remove(place);
-            }
-            _ => {}
-        }
-    }
 }
 
 /// The pool. Dropping it finishes the jobs that run and forgets those that wait.
 pub struct Scheduler {
     state: Mutex<State>,
-    /// By worker: there is a job for it.
-    work: Box<[Condvar]>,
+    work: Condvar,
     progress: Condvar,
     manual: bool,
     health: Arc<Health>,
@@ -96,13 +79,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 impl Scheduler {
     /// A pool of `workers` threads. A job that panics poisons `health`.
     pub fn threaded(workers: usize, health: Arc<Health>) -> Arc<Self> {
-        let workers = workers.max(1);
-        let scheduler = Arc::new(Self::new(workers, health));
+        let scheduler = Arc::new(Self::new(false, health));
         let mut threads = scheduler.threads.lock();
-        for worker in 0..workers {
+        for worker in 0..workers.max(1) {
             let weak = Arc::downgrade(&scheduler);
             let thread = ecotone_sys::primitive::thread::Builder::new().name(format!("ecotone-{worker}"));
-            threads.extend(thread.spawn(move || Self::work(&weak, worker)));
+            threads.extend(thread.spawn(move || Self::work(&weak)));
         }
         drop(threads);
         scheduler
@@ -110,15 +92,15 @@ impl Scheduler {
 
     /// A pool without threads: [`wait_until`](Self::wait_until) and [`run_one`](Self::run_one) run the jobs.
     pub fn manual(health: Arc<Health>) -> Arc<Self> {
-        Arc::new(Self::new(0, health))
+        Arc::new(Self::new(true, health))
     }
 
-    fn new(workers: usize, health: Arc<Health>) -> Self {
+    fn new(manual: bool, health: Arc<Health>) -> Self {
         Scheduler {
             state: Mutex::default(),
-            work: (0..workers).map(|_| Condvar::new()).collect(),
+            work: Condvar::new(),
             progress: Condvar::new(),
-            manual: workers == 0,
+            manual,
             health,
             threads: Mutex::default(),
         }
@@ -138,9 +120,7 @@ impl Scheduler {
         let number = state.spawned;
         state.spawned += 1;
         state.jobs.push(Job { priority, number, name, run: Box::new(run) });
-        if let Some(worker) = state.idle.pop() {
-            self.work[worker].notify_one();
-        }
+        self.work.notify_one();
     }
 
     /// Waits until `ready`, which is looked at again whenever [`notify`](Self::notify) is called or a job ends. `ready` itself must see to
@@ -184,9 +164,7 @@ impl Scheduler {
             std::mem::take(&mut state.jobs)
         };
         drop(forgotten);
-        self.work.iter().for_each(|work| {
-            work.notify_one();
-        });
+        self.work.notify_all();
         let me = ecotone_sys::primitive::thread::current().id();
         for thread in std::mem::take(&mut *self.threads.lock()) {
             if thread.thread().id() != me {
@@ -206,17 +184,15 @@ impl Scheduler {
         self.progress.notify_all();
     }
 
-    fn work(weak: &Weak<Self>, worker: usize) {
+    fn work(weak: &Weak<Self>) {
         while let Some(scheduler) = weak.upgrade() {
             let mut state = scheduler.state.lock();
             if state.stopping {
                 return;
             }
-            let job = state.jobs.pop();
-            state.note(worker, job.is_none());
-            let Some(job) = job else {
+            let Some(job) = state.jobs.pop() else {
                 // Short, so that a scheduler that nobody holds any more is noticed.
-                scheduler.work[worker].wait_for(&mut state, Duration::from_millis(100));
+                scheduler.work.wait_for(&mut state, Duration::from_millis(100));
                 continue;
             };
             drop(state);

@@ -1,9 +1,13 @@
 //! Free space goes back to the file system: nothing is lost when a crash comes meanwhile, a full disk is told before anything is promised, and a real disk is
 //! really emptier.
 
-use std::{collections::BTreeMap, os::unix::fs::MetadataExt, path::Path};
+use std::{
+    collections::BTreeMap,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
-use ecotone::{Database, KeyspaceOptions, Result};
+use ecotone::{Database, Keyspace, KeyspaceOptions, Result};
 use ecotone_testkit::{
     model::{Change, Level},
     sim::{Crash, Io, SimStorage},
@@ -98,8 +102,8 @@ fn a_crash_around_a_hole_loses_nothing() {
     let whole = disk.crash(Crash::KeepAll);
     let mut life = Life::begin(&whole, content.clone()).unwrap();
     life.breathe().unwrap();
-    life.check("without a crash");
     let ios: Vec<Io> = whole.labels().iter().map(|label| label.io).collect();
+    life.check("without a crash");
     let holes: Vec<u64> = (0..).zip(&ios).filter(|(_, io)| **io == Io::Punch).map(|(index, _)| index).collect();
     let filled = (0..).zip(&ios).skip_while(|(_, io)| **io != Io::Punch).filter(|(_, io)| **io == Io::Preallocate);
     let filled: Vec<u64> = filled.map(|(index, _)| index).collect();
@@ -183,6 +187,96 @@ fn a_keyspace_that_shrank_to_a_tenth_gives_its_space_back() {
         let value = keyspace.get(key(number)).unwrap();
         assert_eq!(value, (number % 10 == 0).then(|| vec![number as u8; 800]));
     }
+}
+
+/// A keyspace with as many records as ever, which random updates, inserts and deletes change.
+struct Steady {
+    path: PathBuf,
+    keyspace: Keyspace,
+    living: Vec<u64>,
+    next: u64,
+    /// Bytes of a record: a key of eight and its value.
+    size: usize,
+    random: SmallRng,
+}
+
+impl Steady {
+    /// A keyspace that was loaded in random order.
+    fn loaded(path: &Path, database: &Database, records: u64, size: usize) -> Steady {
+        let keyspace = database.keyspace("towns", KeyspaceOptions::default()).unwrap();
+        let random = SmallRng::seed_from_u64(9);
+        let mut steady = Steady { path: path.to_owned(), keyspace, living: Vec::new(), next: 0, size, random };
+        (0..records).for_each(|_| steady.insert());
+        steady
+    }
+
+    fn put(&mut self, number: u64) {
+        let value = vec![self.random.random(); self.size - 8];
+        self.keyspace.insert(scattered(number), value).unwrap();
+    }
+
+    fn insert(&mut self) {
+        self.put(self.next);
+        self.living.push(self.next);
+        self.next += 1;
+    }
+
+    /// An update half of the time, else an insert or a delete.
+    fn step(&mut self) {
+        let at = self.random.random_range(0..self.living.len());
+        match self.random.random_range(0..4) {
+            0 => self.insert(),
+            1 => self.keyspace.remove(scattered(self.living.swap_remove(at))).unwrap(),
+            _ => self.put(self.living[at]),
+        }
+    }
+
+    /// Bytes of the page file for a byte of records: those that the file system has given, and those in use.
+    fn amplification(&self) -> [f64; 2] {
+        let counters: BTreeMap<&str, u64> = self.keyspace.stats().counters.into_iter().collect();
+        let records = (self.living.len() * self.size) as f64;
+        [size_on_disk(&self.path), counters["used_bytes"]].map(|bytes| bytes as f64 / records)
+    }
+
+    /// Changes a quarter as many records as there are in each of some rounds, while the background is at work. Of the last four: the mean on disk, since the file
+    /// grows by leaps that the background takes back, or the most in use if that is more.
+    fn most_of(&mut self, rounds: usize) -> f64 {
+        let mut told = Vec::new();
+        for _ in 0..rounds {
+            (0..self.living.len() / 4).for_each(|_| self.step());
+            told.push(self.amplification());
+        }
+        println!("{} records of {} bytes, on disk and used: {told:.3?}", self.living.len(), self.size);
+        let last = &told[rounds - 4..];
+        let on_disk = last.iter().map(|[on_disk, _]| on_disk).sum::<f64>() / last.len() as f64;
+        last.iter().map(|[_, used]| *used).fold(on_disk, f64::max)
+    }
+}
+
+/// Eight bytes of a key, scattered like random ones.
+fn scattered(number: u64) -> [u8; 8] {
+    let mixed = (number ^ number >> 31).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (mixed ^ mixed >> 31).to_be_bytes()
+}
+
+fn steady_amplification(records: u64, size: usize) -> f64 {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let database = Database::builder(&path).memory_budget(16 << 20).open().unwrap();
+    Steady::loaded(&path, &database, records, size).most_of(7)
+}
+
+#[test]
+fn space_amplification_stays_low_under_random_writes_of_small_records() {
+    let most = steady_amplification(300_000, 64);
+    assert!(most <= 1.6, "{most:.3} bytes on disk for a byte of records");
+}
+
+#[test]
+fn space_amplification_stays_low_under_random_writes_of_large_records() {
+    let most = steady_amplification(24_000, 1024);
+    assert!(most <= 1.75, "{most:.3} bytes on disk for a byte of records");
 }
 
 fn settle(database: &Database) {

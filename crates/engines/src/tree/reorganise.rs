@@ -1,4 +1,4 @@
-//! Reorganisation: full segments and their neighbours with overflow pages become fresh pages (T10–T13; decisions 2 and 5).
+//! Reorganisation: full segments and neighbours that are worth it become fresh pages (T10–T13; decisions 2 and 5).
 
 use std::{collections::HashSet, ops::Range, sync::atomic::Ordering};
 
@@ -98,8 +98,42 @@ struct Fresh<'a> {
     range: Range<usize>,
 }
 
+/// Base pages that may still be taken.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    /// By the round.
+    round: usize,
+    /// By the neighbourhood, until it has as many as a segment may have.
+    hood: usize,
+}
+
+impl Room {
+    /// Begins a neighbourhood with a segment, whatever room there is. The last of all stays alone: where keys only rise, it is reorganised again and again.
+    fn begin(&mut self, centre: &Located, most: u8) {
+        let pages = usize::from(centre.segment.base_count());
+        self.round = self.round.saturating_sub(pages);
+        self.hood = if centre.upper.is_none() { 0 } else { usize::from(most).saturating_sub(pages) };
+    }
+
+    /// Whether a neighbour is worth taking: it has overflow pages, or all might become one segment.
+    fn wants(&self, neighbour: &Segment) -> bool {
+        neighbour.is_worth_taking() || usize::from(neighbour.base_count()) <= self.hood
+    }
+
+    /// Takes a neighbour; false if there is no room for it.
+    fn take(&mut self, neighbour: &Segment) -> bool {
+        let pages = usize::from(neighbour.base_count());
+        let fits = pages <= self.round;
+        if fits {
+            self.round -= pages;
+            self.hood = self.hood.saturating_sub(pages);
+        }
+        fits
+    }
+}
+
 impl Tree {
-    /// Reorganises the segments of these keys, with their neighbours that have overflow pages; `sparse` ones are put together with a neighbour. False
+    /// Reorganises the segments of these keys, with their neighbours that have overflow pages or are small; `sparse` ones are put together with a neighbour. False
     /// if others hold them all.
     pub(crate) fn reorganise(&self, keys: &[Vec<u8>], sparse: bool) -> Result<bool> {
         let (mut progress, mut rest) = (false, keys);
@@ -131,19 +165,18 @@ impl Tree {
     fn detect(&self, claim: &mut Claim<'_>, keys: &[Vec<u8>], sparse: bool) -> (usize, Vec<Neighbourhood>) {
         let snapshot = self.store.index.snapshot();
         let reach = usize::from(self.options.neighbours);
-        let (mut taken, mut room) = (HashSet::new(), ROUND);
+        let (mut taken, mut room) = (HashSet::new(), Room { round: ROUND, hood: 0 });
         let mut hoods: Vec<Neighbourhood> = Vec::new();
         for (done, key) in keys.iter().enumerate() {
             let centre = self.store.locate(key);
             if taken.contains(&centre.segment.page) {
                 continue;
             }
-            let pages = usize::from(centre.segment.base_count());
-            if pages > room && !hoods.is_empty() {
+            if usize::from(centre.segment.base_count()) > room.round && !hoods.is_empty() {
                 return (done, hoods);
             }
             let Some(centre) = self.claim_segment(claim, &centre) else { continue };
-            room = room.saturating_sub(pages);
+            room.begin(&centre, self.options.segment_pages);
             let mut segments = self.extend_left(claim, &snapshot, &centre, reach, false, &mut room);
             segments.push(centre.clone());
             segments.extend(self.extend_right(claim, &snapshot, &centre, reach, sparse, &mut room));
@@ -156,7 +189,7 @@ impl Tree {
         (keys.len(), hoods)
     }
 
-    /// Neighbours to the left, in ascending order: those with overflow pages, or with `any` whatever comes, while there is room for their pages.
+    /// Neighbours to the left, in ascending order, while there is room for their pages and they are worth taking; with `any` whatever comes.
     fn extend_left(
         &self,
         claim: &mut Claim<'_>,
@@ -164,17 +197,17 @@ impl Tree {
         centre: &Located,
         reach: usize,
         any: bool,
-        room: &mut usize,
+        room: &mut Room,
     ) -> Vec<Located> {
         let before = descending(snapshot, Some(&centre.lower), false, reach);
-        let wanted = |at: &Located| any || at.segment.overflow_pages() > 0;
-        let claimed = before.into_iter().map_while(|at| if wanted(&at) { self.claim_within(claim, &at, room) } else { None });
-        let mut left: Vec<Located> = claimed.collect();
+        let wanted = |at: &Located, room: &Room| any || room.wants(&at.segment);
+        let next = |at: Located| if wanted(&at, room) { self.claim_within(claim, &at, room) } else { None };
+        let mut left: Vec<Located> = before.into_iter().map_while(next).collect();
         left.reverse();
         left
     }
 
-    /// Neighbours to the right: those with overflow pages; with `first` the next one whatever it is.
+    /// Neighbours to the right; with `first` the next one whatever it is.
     fn extend_right(
         &self,
         claim: &mut Claim<'_>,
@@ -182,17 +215,20 @@ impl Tree {
         centre: &Located,
         reach: usize,
         first: bool,
-        room: &mut usize,
+        room: &mut Room,
     ) -> Vec<Located> {
         let Some(upper) = &centre.upper else { return Vec::new() };
         let after = ascending(snapshot, upper, reach.max(usize::from(first)));
-        let wanted = |i: usize, at: &Located| (first && i == 0) || at.segment.overflow_pages() > 0;
-        let next = |(i, at): (usize, Located)| if wanted(i, &at) { self.claim_within(claim, &at, room) } else { None };
+        let wanted = |i: usize, at: &Located, room: &Room| (first && i == 0) || room.wants(&at.segment);
+        let next = |(i, at): (usize, Located)| if wanted(i, &at, room) { self.claim_within(claim, &at, room) } else { None };
         after.into_iter().enumerate().map_while(next).collect()
     }
 
-    fn claim_within(&self, claim: &mut Claim<'_>, at: &Located, room: &mut usize) -> Option<Located> {
-        let left = room.checked_sub(usize::from(at.segment.base_count()))?;
+    fn claim_within(&self, claim: &mut Claim<'_>, at: &Located, room: &mut Room) -> Option<Located> {
+        let mut left = *room;
+        if !left.take(&at.segment) {
+            return None;
+        }
         let claimed = self.claim_segment(claim, at)?;
         *room = left;
         Some(claimed)

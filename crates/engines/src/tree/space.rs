@@ -13,7 +13,7 @@ mod trim;
 
 use std::collections::BTreeMap;
 
-use bitmap::{BLOCK, Bitmap};
+use bitmap::{BLOCK, Bitmap, PIECE};
 use ecotone_substrate::{
     Error, Result, Seq, bug,
     limits::{MAX_PAGES, PAGE},
@@ -42,7 +42,7 @@ pub struct Space {
 #[derive(Debug, Default)]
 struct State {
     pages: Bitmap,
-    /// Free blocks that are out of use. Their pages count as used in `pages`.
+    /// Free pieces that are out of use. Their pages count as used in `pages`.
     hollow: Hollow,
     /// Pages that are free once the log is synced beyond the sequence.
     after_sync: BTreeMap<Seq, Vec<u32>>,
@@ -55,7 +55,7 @@ struct State {
 impl State {
     /// Pages that are used or wait to become free.
     fn used(&self) -> u32 {
-        self.pages.total() - self.pages.free() - self.hollow.len() * BLOCK
+        self.pages.total() - self.pages.free() - self.hollow.len() * PIECE
     }
 
     /// Takes all the runs, of so many pages in all, and gives their first pages; or takes none, and says how many pages are missing at least.
@@ -109,7 +109,7 @@ impl Space {
 
     /// Takes single pages, as low in the file as there are any. The file grows if need be; `NoSpace` if it cannot.
     pub fn allocate(&self, pages: usize) -> Result<Vec<u32>> {
-        self.allocate_all(&std::iter::repeat_n(1, pages), pages)
+        self.allocate_all(&std::iter::repeat_n(1, pages), 1, pages)
     }
 
     /// Takes runs of neighbouring pages, 1 to [`LONGEST_RUN`](Self::LONGEST_RUN) each, all of them or none, and gives the first page of each. A page of a run is given
@@ -124,10 +124,11 @@ impl Space {
             Self::LONGEST_RUN
         );
         let pages = lengths.iter().map(|length| usize::from(*length)).sum();
-        self.allocate_all(&lengths.iter().map(|length| u32::from(*length)), pages)
+        let longest = lengths.iter().copied().max().unwrap_or(1);
+        self.allocate_all(&lengths.iter().map(|length| u32::from(*length)), longest.into(), pages)
     }
 
-    fn allocate_all(&self, lengths: &(impl Iterator<Item = u32> + Clone), pages: usize) -> Result<Vec<u32>> {
+    fn allocate_all(&self, lengths: &(impl Iterator<Item = u32> + Clone), longest: u32, pages: usize) -> Result<Vec<u32>> {
         if let Ok(taken) = self.state.lock().take_all(lengths, pages) {
             return Ok(taken);
         }
@@ -138,22 +139,22 @@ impl Space {
                 Ok(taken) => return Ok(taken),
                 Err(missing) => missing,
             };
-            self.grow(missing)?;
+            self.grow(longest, missing)?;
         }
     }
 
-    /// Puts more pages into use, `missing` ones if there are so many in one place: first those that were out of use, then by making the file longer. With the growth
+    /// Puts more pages into use, with room for a run of `run`, and `missing` ones if there are so many in one place: first those that were out of use, then by making the file longer. With the growth
     /// lock held, and `state` never held across I/O.
-    fn grow(&self, missing: usize) -> Result<()> {
+    fn grow(&self, run: u32, missing: usize) -> Result<()> {
         let (usual, least) = extents(self.total(), missing);
-        match self.reserve(usual) {
-            Err(error) if error.is_no_space() && least < usual => self.reserve(least),
+        match self.reserve(run, usual) {
+            Err(error) if error.is_no_space() && least < usual => self.reserve(run, least),
             reserved => reserved,
         }
     }
 
-    fn reserve(&self, pages: u32) -> Result<()> {
-        if self.reopen(pages)? {
+    fn reserve(&self, run: u32, pages: u32) -> Result<()> {
+        if self.reopen(run, pages)? {
             return Ok(());
         }
         let total = self.total();
@@ -232,7 +233,7 @@ impl Space {
     /// Whether a page is used or waits to become free.
     pub fn is_used(&self, page: u32) -> bool {
         let state = self.state.lock();
-        state.pages.is_used(page) && !state.hollow.contains(page / BLOCK)
+        state.pages.is_used(page) && !state.hollow.contains(page / PIECE)
     }
 
     /// Pages that are used or wait to become free.
@@ -243,7 +244,7 @@ impl Space {
     /// Free pages of the file that take no space, as far as is known.
     pub fn hollow(&self) -> u32 {
         let state = self.state.lock();
-        (state.hollow.len() - state.hollow.present()) * BLOCK
+        (state.hollow.len() - state.hollow.present()) * PIECE
     }
 
     /// Pages of the file.

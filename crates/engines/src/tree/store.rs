@@ -105,9 +105,9 @@ impl Store {
         self.overflow_pages.fetch_sub(going as u64, Ordering::Relaxed);
     }
 
-    /// The lower fence of the segment that `key` belongs to.
-    pub(crate) fn segment_of(&self, key: &[u8]) -> Vec<u8> {
-        self.index.snapshot().floor(key).0
+    /// The segment that `key` belongs to, with its lower fence.
+    pub(crate) fn segment(&self, key: &[u8]) -> (Vec<u8>, Segment) {
+        self.index.snapshot().floor(key)
     }
 
     /// The segment as the index has it now, if it is still the same pages for the same range.
@@ -167,7 +167,7 @@ impl Store {
 
     /// The pages of a home, if they belong together: the page number that is not what it should be, otherwise.
     pub(crate) fn pages<'a>(&self, stored: &'a Stored) -> std::result::Result<Pages<'a>, (u32, Strange)> {
-        let Home { page, overflow } = stored.home;
+        let Home { page, overflow, .. } = stored.home;
         let base = self.parse(&stored.base, page).map_err(|strange| (page, strange))?;
         if base.kind() != PageKind::Base {
             return Err((page, Strange::Other));

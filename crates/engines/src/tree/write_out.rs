@@ -52,6 +52,25 @@ struct Job {
 /// Pages to be written in place, and the overflow page that is added.
 type Built = ([Option<PageWrite>; 2], Option<(Attach, Block)>);
 
+/// The pages of a home and what becomes of them.
+struct Merged {
+    stored: Stored,
+    changed: Changed,
+    added: Vec<Vec<u8>>,
+}
+
+impl Merged {
+    /// Whether it needs an overflow page that it does not have.
+    fn needs_page(&self) -> bool {
+        self.changed.overflow.is_some() && self.stored.home.overflow == Home::NONE
+    }
+
+    /// Whether deletes left its base page too empty.
+    fn is_sparse(&self) -> bool {
+        self.changed.removed > 0 && self.changed.base_bytes < UNDERFULL
+    }
+}
+
 /// What a batch leaves to reorganisation: a key of each page that is too full, and of each that is too empty.
 #[derive(Debug, Default)]
 pub(crate) struct Leftover {
@@ -149,11 +168,12 @@ impl Tree {
         match self.store.read(&homes, Cause::WriteOut) {
             Err(error) => failure = Some(error),
             Ok(stored) => {
-                for (stored, detached) in stored.into_iter().zip(&mut detached) {
-                    match self.prepare_job(&stored, detached, leftover) {
-                        Ok(job) => jobs.extend(job),
-                        Err(error) => failure = failure.or(Some(error)),
-                    }
+                let mut stored = stored.into_iter();
+                // The pages of a segment are neighbours.
+                for detached in detached.chunk_by_mut(|one, next| one.home.segment == next.home.segment) {
+                    let stored = stored.by_ref().take(detached.len()).collect();
+                    let prepared = self.prepare_segment(stored, detached, jobs, leftover);
+                    failure = failure.or(prepared.err());
                 }
             }
         }
@@ -167,32 +187,70 @@ impl Tree {
         }
     }
 
-    /// Builds the new pages, so that nothing but these is kept until they are written. Takes the dirty records away then.
-    fn prepare_job(&self, stored: &Stored, detached: &mut Detached, leftover: &mut Leftover) -> Result<Option<Job>> {
-        let (base, overflow) = self.store.claimed_pages(stored)?;
+    /// Decides for some pages of one segment: all of them are written, or none is and the segment is reorganised. Its fresh pages then take the records of all
+    /// along.
+    fn prepare_segment(
+        &self,
+        stored: Vec<Stored>,
+        detached: &mut [Detached],
+        jobs: &mut Vec<Job>,
+        leftover: &mut Leftover,
+    ) -> Result<()> {
+        let merged = stored.into_iter().zip(&*detached).map(|(stored, detached)| self.merge(stored, detached));
+        let merged = merged.collect::<Result<Vec<_>>>()?.into_iter().collect::<Option<Vec<Merged>>>();
+        let Some(merged) = merged.filter(|merged| self.has_room_for(merged, detached)) else {
+            leftover.full.extend(detached[0].dirty.first().map(|record| record.key.clone()));
+            return Ok(());
+        };
+        let mut failure = None;
+        for (merged, detached) in merged.into_iter().zip(detached) {
+            let is_sparse = merged.is_sparse() && self.store.index.segments() > 1;
+            match self.prepare_job(merged, &detached.dirty) {
+                Err(error) => failure = Some(error),
+                Ok(job) => {
+                    jobs.push(job);
+                    let key = detached.dirty.drain(..).next().map(|record| record.key);
+                    leftover.sparse.extend(key.filter(|_| is_sparse));
+                }
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// What becomes of a page with its dirty records; none if it cannot take them.
+    fn merge(&self, stored: Stored, detached: &Detached) -> Result<Option<Merged>> {
+        let (base, overflow) = self.store.claimed_pages(&stored)?;
         let ends = [detached.dirty.first(), detached.dirty.last()];
         if !ends.into_iter().flatten().all(|record| base.covers(&record.key)) {
             return Err(self.store.damage(stored.home.page, Strange::Other));
         }
-        let changed = match merge::write_out(&base, overflow.as_ref(), &detached.dirty) {
-            Outcome::Pages(changed) => changed,
-            Outcome::Reorganise => {
-                leftover.full.extend(detached.dirty.first().map(|record| record.key.clone()));
-                return Ok(None);
+        match merge::write_out(&base, overflow.as_ref(), &detached.dirty) {
+            Outcome::Reorganise => Ok(None),
+            Outcome::Pages(changed) => {
+                let added = self.added(&(base, overflow), &detached.dirty);
+                Ok(Some(Merged { stored, changed, added }))
             }
-        };
-        let (in_place, fresh) = self.build_pages(stored, &base, &changed, &detached.dirty)?;
-        if changed.removed > 0 && changed.base_bytes < UNDERFULL && self.store.index.segments() > 1 {
-            leftover.sparse.push(base.lower().to_vec());
         }
-        let added = self.added(&(base, overflow), &detached.dirty);
-        detached.dirty.clear();
-        Ok(Some(Job { home: stored.home, in_place, fresh, added, removed: changed.removed }))
+    }
+
+    /// Whether the segment of these pages may have the overflow pages that they need.
+    fn has_room_for(&self, merged: &[Merged], detached: &[Detached]) -> bool {
+        let needed = merged.iter().filter(|merged| merged.needs_page()).count();
+        let segment = || self.store.segment(&detached[0].dirty[0].key).1;
+        needed == 0 || segment().has_room_for(needed)
+    }
+
+    /// Builds the new pages at once, so that of a batch little but these is kept until they are written.
+    fn prepare_job(&self, merged: Merged, dirty: &[DirtyRecord]) -> Result<Job> {
+        let Merged { stored, changed, added } = merged;
+        let base = Page::reparse(&stored.base).expect("the page was looked at");
+        let (in_place, fresh) = self.build_pages(&stored, &base, &changed, dirty)?;
+        Ok(Job { home: stored.home, in_place, fresh, added, removed: changed.removed })
     }
 
     /// The pages of a home as they are to be: those that have their place, and a new overflow page.
     fn build_pages(&self, stored: &Stored, base: &Page<'_>, changed: &Changed, dirty: &[DirtyRecord]) -> Result<Built> {
-        let Home { page, overflow } = stored.home;
+        let Home { page, overflow, .. } = stored.home;
         let lease = || self.context.shared.memory.lease_essential(Component::Frames, Size::Frame);
         let build = |mut block: Block, content: &Content, kind, place| {
             let related = if kind == PageKind::Base { base.related() } else { page };
@@ -209,7 +267,7 @@ impl Tree {
             if let Some(old) = &stored.overflow {
                 in_place[1] = Some(self.page_write(overflow, old, build(block, content, PageKind::Overflow, overflow)));
             } else if let Some(&overflow) = self.allocate(&[1])?.first() {
-                let attach = Attach { lower: self.store.segment_of(base.lower()), page, overflow };
+                let attach = Attach { lower: self.store.segment(base.lower()).0, page, overflow };
                 fresh = Some((attach, build(block, content, PageKind::Overflow, overflow)));
             }
         }

@@ -143,6 +143,7 @@ impl Writeback {
             *self.failure.lock() = Some(error);
         }
         self.step(shared);
+        self.start_trimming(shared);
         self.start_tidying(shared);
     }
 

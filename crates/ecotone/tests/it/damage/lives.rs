@@ -153,7 +153,7 @@ fn flush_cut_off(at: u64, length: usize, logged: u32) -> Option<SimStorage> {
 
 /// Cuts a flush off at every third I/O. The next life writes values so long over everything and is closed; the pages alone must hold these then.
 fn later_pages_win(cut_off: impl Fn(u64) -> Option<SimStorage>, length: usize) {
-    let mut points = 0;
+    let mut points = 2;
     while let Some(disk) = cut_off(points) {
         let database = image::open(&disk, 2).unwrap();
         fill(&database, 3, length);

@@ -9,6 +9,9 @@ pub const MOST_PAGES: u8 = 16;
 /// Bytes that the fences of a directory may take in an entry, their lengths included: with the longest key the entry must fit a node.
 pub const MOST_FENCE_BYTES: usize = 640;
 
+/// Base pages for each overflow page that a segment may have.
+const BASE_FOR_OVERFLOW: u8 = 4;
+
 /// The kinds of placement in an entry.
 pub(super) const SINGLE: u8 = 1;
 pub(super) const SINGLE_WITH_OVERFLOW: u8 = 2;
@@ -22,6 +25,8 @@ pub(super) const LISTED: usize = 5;
 /// A base page with its overflow page: where a key is, if it is anywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Home {
+    /// Number of the first base page of its segment.
+    pub segment: u32,
     /// Number of the base page.
     pub page: u32,
     /// Number of the overflow page, or [`Home::NONE`].
@@ -72,7 +77,7 @@ impl Segment {
     /// The base page at a position, with its overflow page.
     pub fn home(&self, position: u8) -> Home {
         let overflow = self.overflow.iter().find(|(of, _)| *of == position).map_or(Home::NONE, |(_, page)| *page);
-        Home { page: self.page + u32::from(position), overflow }
+        Home { segment: self.page, page: self.page + u32::from(position), overflow }
     }
 
     /// All base pages in the order of their keys.
@@ -103,6 +108,20 @@ impl Segment {
     /// Number of overflow pages.
     pub fn overflow_pages(&self) -> usize {
         self.overflow.len()
+    }
+
+    /// Whether it may get so many overflow pages more: there is at most one for so many base pages, and one for fewer.
+    pub fn has_room_for(&self, more: usize) -> bool {
+        more == 0 || self.overflow.len() + more <= self.most_overflow()
+    }
+
+    /// Whether it has so many overflow pages that a neighbour's reorganisation takes it along.
+    pub fn is_worth_taking(&self) -> bool {
+        2 * self.overflow.len() >= self.most_overflow()
+    }
+
+    fn most_overflow(&self) -> usize {
+        usize::from(self.pages / BASE_FOR_OVERFLOW).max(1)
     }
 
     /// Gives a base page its overflow page; false if it has one, or is not of this segment.
@@ -196,7 +215,8 @@ pub(super) fn home(prefix: &[u8], suffix: &[u8], value: &[u8], key: &[u8]) -> Ho
     if let [SINGLE, page @ ..] = value
         && let Ok(page) = page.try_into()
     {
-        return Home { page: u32::from_le_bytes(page), overflow: Home::NONE };
+        let page = u32::from_le_bytes(page);
+        return Home { segment: page, page, overflow: Home::NONE };
     }
     home_of_many(prefix, suffix, value, key).expect("a node was built or verified")
 }
@@ -205,7 +225,7 @@ fn home_of_many(prefix: &[u8], suffix: &[u8], value: &[u8], key: &[u8]) -> Resul
     let mut r = Reader::new(value);
     let (kind, page) = (r.u8()?, r.u32()?);
     if kind == SINGLE_WITH_OVERFLOW {
-        return Ok(Home { page, overflow: r.u32()? });
+        return Ok(Home { segment: page, page, overflow: r.u32()? });
     }
     let listed = if kind & LIST == 0 { 0 } else { usize::from(r.u8()?) };
     let (overflow, _) = r.bytes(listed * LISTED)?.as_chunks::<LISTED>();
@@ -216,7 +236,7 @@ fn home_of_many(prefix: &[u8], suffix: &[u8], value: &[u8], key: &[u8]) -> Resul
     };
     let overflow = overflow.iter().find(|listed| listed[0] == position);
     let overflow = overflow.map_or(Home::NONE, |[_, page @ ..]| u32::from_le_bytes(*page));
-    Ok(Home { page: page + u32::from(position), overflow })
+    Ok(Home { segment: page, page: page + u32::from(position), overflow })
 }
 
 #[cfg(test)]
@@ -248,8 +268,8 @@ mod tests {
         assert_eq!(segment.all_pages().collect::<Vec<_>>(), [40, 41, 42, 43, 9, 7]);
         assert_eq!(segment.homes().map(|home| home.overflow).collect::<Vec<_>>(), [9, Home::NONE, 7, Home::NONE]);
         assert_eq!(decoded(&encoded(&segment)).unwrap(), segment);
-        assert_eq!(home(b"k", b"", &encoded(&segment), b"ke"), Home { page: 42, overflow: 7 });
-        assert_eq!(home(b"", b"k", &encoded(&segment), b"ka"), Home { page: 40, overflow: 9 });
+        assert_eq!(home(b"k", b"", &encoded(&segment), b"ke"), Home { segment: 40, page: 42, overflow: 7 });
+        assert_eq!(home(b"", b"k", &encoded(&segment), b"ka"), Home { segment: 40, page: 40, overflow: 9 });
     }
 
     /// A segment of any kind, with as many bytes in common and fences as long as there can be.
@@ -284,6 +304,20 @@ mod tests {
         for _ in 0..5_000 {
             let segment = segment(&mut random);
             assert_eq!(decoded(&encoded(&segment)).unwrap(), segment);
+        }
+    }
+
+    #[test]
+    fn a_segment_gets_few_overflow_pages() {
+        for (pages, most) in [(1, 1), (7, 1), (8, 2), (15, 3), (16, 4)] {
+            let fences: Vec<Vec<u8>> = (1..pages).map(|position| vec![position]).collect();
+            let placement = if pages == 1 { Placement::Single } else { Placement::directory(b"", fences) };
+            let mut segment = Segment::placed(40, pages, placement);
+            for position in 0..most {
+                assert!(segment.has_room_for(1) && !segment.has_room_for((most - position) as usize + 1));
+                assert!(segment.attach(40 + position, position));
+            }
+            assert!(segment.has_room_for(0) && !segment.has_room_for(1));
         }
     }
 

@@ -79,7 +79,7 @@ impl<'a> Walk<'a> {
                 fence.extend_from_slice(rest);
             }
         }
-        Some(Home { page: self.page + u32::from(position), overflow: self.overflow_of(position) })
+        Some(Home { segment: self.page, page: self.page + u32::from(position), overflow: self.overflow_of(position) })
     }
 
     fn overflow_of(&self, position: u8) -> u32 {

@@ -134,7 +134,7 @@ pub(super) struct Pages {
 impl Pages {
     /// Checks that they are what the index said when the chains were copied.
     pub(super) fn open(store: &Store, expected: &Expected, batch: &mut Batch, rest: &Rest) -> std::result::Result<Pages, Unfit> {
-        let Home { page, overflow } = expected.home;
+        let Home { page, overflow, .. } = expected.home;
         let base = Wanted { page, kind: PageKind::Base, expected }.open(store, batch, rest)?;
         if overflow == Home::NONE {
             return Ok(Pages { base, overflow: None });

@@ -9,6 +9,10 @@ use std::ops::Range;
 pub(super) const BLOCK: u32 = u64::BITS;
 /// Longest run that can be asked for, in pages.
 pub(super) const MAX_RUN: u32 = 16;
+/// Pages of one *piece*: what is taken out of use and put into use again as a whole.
+pub(super) const PIECE: u32 = 4;
+/// Pieces of one block.
+const PIECES: u32 = BLOCK / PIECE;
 /// Children of one node of the tree.
 const FAN: usize = 16;
 
@@ -127,39 +131,44 @@ impl Bitmap {
         Some(block)
     }
 
-    /// The highest wholly free blocks below block `below`, neighbours, at most `most`.
+    /// The highest wholly free pieces below piece `below`, neighbours, at most `most`.
     pub(super) fn highest_free(&mut self, below: u32, most: u32) -> Option<Range<u32>> {
         self.catch_up();
-        let mut end = self.blocks.len().min(below as usize);
-        while self.blocks[..end].last()? != &0 {
-            let node = (end - 1) / FAN;
-            let hopeless = self.levels.first()?.get(node)? & (1 << MAX_RUN) == 0;
-            end = if hopeless { node * FAN } else { end - 1 };
+        let mut end = (self.blocks.len() as u32 * PIECES).min(below);
+        while !self.is_piece_free(end.checked_sub(1)?) {
+            let node = ((end - 1) / PIECES) as usize / FAN;
+            let hopeless = self.levels.first()?.get(node)? & (u32::MAX << PIECE) == 0;
+            end = if hopeless { (node * FAN) as u32 * PIECES } else { end - 1 };
         }
-        let free = self.blocks[..end].iter().rev().take(most as usize).take_while(|block| **block == 0).count();
-        Some((end - free) as u32..end as u32)
+        let free = (0..end).rev().take(most as usize).take_while(|piece| self.is_piece_free(*piece)).count() as u32;
+        Some(end - free..end)
     }
 
-    /// Takes blocks out of use.
+    fn is_piece_free(&self, piece: u32) -> bool {
+        self.blocks[(piece / PIECES) as usize] & bits_of(piece) == 0
+    }
+
+    /// Takes pieces out of use.
     ///
     /// # Panics
     /// If they are not wholly free.
-    pub(super) fn close(&mut self, blocks: Range<u32>) {
-        self.fill(blocks, 0, u64::MAX);
+    pub(super) fn close(&mut self, pieces: Range<u32>) {
+        self.free -= pieces.len() as u32 * PIECE;
+        for piece in pieces {
+            assert!(self.is_piece_free(piece), "piece {piece}");
+            self.blocks[(piece / PIECES) as usize] |= bits_of(piece);
+            self.refresh((piece / PIECES) as usize);
+        }
     }
 
-    /// Puts blocks that were [closed](Self::close) into use again, wholly free.
-    pub(super) fn open(&mut self, blocks: Range<u32>) {
-        self.fill(blocks, u64::MAX, 0);
-    }
-
-    fn fill(&mut self, blocks: Range<u32>, before: u64, after: u64) {
-        let pages = blocks.len() as u32 * BLOCK;
-        self.free = if after == 0 { self.free + pages } else { self.free - pages };
-        for block in blocks {
-            let bits = std::mem::replace(&mut self.blocks[block as usize], after);
-            assert_eq!(bits, before, "block {block}");
-            self.refresh(block as usize);
+    /// Puts pieces that were [closed](Self::close) into use again, wholly free.
+    pub(super) fn open(&mut self, pieces: Range<u32>) {
+        self.free += pieces.len() as u32 * PIECE;
+        for piece in pieces {
+            let bits = &mut self.blocks[(piece / PIECES) as usize];
+            assert_eq!(*bits & bits_of(piece), bits_of(piece), "piece {piece}");
+            *bits &= !bits_of(piece);
+            self.refresh((piece / PIECES) as usize);
         }
     }
 
@@ -241,6 +250,11 @@ fn fit(free: u64, length: u32) -> Option<u32> {
         rest = if at < BLOCK { rest >> at } else { 0 };
     }
     best.map(|(_, at)| at)
+}
+
+/// The bits of a piece in its block.
+fn bits_of(piece: u32) -> u64 {
+    below(PIECE) << (piece % PIECES * PIECE)
 }
 
 fn bit(page: u32) -> u64 {

@@ -1,8 +1,8 @@
-//! The blocks of a page file that must be reserved again before they are used.
+//! The pieces of a page file that must be reserved again before they are used.
 
 use std::{collections::BTreeSet, ops::Range};
 
-/// Blocks out of use, by number.
+/// Pieces out of use, by number.
 #[derive(Debug, Default)]
 pub(super) struct Hollow {
     all: BTreeSet<u32>,
@@ -21,43 +21,54 @@ impl Hollow {
         self.present.len() as u32
     }
 
-    pub(super) fn contains(&self, block: u32) -> bool {
-        self.all.contains(&block)
+    pub(super) fn contains(&self, piece: u32) -> bool {
+        self.all.contains(&piece)
     }
 
-    /// Adds blocks that may have their space.
-    pub(super) fn add(&mut self, blocks: Range<u32>) {
-        self.all.extend(blocks.clone());
-        self.present.extend(blocks);
+    /// Adds pieces that may have their space.
+    pub(super) fn add(&mut self, pieces: Range<u32>) {
+        self.all.extend(pieces.clone());
+        self.present.extend(pieces);
     }
 
-    /// Notes that blocks have lost their space.
-    pub(super) fn lost(&mut self, blocks: Range<u32>) {
-        blocks.for_each(|block| {
-            self.present.remove(&block);
+    /// Notes that pieces have lost their space.
+    pub(super) fn lost(&mut self, pieces: Range<u32>) {
+        pieces.for_each(|piece| {
+            self.present.remove(&piece);
         });
     }
 
-    /// Takes blocks out that have their space for sure.
-    pub(super) fn remove(&mut self, blocks: Range<u32>) {
-        for block in blocks {
-            self.all.remove(&block);
-            self.present.remove(&block);
+    /// Takes pieces out that have their space for sure.
+    pub(super) fn remove(&mut self, pieces: Range<u32>) {
+        for piece in pieces {
+            self.all.remove(&piece);
+            self.present.remove(&piece);
         }
     }
 
-    /// The lowest of all, with neighbours, at most `most`.
-    pub(super) fn lowest(&self, most: u32) -> Option<Range<u32>> {
-        let first = *self.all.first()?;
-        let neighbours = (first..).zip(&self.all).take(most.max(1) as usize).take_while(|(expected, block)| expected == *block);
-        Some(first..first + neighbours.count() as u32)
+    /// The lowest neighbours that are at least `least`, at most `most`.
+    pub(super) fn lowest(&self, least: u32, most: u32) -> Option<Range<u32>> {
+        let mut found = 0..0;
+        for &piece in &self.all {
+            if piece != found.end {
+                if found.len() as u32 >= least {
+                    break;
+                }
+                found = piece..piece;
+            }
+            found.end += 1;
+            if found.len() as u32 >= most {
+                break;
+            }
+        }
+        (found.len() as u32 >= least).then_some(found)
     }
 
     /// The highest that may have their space, neighbours, at most `most`.
     pub(super) fn highest_present(&self, most: u32) -> Option<Range<u32>> {
         let last = *self.present.last()?;
         let descending = (0..=last).rev().zip(self.present.iter().rev());
-        let neighbours = descending.take(most.max(1) as usize).take_while(|(expected, block)| expected == *block).count() as u32;
+        let neighbours = descending.take(most.max(1) as usize).take_while(|(expected, piece)| expected == *piece).count() as u32;
         Some(last + 1 - neighbours..last + 1)
     }
 }

@@ -100,6 +100,26 @@ fn low_blocks_fill_up_and_small_gaps_first() {
 }
 
 #[test]
+fn pieces_go_out_of_use_and_come_back() {
+    let mut bitmap = Bitmap::default();
+    bitmap.grow(20 * BLOCK);
+    (0..20 * BLOCK).for_each(|page| assert!(bitmap.take(page)));
+    // Eight neighbours across a block's end, four, and some pages that hold no piece.
+    let gaps = [(48, 32), (16 * BLOCK + 16, 16), (18 * BLOCK + 9, 6)];
+    gaps.iter().flat_map(|(first, length)| *first..first + length).for_each(|page| assert!(bitmap.give(page)));
+    assert_eq!(bitmap.highest_free(u32::MAX, 9), Some(260..264));
+    assert_eq!(bitmap.highest_free(260, 1), Some(19..20));
+    assert_eq!(bitmap.highest_free(260, 9), Some(12..20));
+    assert_eq!(bitmap.highest_free(12, 9), None);
+    bitmap.close(12..20);
+    bitmap.close(260..264);
+    assert_eq!((bitmap.highest_free(u32::MAX, 9), bitmap.free()), (None, 6));
+    assert_eq!([6, 1].map(|length| bitmap.take_run(length)), [Some(18 * BLOCK + 9), None]);
+    bitmap.open(16..20);
+    assert_eq!([16, 1].map(|length| bitmap.take_run(length)), [Some(BLOCK), None]);
+}
+
+#[test]
 fn no_operation_looks_at_more_than_a_few_nodes() {
     // 32 GiB of pages, of which one in twenty is free.
     let mut bitmap = Bitmap::default();
