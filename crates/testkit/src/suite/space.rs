@@ -1,5 +1,7 @@
 //! A disk that is full: at the making of a database, and at every growth of a history.
 
+use std::collections::BTreeSet;
+
 use super::{
     Opener, Verdict,
     generate::{Generator, KEYSPACES, Shape},
@@ -48,15 +50,15 @@ fn grow(opener: &dyn Opener, seed: u64, shape: Shape) -> Verdict<u64> {
     Ok(refused)
 }
 
-/// What was used after each step that made it more.
-fn levels(opener: &dyn Opener, seed: u64, steps: &[Step]) -> Verdict<Vec<u64>> {
+/// What was used before each step that made it more. An engine may give space back and take it again, so these need not rise.
+fn levels(opener: &dyn Opener, seed: u64, steps: &[Step]) -> Verdict<BTreeSet<u64>> {
     let mut life = Life::fresh(opener, seed, &KEYSPACES)?;
-    let mut levels = vec![life.disk.space_used()];
+    let mut levels = BTreeSet::new();
     for step in steps {
+        let before = life.disk.space_used();
         life.step(step).map_err(Halt::unexpected)?;
-        levels.extend(Some(life.disk.space_used()).filter(|used| levels.iter().all(|level| level < used)));
+        levels.extend((before < life.disk.space_used()).then_some(before));
     }
-    levels.pop();
     Ok(levels)
 }
 
