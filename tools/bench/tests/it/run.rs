@@ -100,6 +100,19 @@ fn a_finished_store_is_checked_before_it_is_used_again() {
 }
 
 #[test]
+fn a_warm_up_goes_on_until_reads_are_steady() {
+    let directory = directory();
+    let run = |warmup: &str| {
+        format!("run --store tree --workload c --records 1000 --operations 100 --memory 16MiB --warmup {warmup} --json")
+    };
+    assert_eq!(number(&line(&run("123"), directory.path()), "warmup_operations"), 123.0);
+    let steady = number(&line(&run("steady"), directory.path()), "warmup_operations");
+    // Four slices of a quarter of the records tell little while the cache fills; soon nothing is read any more.
+    assert!(steady > 1000.0 && steady < 8000.0, "{steady}");
+    assert!(failure(&run("long"), directory.path()).contains("steady"));
+}
+
+#[test]
 fn a_store_that_lost_data_is_caught() {
     let directory = directory();
     let run = "run --store tree --workload c --records 1000 --operations 5000 --warmup 0 --memory 16MiB --json";
