@@ -58,7 +58,7 @@ fn noticed_on(simulated: &Simulated, first: u64, run: u64) -> Result<(), String>
     exhaustive::run(simulated, Extent { length: 3, one_in: 27, first: 9 * run as usize, interrupt_one_in: 80 })?;
     contract::run(simulated, first..first + 7, SHORT)?;
     campaign::run(simulated, first, 84, SHORT)?;
-    campaign::run(simulated, first, 234, WIDE)?;
+    campaign::run(simulated, first, 400, WIDE)?;
     Ok(())
 }
 
