@@ -8,7 +8,7 @@ use super::{
     segment::{Home, LINE, LIST, LISTED, SINGLE, SINGLE_WITH_OVERFLOW, home},
 };
 
-/// The pages of a segment one by one, from its entry and without making a [`Segment`] of it: what every scan does.
+/// The pages of a segment one by one, from its entry and without making a `Segment` of it: what every scan does.
 #[derive(Debug)]
 pub struct Walk<'a> {
     value: &'a [u8],
