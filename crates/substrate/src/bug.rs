@@ -32,6 +32,8 @@ pub enum Bug {
     SkipRecoverySync,
     SkipRepairSync,
     StaleAdmission,
+    StalePage,
+    KeepPage,
     CleanAfterRewrite,
     IgnoreInFlight,
     ApplyDuringInstall,

@@ -10,8 +10,10 @@ const RUNS: u64 = 3;
 const SCHEDULES: u64 = 5_000;
 
 /// The bugs, each with the crew that goes where it is.
-const BUGS: [(Bug, &Crew); 5] = [
+const BUGS: [(Bug, &Crew); 7] = [
     (Bug::StaleAdmission, &READS),
+    (Bug::StalePage, &SCANS),
+    (Bug::KeepPage, &SCANS),
     (Bug::CleanAfterRewrite, &REORGANISATION),
     (Bug::CleanAfterRewrite, &SCANS),
     (Bug::IgnoreInFlight, &CHECKPOINTS),

@@ -14,7 +14,7 @@ use ecotone_testkit::suite::{
 
 use crate::{append_only, in_place, store::Simulated, tree};
 
-const BUGS: [Bug; 17] = [
+const BUGS: [Bug; 19] = [
     Bug::SkipDirSync,
     Bug::RetryFailedSync,
     Bug::LengthBeforeChecksum,
@@ -31,6 +31,8 @@ const BUGS: [Bug; 17] = [
     Bug::SkipRecoverySync,
     Bug::SkipRepairSync,
     Bug::StaleAdmission,
+    Bug::StalePage,
+    Bug::KeepPage,
     Bug::CleanAfterRewrite,
 ];
 

@@ -47,6 +47,7 @@ impl Tree {
         stats.extend(self.store.file.traffic().named());
         stats.extend(delay::named(&self.writeback.delays));
         stats.extend(self.cache.stats());
+        stats.extend(self.pages.stats());
         stats
     }
 }

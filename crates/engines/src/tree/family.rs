@@ -14,6 +14,7 @@ use super::{
     forecast::{Forecast, Pace},
     index::{Index, Segment},
     merge::{self, Shape},
+    page_cache::PageCache,
     scan::Lengths,
     space::{Cause, PageFile, Space},
     store::Store,
@@ -32,8 +33,9 @@ pub struct TreeFamily {
 #[derive(Debug)]
 struct Commons {
     cache: Arc<Cache>,
+    pages: Arc<PageCache>,
     writeback: Arc<Writeback>,
-    /// The next keyspace's number within the cache. Never given twice in a process, so that a late reader of a dropped keyspace harms no other.
+    /// The next keyspace's number within the caches. Never given twice in a process, so that a late reader of a dropped keyspace harms no other.
     next: Mutex<u16>,
 }
 
@@ -44,7 +46,8 @@ impl TreeFamily {
     fn commons(&self, shared: &Shared) -> &Commons {
         self.commons.get_or_init(|| {
             let cache = Cache::new(shared.memory.clone(), shared.clock.random());
-            Commons { writeback: Writeback::new(cache.clone()), cache, next: Mutex::new(0) }
+            let (writeback, pages) = (Writeback::new(cache.clone()), PageCache::new(shared.memory.clone()));
+            Commons { cache, pages, writeback, next: Mutex::new(0) }
         })
     }
 
@@ -61,6 +64,7 @@ impl TreeFamily {
         let tree = Arc::new(Tree {
             number,
             cache: commons.cache.clone(),
+            pages: commons.pages.clone(),
             store,
             options,
             writeback: commons.writeback.clone(),

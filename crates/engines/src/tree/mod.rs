@@ -20,6 +20,7 @@ mod layout;
 mod lookup;
 mod merge;
 mod options;
+mod page_cache;
 mod records;
 mod reorganise;
 pub mod repair;
@@ -44,6 +45,7 @@ use self::{
     delay::Delay,
     forecast::Forecast,
     lookup::{Lookup, Step},
+    page_cache::{PageCache, PageId},
     scan::Lengths,
     space::Cause,
     store::Store,
@@ -60,9 +62,10 @@ const IN_FLIGHT: usize = 64;
 #[derive(Debug)]
 pub struct Tree {
     context: Context,
-    /// The keyspace's number within the cache.
+    /// The keyspace's number within the caches.
     number: u16,
     cache: Arc<Cache>,
+    pages: Arc<PageCache>,
     store: Store,
     options: TreeOptions,
     writeback: Arc<Writeback>,
@@ -83,6 +86,11 @@ impl Tree {
 
     fn page_of(&self, key: &[u8]) -> u32 {
         self.store.index.lookup(key).page
+    }
+
+    /// The name of a page in the page cache.
+    fn page_id(&self, page: u32) -> PageId {
+        PageId { keyspace: self.number, page }
     }
 
     /// A slot in the cache for an operation, once write-out has made room for it.
@@ -265,6 +273,7 @@ impl Engine for Tree {
         let _installing = self.store.install.write();
         self.retired.store(true, Ordering::Release);
         self.cache.forget_keyspace(self.number);
+        self.pages.forget_keyspace(self.number);
     }
 }
 

@@ -347,7 +347,7 @@ impl Tree {
     fn write_parts(&self, hoods: &[Neighbourhood], production: u32) -> Result<()> {
         let fresh: Vec<Fresh<'_>> = hoods.iter().flat_map(Fresh::of).collect();
         let pages: Vec<u32> = fresh.iter().map(|fresh| fresh.page).collect();
-        self.store.file.writing()?.pages(Cause::Reorganise, &pages, |n, place, block| {
+        self.write_new(Cause::Reorganise, &pages, |n, place, block| {
             fresh[n].build(block, place, production, self.page_sequence());
         })
     }

@@ -7,7 +7,7 @@ use ecotone_substrate::{
     double_write::{PageWrite, changed_sectors},
     limits::DOUBLE_WRITE_PAGES,
     memory::Component,
-    page::{Page, PageKind},
+    page::{Page, PageKind, Place},
     storage::Block,
     wal::Durability,
 };
@@ -306,7 +306,19 @@ impl Tree {
         if pages.is_empty() {
             return Ok(());
         }
-        self.store.file.writing()?.pages(Cause::Overflow, &pages, |i, _, block| block.copy_from_slice(blocks[i]))
+        self.write_new(Cause::Overflow, &pages, |i, _, block| block.copy_from_slice(blocks[i]))
+    }
+
+    /// Writes pages into free space and syncs them. What the page cache has of an earlier life of theirs is forgotten then.
+    pub(crate) fn write_new(&self, cause: Cause, pages: &[u32], fill: impl FnMut(usize, Place, &mut Block)) -> Result<()> {
+        self.store.file.writing()?.pages(cause, pages, fill)?;
+        self.forget_pages(pages);
+        Ok(())
+    }
+
+    /// To be called when pages are written, before anything relies on it (decision 8, invariant 17).
+    fn forget_pages(&self, pages: &[u32]) {
+        pages.iter().for_each(|page| self.pages.forget(self.page_id(*page)));
     }
 
     fn attach_fresh(&self, jobs: &[Job]) -> Result<()> {
@@ -327,6 +339,7 @@ impl Tree {
     /// Writes changed pages through the double-write area.
     fn write_in_place(&self, jobs: &mut [Job]) -> Result<()> {
         let mut writes: Vec<PageWrite> = jobs.iter_mut().flat_map(|job| &mut job.in_place).filter_map(Option::take).collect();
+        let pages: Vec<u32> = writes.iter().map(|write| write.page).collect();
         self.store.file.traffic().written(Cause::WriteOut, writes.len());
         let mut queue = self.context.shared.storage.queue()?;
         while !writes.is_empty() {
@@ -334,6 +347,7 @@ impl Tree {
             self.context.shared.double_write.write(&mut *queue, writes)?;
             writes = rest;
         }
+        self.forget_pages(&pages);
         Ok(())
     }
 

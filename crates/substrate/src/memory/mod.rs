@@ -25,6 +25,8 @@ pub enum Component {
     CacheTable,
     /// The chains of dirty records by page.
     DirtyChains,
+    /// Pages that scans of a tree read, and the table that finds them.
+    PageCache,
     /// Indexes of pages or blocks.
     PageIndex,
     /// Blocks in use by I/O.
@@ -43,10 +45,11 @@ pub enum Component {
 
 impl Component {
     /// All of them, in the order of [`Memory::usage`].
-    pub const ALL: [Component; 10] = [
+    pub const ALL: [Component; 11] = [
         Component::RecordCache,
         Component::CacheTable,
         Component::DirtyChains,
+        Component::PageCache,
         Component::PageIndex,
         Component::Frames,
         Component::Log,
@@ -62,6 +65,7 @@ impl Component {
             Component::RecordCache => "record cache",
             Component::CacheTable => "cache table",
             Component::DirtyChains => "dirty chains",
+            Component::PageCache => "page cache",
             Component::PageIndex => "page index",
             Component::Frames => "frames",
             Component::Log => "log",
@@ -76,13 +80,19 @@ impl Component {
 /// The largest reserve. What work needs at one moment goes by workers and callers, not by the budget.
 const MOST_RESERVE: usize = 4 * CHUNK_BYTES;
 
+/// No share has less than this part of what the caches have.
+const LEAST: usize = 16;
+/// Bytes of budget for each request of demand that is remembered: some requests for each page that the budget could hold.
+const HORIZON: usize = 512;
+
 /// Gives memory back: told how many bytes are wanted, answers how many it freed.
 pub type Shrinker = dyn Fn(usize) -> usize + Send + Sync;
 
 /// The budget of one database.
 ///
 /// Essential memory comes first; what it leaves belongs to the caches, each a [`Share`]. Free memory goes to whoever asks first, and a share below its
-/// fair part may have it back from those above theirs.
+/// fair part may have it back from those above theirs. Fair parts follow from the requests to the disk that each could save
+/// ([`Share::count`]; decision 8): where misses fall with the logarithm of the memory, as under Zipf, this division saves the most.
 ///
 /// # Rules
 /// 1. [`lease_essential`](Self::lease_essential) and [`Share::reclaim`] call shrinkers on the caller's thread, so they must not be called while holding a lock
@@ -154,12 +164,24 @@ impl Memory {
         self.members.lock().clone()
     }
 
-    /// What each share can count on: an equal part of what essential memory and the reserve leave.
-    fn fair_part(&self) -> usize {
+    /// What a share can count on of what essential memory and the reserve leave: a sixteenth, and of the rest as much as its part of all demand.
+    fn fair_part(&self, of: &Member) -> usize {
         let members = self.members.lock();
         let elastic: usize = members.iter().map(|member| self.used(member.components())).sum();
         let essential = self.used(&Component::ALL).saturating_sub(elastic);
-        self.budget.saturating_sub(self.reserve + essential) / members.len().max(1)
+        let left = self.budget.saturating_sub(self.reserve + essential);
+        let demand: u64 = members.iter().map(|member| member.demand()).sum();
+        let least = left / members.len().max(LEAST);
+        let rest = left.saturating_sub(least * members.len());
+        match demand {
+            0 => left / members.len().max(1),
+            _ => least + (rest as u128 * u128::from(of.demand()) / u128::from(demand)) as usize,
+        }
+    }
+
+    /// Demand that is long ago counts less and less.
+    fn age(&self) {
+        self.members.lock().iter().for_each(|member| member.age());
     }
 }
 

@@ -1,18 +1,25 @@
 //! What essential memory leaves, divided among the caches.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
-use super::{Component, Memory, Shrinker};
+use super::{Component, HORIZON, Memory, Shrinker};
 
 /// A cache that has joined.
 pub(super) struct Member {
     components: &'static [Component],
     shrink: Box<Shrinker>,
+    demand: AtomicU64,
 }
 
 impl Member {
     pub(super) fn new(components: &'static [Component], shrink: Box<Shrinker>) -> Self {
-        Member { components, shrink }
+        Member { components, shrink, demand: AtomicU64::new(0) }
     }
 
     pub(super) fn components(&self) -> &'static [Component] {
@@ -21,6 +28,15 @@ impl Member {
 
     pub(super) fn shrink(&self, bytes: usize) -> usize {
         (self.shrink)(bytes)
+    }
+
+    pub(super) fn demand(&self) -> u64 {
+        self.demand.load(Ordering::Relaxed)
+    }
+
+    /// Halves the demand. What is counted at this very moment may be lost.
+    pub(super) fn age(&self) {
+        self.demand.store(self.demand() / 2, Ordering::Relaxed);
     }
 }
 
@@ -37,7 +53,15 @@ impl Share {
 
     /// Bytes that this cache can count on, whatever the others hold now. Adds up the use of all components: remember the answer where it is needed often.
     pub fn fair_part(&self) -> usize {
-        self.memory.fair_part()
+        self.memory.fair_part(&self.member)
+    }
+
+    /// Counts requests to the disk that this cache saved, or would have with more memory. Shares divide the memory by it.
+    pub fn count(&self, requests: u64) {
+        let demand = self.member.demand.fetch_add(requests, Ordering::Relaxed) + requests;
+        if demand > (self.memory.budget / HORIZON) as u64 {
+            self.memory.age();
+        }
     }
 
     /// Bytes that it holds.
@@ -53,9 +77,8 @@ impl Share {
         if others.is_empty() {
             return false;
         }
-        let fair = self.fair_part();
-        let above = |member: &&Arc<Member>| self.memory.used(member.components) > fair;
-        self.held() + bytes <= fair && others.iter().filter(above).any(|member| member.shrink(bytes) > 0)
+        let above = |member: &&Arc<Member>| self.memory.used(member.components) > self.memory.fair_part(member);
+        self.held() + bytes <= self.fair_part() && others.iter().filter(above).any(|member| member.shrink(bytes) > 0)
     }
 }
 

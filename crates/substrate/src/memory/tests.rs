@@ -107,6 +107,36 @@ fn shares_get_their_fair_part_from_those_above_theirs() {
 }
 
 #[test]
+fn shares_are_divided_by_the_requests_that_they_could_save() {
+    let memory = Memory::new(31 * MIB);
+    let (first, second) = (Greedy::new(&memory, RECORDS), Greedy::new(&memory, TABLES));
+    let slabs = |share: &Share| share.fair_part() / Size::Slab.bytes();
+    let parts = || (slabs(&first.share), slabs(&second.share));
+    assert_eq!(parts(), (240, 240), "without demand they are equal");
+    first.share.count(1);
+    assert_eq!(parts(), (450, 30), "a sixteenth is left to whoever wants nothing");
+    second.share.count(3);
+    assert_eq!(parts(), (30 + 105, 30 + 315));
+    second.grow(&memory);
+    assert_eq!((first.slabs(), second.slabs()), (135, 345));
+    assert!(!first.share.reclaim(Size::Slab.bytes()), "both have their parts");
+}
+
+#[test]
+fn demand_is_forgotten_by_and_by() {
+    let memory = Memory::new(31 * MIB);
+    let (first, second) = (Greedy::new(&memory, RECORDS), Greedy::new(&memory, TABLES));
+    let horizon = (memory.budget() / HORIZON) as u64;
+    first.share.count(horizon);
+    for _ in 0..8 * horizon {
+        second.share.count(1);
+    }
+    second.grow(&memory);
+    let left = first.slabs();
+    assert!((30..40).contains(&left), "{left} slabs are left to whoever was busy long ago");
+}
+
+#[test]
 fn shrinkers_are_asked_only_when_nothing_is_left_and_make_room() {
     let memory = Memory::new(16 * MIB);
     let cache = Greedy::new(&memory, RECORDS);

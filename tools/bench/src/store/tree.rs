@@ -14,7 +14,7 @@ const OVERFLOW: &str = "overflow_pages";
 /// Name of the engine's level for the memory of its index.
 const INDEX: &str = "index_bytes";
 /// The engine's numbers that are levels; all others are counters that only rise.
-const LEVELS: [&str; 12] = [
+const LEVELS: [&str; 14] = [
     "segments",
     OVERFLOW,
     INDEX,
@@ -27,6 +27,8 @@ const LEVELS: [&str; 12] = [
     "cache_records",
     "cache_bytes",
     "cache_dirty_records",
+    "page_cache_pages",
+    "page_cache_bytes",
 ];
 
 thread_local! {

@@ -51,6 +51,9 @@ const SHARDS_PER_PART: usize = 16;
 const STRIPES: usize = 1 << 14;
 /// Shards that are asked for a slab when one has nothing left.
 const ASK: usize = 8;
+/// Requests to the disk that a record may save: when it is read, its page; when it is written, reading and writing its page.
+const READ: u32 = 1;
+const WRITE: u32 = 2;
 /// What the cache leases.
 const COMPONENTS: &[Component] = &[Component::RecordCache, Component::CacheTable, Component::DirtyChains];
 
@@ -97,6 +100,8 @@ impl Cache {
             let weak = weak.clone();
             let shrink = move |bytes| weak.upgrade().map_or(0, |cache| cache.shrink(bytes));
             let share = memory.join(COMPONENTS, Box::new(shrink));
+            // Who comes first has it all until there is demand for another.
+            share.count(1);
             Cache { shards, common, share, turn: AtomicUsize::new(0), rehoming: Mutex::default() }
         })
     }
@@ -110,11 +115,19 @@ impl Cache {
         self.shards[hash.shard(self.shards.len())].lock()
     }
 
+    /// Counts a use, by which the memory is divided (decision 8).
+    fn count(&self, shard: &mut Shard, requests: u32) {
+        if let Some(requests) = shard.count_use(requests) {
+            self.share.count(requests);
+        }
+    }
+
     /// The newest value of a key, or a ticket to look in its page. `take` copies the value, under the lock of its shard. An access
     /// raises the record's priority.
     pub(crate) fn get<T>(&self, keyspace: u16, key: &[u8], take: impl FnOnce(&[u8]) -> T) -> Found<T> {
         let hash = self.hash(keyspace, key);
         let mut shard = self.shard(hash);
+        self.count(&mut shard, READ);
         if let Some(slot) = shard.access(hash, keyspace, key) {
             return record::value(slot).map_or(Found::Tombstone, |value| Found::Value(take(value)));
         }
@@ -200,7 +213,10 @@ impl Cache {
         let hash = self.hash(keyspace, key);
         let (shard, reserved) = self.token(token);
         debug_assert_eq!(shard, hash.shard(self.shards.len()), "a token goes with the key that it was made for");
-        self.shard(hash).apply(hash, reserved, Write { keyspace, key, value, seq }, page_of);
+        let mut shard = self.shard(hash);
+        self.count(&mut shard, WRITE);
+        shard.apply(hash, reserved, Write { keyspace, key, value, seq }, page_of);
+        drop(shard);
         self.common.chains.repay();
     }
 
@@ -208,7 +224,9 @@ impl Cache {
     /// neither a slot nor its page. False if it is not done.
     pub(crate) fn overwrite(&self, keyspace: u16, key: &[u8], value: Option<&[u8]>) -> bool {
         let hash = self.hash(keyspace, key);
-        self.shard(hash).overwrite(hash, keyspace, key, value)
+        let mut shard = self.shard(hash);
+        self.count(&mut shard, WRITE);
+        shard.overwrite(hash, keyspace, key, value)
     }
 
     /// Gives a reserved slot back.

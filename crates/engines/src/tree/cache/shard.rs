@@ -23,6 +23,9 @@ use super::{
 /// Records a bucket at which the table grows, in tenths.
 const LOAD: usize = 12;
 
+/// Requests that uses of a shard stand for before they are told to the budget.
+const TELL: u32 = 64;
+
 /// What all shards share.
 #[derive(Debug, Clone)]
 pub(super) struct Common {
@@ -57,6 +60,8 @@ pub(super) struct Shard {
     /// By stripe of the hash: writes applied.
     stripes: Box<[u32]>,
     pub(super) stats: CacheStats,
+    /// Requests to the disk that were saved, or would have been with more memory, and are not told yet.
+    uses: u32,
     /// Requests for a slab left out after a refusal.
     pub(super) patience: u8,
 }
@@ -73,8 +78,15 @@ impl Shard {
             on_probation: 0,
             stripes: vec![0; stripes].into(),
             stats: CacheStats::default(),
+            uses: 0,
             patience: 0,
         }
+    }
+
+    /// Counts requests that a use stands for; gives how many there are to tell.
+    pub(super) fn count_use(&mut self, requests: u32) -> Option<u64> {
+        self.uses += requests;
+        (self.uses >= TELL).then(|| u64::from(std::mem::take(&mut self.uses)))
     }
 
     /// How many writes the stripe of a key has seen.

@@ -9,6 +9,7 @@ use ecotone_substrate::{
 
 use super::{
     super::{
+        Tree,
         cache::DirtyRecord,
         index::Home,
         store::{Store, Strange},
@@ -106,15 +107,31 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Checks the page as it was read (decision 2, invariant 4).
-    fn open(self, store: &Store, batch: &mut Batch, rest: &Rest) -> std::result::Result<Source, Unfit> {
+    /// Checks the page as it was read (decision 2, invariant 4), or as the page cache had it. With `keep` the page cache gets it.
+    fn open(self, tree: &Tree, batch: &mut Batch, rest: &Rest, keep: bool) -> std::result::Result<Source, Unfit> {
         let spot = batch.find(self.page).map_err(Unfit::Unread)?;
-        store.amend(self.page, batch.bytes_mut(spot));
-        match store.parse(batch.bytes(spot), self.page) {
-            Ok(page) if self.is(&page) => Ok(Source::new(spot, &page, rest)),
-            Ok(_) => Err(Unfit::Strange(self.page, Strange::Other)),
-            Err(strange) => Err(Unfit::Strange(self.page, strange)),
+        let (id, ticket) = (tree.page_id(self.page), batch.ticket(spot));
+        let parsed = if ticket.is_some() {
+            tree.store.amend(self.page, batch.bytes_mut(spot));
+            tree.store.parse(batch.bytes(spot), self.page)
+        } else {
+            Page::reparse(batch.bytes(spot)).map_err(|_| Strange::Other)
+        };
+        let strange = match parsed {
+            Ok(page) if self.is(&page) => {
+                if let Some(ticket) = ticket.filter(|_| keep) {
+                    tree.pages.admit(id, batch.bytes(spot), ticket);
+                }
+                return Ok(Source::new(spot, &page, rest));
+            }
+            Ok(_) => Strange::Other,
+            Err(strange) => strange,
+        };
+        if ticket.is_none() {
+            // Next time it is read (invariant 19).
+            tree.pages.forget(id);
         }
+        Err(Unfit::Strange(self.page, strange))
     }
 
     fn is(self, page: &Page<'_>) -> bool {
@@ -133,13 +150,19 @@ pub(super) struct Pages {
 
 impl Pages {
     /// Checks that they are what the index said when the chains were copied.
-    pub(super) fn open(store: &Store, expected: &Expected, batch: &mut Batch, rest: &Rest) -> std::result::Result<Pages, Unfit> {
+    pub(super) fn open(
+        tree: &Tree,
+        expected: &Expected,
+        batch: &mut Batch,
+        rest: &Rest,
+        keep: bool,
+    ) -> std::result::Result<Pages, Unfit> {
         let Home { page, overflow, .. } = expected.home;
-        let base = Wanted { page, kind: PageKind::Base, expected }.open(store, batch, rest)?;
+        let base = Wanted { page, kind: PageKind::Base, expected }.open(tree, batch, rest, keep)?;
         if overflow == Home::NONE {
             return Ok(Pages { base, overflow: None });
         }
-        let overflow = Wanted { page: overflow, kind: PageKind::Overflow, expected }.open(store, batch, rest)?;
+        let overflow = Wanted { page: overflow, kind: PageKind::Overflow, expected }.open(tree, batch, rest, keep)?;
         Ok(Pages { base, overflow: Some(overflow) })
     }
 

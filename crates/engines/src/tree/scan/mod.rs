@@ -32,6 +32,8 @@ const REQUESTS: usize = 4;
 const AHEAD: usize = 3;
 /// Bytes of memory from which on nothing more is read ahead. The last read may go beyond by as much.
 const MOST_AHEAD: usize = 4 * Size::Slab.bytes();
+/// Pages of a scan that the page cache keeps: a walk over everything leaves it as it is.
+const KEPT: usize = 48;
 /// Strange pages in a row, with nobody to blame, after which a page is damaged. The first may have been read long before it was looked at.
 const PATIENCE: u32 = 4;
 
@@ -172,7 +174,7 @@ impl End {
             self.read_ahead(tree, rest)?;
             let Some(expected) = self.window.next() else { return Ok(false) };
             let Some(batch) = self.window.first_mut() else { return Ok(false) };
-            match Pages::open(&tree.store, &expected, batch, rest) {
+            match Pages::open(tree, &expected, batch, rest, self.passed < KEPT) {
                 Ok(pages) => {
                     self.open = Some(Merged::new(expected, pages, rest));
                     self.doubts = 0;

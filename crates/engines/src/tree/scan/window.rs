@@ -11,7 +11,7 @@ use ecotone_substrate::{
 use ecotone_sys::chunk::Size;
 
 use super::{
-    super::{Tree, index::Home, space::Cause},
+    super::{Tree, index::Home, page_cache::Ticket, space::Cause},
     plan::{Expected, Position},
     rest::Direction,
 };
@@ -36,6 +36,11 @@ impl Run {
         let first = if u64::from(page) + 1 == u64::from(self.first) { page } else { self.first };
         let beside = first == page || u64::from(page) == self.end();
         (beside && self.pages < WIDEST).then_some(Run { first, pages: self.pages + 1 })
+    }
+
+    /// Without its first page, or the last one.
+    fn shortened(self, at_start: bool) -> Run {
+        Run { first: self.first + u32::from(at_start), pages: self.pages - 1 }
     }
 
     /// The block that holds it.
@@ -67,11 +72,13 @@ impl Runs {
     }
 }
 
-/// One request and its memory, once it is answered.
+/// One request and its memory, once it is answered; or a page of the page cache.
 #[derive(Debug)]
 struct Read {
     run: Run,
     answer: Option<Result<Block>>,
+    /// When its pages were asked for, unless they come from the page cache.
+    tickets: Option<[Ticket; WIDEST]>,
 }
 
 /// A page within the memory of a batch.
@@ -99,6 +106,11 @@ impl Batch {
             Some((_, Read { answer: Some(Err(error)), .. }, _)) => Err(error.clone()),
             _ => Err(Error::Invalid("a scan came to a page that it did not read".into())),
         }
+    }
+
+    /// When a page that was found was asked for; `None` for one of the page cache.
+    pub(super) fn ticket(&self, at: Spot) -> Option<Ticket> {
+        self.reads[at.read].tickets.map(|tickets| tickets[at.offset / PAGE])
     }
 
     /// The bytes of a page that was found.
@@ -166,23 +178,23 @@ impl Window {
     /// Asks for pages; gives where to read on, which is in the middle of them if memory is short. With `wait`, what one request can bring is there when
     /// this returns.
     pub(super) fn ask(&mut self, tree: &Tree, mut pages: Vec<Expected>, direction: Direction, wait: bool) -> Result<Position> {
-        let (runs, blocks) = lease(tree, &mut pages)?;
-        tree.store.file.traffic().read(Cause::Scan, runs.iter().map(|run| run.pages).sum());
+        let (reads, requests) = lease(tree, &mut pages)?;
+        tree.store.file.traffic().read(Cause::Scan, requests.iter().map(|(i, _)| reads[*i].run.pages).sum());
         let position = pages.last().map_or(Position::Over, |last| Position::behind(last, direction));
-        let reads = runs.iter().map(|run| Read { run: *run, answer: None }).collect();
-        let mut batch = Batch { pages: pages.into_iter(), reads, waiting: runs.len() };
-        let mut requests = runs.into_iter().zip(blocks);
+        let mut batch = Batch { pages: pages.into_iter(), reads, waiting: requests.len() };
         if wait && batch.waiting == 1 {
-            requests.for_each(|(run, block)| batch.reads[0].answer = Some(read(tree, run, block)));
+            for (i, block) in requests {
+                batch.reads[i].answer = Some(read(tree, batch.reads[i].run, block));
+            }
             batch.waiting = 0;
-        } else {
+        } else if batch.waiting > 0 {
             let number = self.gone + self.batches.len() as u64;
             let queue = match &mut self.queue {
                 Some(queue) => queue,
                 none => none.insert(tree.context.shared.storage.queue()?),
             };
-            for (i, (run, block)) in (0..).zip(&mut requests) {
-                queue.submit(request(tree, run, block, number << 16 | i));
+            for (i, block) in requests {
+                queue.submit(request(tree, batch.reads[i].run, block, number << 16 | i as u64));
             }
             queue.complete(0, &mut self.done);
         }
@@ -214,17 +226,62 @@ impl Window {
     }
 }
 
-/// The requests for pages, with a block for each. Leaves all but the first page off if there is no memory for the others.
-fn lease(tree: &Tree, pages: &mut Vec<Expected>) -> Result<(Vec<Run>, Vec<Block>)> {
-    let lease = |run: &Run| tree.context.shared.memory.lease_essential(Component::Frames, run.size());
+/// Reads, and which of them are requests, each with its block.
+type Leased = (Vec<Read>, Vec<(usize, Block)>);
+
+/// What brings some pages. Leaves all but the first page off if there is no memory for the others.
+fn lease(tree: &Tree, pages: &mut Vec<Expected>) -> Result<Leased> {
     loop {
-        let runs = runs_of(pages);
-        match runs.iter().map(lease).collect() {
-            Ok(blocks) => return Ok((runs, blocks)),
+        match lease_all(tree, &runs_of(pages)) {
+            Ok(leased) => return Ok(leased),
             Err(error) if pages.len() == 1 => return Err(error),
             Err(_) => pages.truncate(1),
         }
     }
+}
+
+fn lease_all(tree: &Tree, runs: &[Run]) -> Result<Leased> {
+    let lease = |size| tree.context.shared.memory.lease_essential(Component::Frames, size);
+    let (mut reads, mut requests) = (Vec::with_capacity(runs.len()), Vec::with_capacity(runs.len()));
+    tree.pages.count(runs.len());
+    for run in runs {
+        let rest = find_cached(tree, *run, &mut reads)?;
+        if rest.pages > 0 {
+            requests.push((reads.len(), lease(rest.size())?));
+            reads.push(Read { run: rest, answer: None, tickets: Some(tickets(tree, rest)) });
+        }
+    }
+    Ok((reads, requests))
+}
+
+/// Takes the pages at both ends of a run that the page cache has; gives what is to be read: what it has between those costs less to read than a second
+/// request would.
+fn find_cached(tree: &Tree, mut run: Run, reads: &mut Vec<Read>) -> Result<Run> {
+    for at_start in [true, false] {
+        while run.pages > 0 {
+            let page = if at_start { run.first } else { run.first + run.pages as u32 - 1 };
+            let id = tree.page_id(page);
+            if !tree.pages.touch(id) {
+                break;
+            }
+            let mut block = tree.context.shared.memory.lease_essential(Component::Frames, Size::Frame)?;
+            if !tree.pages.copy(id, &mut block) {
+                break;
+            }
+            reads.push(Read { run: Run { first: page, pages: 1 }, answer: Some(Ok(block)), tickets: None });
+            run = run.shortened(at_start);
+        }
+    }
+    Ok(run)
+}
+
+/// The state of the page cache before the pages of a run are read (invariant 18).
+fn tickets(tree: &Tree, run: Run) -> [Ticket; WIDEST] {
+    let mut tickets = [Ticket::default(); WIDEST];
+    for (ticket, page) in tickets.iter_mut().zip(run.first..).take(run.pages) {
+        *ticket = tree.pages.ticket(tree.page_id(page));
+    }
+    tickets
 }
 
 fn runs_of(pages: &[Expected]) -> Vec<Run> {

@@ -116,7 +116,7 @@ impl Says {
 use Says::{Count, Size};
 
 /// Lines of a keyspace with the counters that they tell; what is in none of them has a line of its own.
-const GROUPS: [(&str, &[(&str, Says)]); 9] = [
+const GROUPS: [(&str, &[(&str, Says)]); 10] = [
     ("space", &[("file_bytes", Size("in the file")), ("used_bytes", Size("in use")), ("hole_bytes", Size("given back"))]),
     (
         "index",
@@ -164,6 +164,15 @@ const GROUPS: [(&str, &[(&str, Says)]); 9] = [
     (
         "cache memory",
         &[("cache_bytes", Size("in all")), ("dirty_bytes", Size("dirty")), ("cache_slabs_moved", Count("slabs moved"))],
+    ),
+    (
+        "pages for scans",
+        &[
+            ("page_cache_pages", Count("there")),
+            ("page_cache_bytes", Size("in all")),
+            ("page_cache_hits", Count("hits")),
+            ("page_cache_misses", Count("misses")),
+        ],
     ),
     ("background", &[("write_outs", Count("write-outs")), ("reorganisations", Count("reorganisations"))]),
     ("writers", &[("writer_stalls", Count("stalls")), ("writer_delays", Count("delays"))]),

@@ -1,0 +1,147 @@
+//! Finds the frame of a page: open addressing with linear probing, in one leased slab.
+
+use ecotone_sys::chunk::{Block, Size};
+
+/// A page of one keyspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PageId {
+    /// The keyspace's number within the process.
+    pub(crate) keyspace: u16,
+    pub(crate) page: u32,
+}
+
+impl PageId {
+    fn bits(self) -> u64 {
+        u64::from(self.keyspace) << 32 | u64::from(self.page)
+    }
+
+    /// Its lower bits pick the shard, the next ones the place in the table, the upper ones the stripe.
+    pub(super) fn hash(self) -> u64 {
+        let mixed = (self.bits() ^ self.bits() >> 17).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        (mixed ^ mixed >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93)
+    }
+}
+
+/// What an entry says: a page (48 bits), its frame (12), its priority (3), and that there is one (1). Zero is an empty place. An entry without a frame
+/// is a *ghost*: of a page that did not come in when it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry(u64);
+
+/// The frame of a ghost.
+const GHOST: u16 = (1 << 12) - 1;
+/// Frames that entries can tell apart.
+pub(super) const FRAMES: usize = GHOST as usize;
+/// The highest priority.
+const MAX_PRIORITY: u64 = 7;
+/// Bits of an entry below the page.
+const FRAME_BITS: u32 = 4;
+
+impl Entry {
+    fn new(id: PageId, frame: u16) -> Entry {
+        Entry(id.bits() << 16 | u64::from(frame) << FRAME_BITS | 1)
+    }
+
+    pub(super) fn id(self) -> PageId {
+        PageId { keyspace: (self.0 >> 48) as u16, page: (self.0 >> 16) as u32 }
+    }
+
+    /// Its frame; none for a ghost.
+    pub(super) fn frame(self) -> Option<u16> {
+        let frame = (self.0 >> FRAME_BITS) as u16 & GHOST;
+        (frame != GHOST).then_some(frame)
+    }
+
+    pub(super) fn priority(self) -> u64 {
+        self.0 >> 1 & MAX_PRIORITY
+    }
+
+    fn with_priority(self, priority: u64) -> Entry {
+        Entry(self.0 & !(MAX_PRIORITY << 1) | priority << 1)
+    }
+}
+
+/// Places of a table: twice as many as frames.
+pub(super) const PLACES: usize = Size::Slab.bytes() / size_of::<u64>();
+
+/// Entries in a leased slab. The shard sees to it that some places are empty, so every search ends.
+#[derive(Debug)]
+pub(super) struct Table(Block);
+
+impl Table {
+    /// An empty one in `block`.
+    pub(super) fn new(mut block: Block) -> Table {
+        block.fill(0);
+        Table(block)
+    }
+
+    /// The entry at a place.
+    pub(super) fn get(&self, place: usize) -> Option<Entry> {
+        let word = u64::from_le_bytes(self.0.as_chunks().0[place % PLACES]);
+        (word != 0).then_some(Entry(word))
+    }
+
+    fn set(&mut self, place: usize, entry: Option<Entry>) {
+        self.0.as_chunks_mut().0[place % PLACES] = entry.map_or(0, |entry| entry.0).to_le_bytes();
+    }
+
+    fn home(id: PageId) -> usize {
+        (id.hash() >> 24) as usize % PLACES
+    }
+
+    /// The place of a page, or the empty one where it would be.
+    fn search(&self, id: PageId) -> Result<usize, usize> {
+        let mut place = Self::home(id);
+        loop {
+            match self.get(place) {
+                None => return Err(place % PLACES),
+                Some(entry) if entry.id() == id => return Ok(place % PLACES),
+                Some(_) => place += 1,
+            }
+        }
+    }
+
+    /// Its place.
+    pub(super) fn find(&self, id: PageId) -> Option<usize> {
+        self.search(id).ok()
+    }
+
+    /// All entries, with their places.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (usize, Entry)> {
+        (0..PLACES).filter_map(|place| Some((place, self.get(place)?)))
+    }
+
+    /// Adds a page, at priority 0, or a ghost.
+    pub(super) fn insert(&mut self, id: PageId, frame: Option<u16>) {
+        let place = self.search(id).unwrap_or_else(|empty| empty);
+        self.set(place, Some(Entry::new(id, frame.unwrap_or(GHOST))));
+    }
+
+    /// Raises the priority of the entry at a place.
+    pub(super) fn promote(&mut self, place: usize) {
+        if let Some(entry) = self.get(place) {
+            self.set(place, Some(entry.with_priority((entry.priority() + 1).min(MAX_PRIORITY))));
+        }
+    }
+
+    /// Lowers it; false if it was 0 already.
+    pub(super) fn demote(&mut self, place: usize) -> bool {
+        let Some(entry) = self.get(place).filter(|entry| entry.priority() > 0) else { return false };
+        self.set(place, Some(entry.with_priority(entry.priority() - 1)));
+        true
+    }
+
+    /// Removes the entry at a place, and moves those behind it that would not be found any more.
+    pub(super) fn remove(&mut self, place: usize) {
+        let (mut hole, mut next) = (place % PLACES, place + 1);
+        while let Some(entry) = self.get(next) {
+            // How far the entry is from its home, and from the hole.
+            let (way, gap) = ((next + PLACES - Self::home(entry.id())) % PLACES, (next + PLACES - hole) % PLACES);
+            if way >= gap {
+                self.set(hole, Some(entry));
+                hole = next % PLACES;
+            }
+            next += 1;
+        }
+        self.set(hole, None);
+    }
+}
