@@ -135,7 +135,8 @@ impl Keyspace {
         let stripe = self.database.inner.stripes.of(self.space.id, key);
         loop {
             let version = self.database.inner.stripes.version(stripe);
-            let before = self.get(key)?;
+            self.readable(key)?;
+            let before = self.space.engine.get_to_update(key)?;
             let after = update(before.as_deref());
             if before.is_none() && after.is_none() {
                 return Ok(None);

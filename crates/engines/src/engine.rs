@@ -135,6 +135,10 @@ pub struct Check {
 pub trait Engine: Send + Sync + fmt::Debug {
     /// The newest value of a key.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    /// The same for somebody who will write the key in a moment: with the write that is one access, by which caches judge.
+    fn get_to_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get(key)
+    }
     /// The same into a buffer of the caller's, which holds the value and nothing else then. False, and an empty buffer, if there is none.
     fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();

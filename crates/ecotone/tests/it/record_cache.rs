@@ -1,4 +1,4 @@
-//! The record cache switched off (option `record_cache`): the cache of a database serves such a keyspace as a buffer for writes alone.
+//! The record cache as the library uses it; and switched off (option `record_cache`): the cache of a database serves such a keyspace as a buffer for writes alone.
 
 use std::sync::Arc;
 
@@ -64,4 +64,26 @@ fn a_keyspace_without_a_record_cache_stays_so_and_leaves_others_theirs() {
     assert_eq!(read(&cached), 0);
     assert!(read(&uncached) >= 2 * u64::from(RECORDS));
     assert_eq!(number(&cached, "cache_records"), u64::from(RECORDS));
+}
+
+#[test]
+fn what_is_updated_once_flushes_nothing_that_is_read_again() {
+    const HOT: u32 = 30_000;
+    const ALL: u32 = 200_000;
+    let database = open(&SimStorage::new(1));
+    let keyspace = database.keyspace("counters", KeyspaceOptions::default().unlogged()).unwrap();
+    keyspace.bulk_load((0..ALL).map(|i| (i.to_be_bytes(), [1; 100]))).unwrap();
+    let read_hot = || {
+        let before = number(&keyspace, "pages_read_for_gets");
+        (0..HOT).for_each(|i| assert!(keyspace.get(i.to_be_bytes()).unwrap().is_some()));
+        number(&keyspace, "pages_read_for_gets") - before
+    };
+    for _ in 0..3 {
+        read_hot();
+    }
+    for i in HOT..ALL {
+        keyspace.fetch_update(i.to_be_bytes(), |value| value.map(|value| value.iter().map(|byte| byte + 1).collect())).unwrap();
+    }
+    let missed = read_hot();
+    assert!(missed < u64::from(HOT / 50), "{missed} of {HOT} hot records have to be read again");
 }

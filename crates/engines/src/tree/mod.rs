@@ -40,7 +40,7 @@ use ecotone_substrate::{Error, Result, Seq, bug, limits::PAGE, memory::Component
 use ecotone_sys::chunk::Size;
 
 use self::{
-    cache::{Cache, Found},
+    cache::{Cache, Found, Purpose},
     counters::Counters,
     delay::Delay,
     forecast::Forecast,
@@ -119,6 +119,33 @@ impl Tree {
         self.cache.apply(slot, self.number, operation.key, operation.value, seq, &mut |key| self.page_of(key));
     }
 
+    /// Looks for the value of a key in the cache, then in its page, and appends it to `value`. False if there is none.
+    fn find(&self, key: &[u8], value: &mut Vec<u8>, purpose: Purpose) -> Result<bool> {
+        self.check_live()?;
+        let ticket = match self.cache.get(self.number, key, purpose, |found| value.extend_from_slice(found)) {
+            Found::Value(()) => return Ok(true),
+            Found::Tombstone => return Ok(false),
+            Found::Missing(ticket) => ticket,
+        };
+        let mut block = self.context.shared.memory.lease_essential(Component::Frames, Size::Frame)?;
+        let (mut lookup, mut page) = Lookup::begin(&self.store, key, ticket);
+        loop {
+            self.store.file.traffic().read(Cause::Get, 1);
+            self.store.file.file().read(&mut block, u64::from(page) * PAGE as u64)?;
+            match lookup.resume(&self.store, &mut block)? {
+                Step::Read(next) => page = next,
+                Step::Done(None) => return Ok(false),
+                Step::Done(Some(found)) => {
+                    if purpose == Purpose::Read {
+                        self.admit_clean(&lookup, &found);
+                    }
+                    value.extend_from_slice(&found);
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
     /// Offers a record that a page read brought to the cache, unless the keyspace keeps none.
     fn admit_clean(&self, lookup: &Lookup<'_>, value: &[u8]) {
         if self.options.record_cache {
@@ -138,29 +165,14 @@ impl Engine for Tree {
         Ok(self.get_into(key, &mut value)?.then_some(value))
     }
 
+    fn get_to_update(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.find(key, &mut value, Purpose::Update)?.then_some(value))
+    }
+
     fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.check_live()?;
         value.clear();
-        let ticket = match self.cache.get(self.number, key, |found| value.extend_from_slice(found)) {
-            Found::Value(()) => return Ok(true),
-            Found::Tombstone => return Ok(false),
-            Found::Missing(ticket) => ticket,
-        };
-        let mut block = self.context.shared.memory.lease_essential(Component::Frames, Size::Frame)?;
-        let (mut lookup, mut page) = Lookup::begin(&self.store, key, ticket);
-        loop {
-            self.store.file.traffic().read(Cause::Get, 1);
-            self.store.file.file().read(&mut block, u64::from(page) * PAGE as u64)?;
-            match lookup.resume(&self.store, &mut block)? {
-                Step::Read(next) => page = next,
-                Step::Done(None) => return Ok(false),
-                Step::Done(Some(found)) => {
-                    self.admit_clean(&lookup, &found);
-                    value.extend_from_slice(&found);
-                    return Ok(true);
-                }
-            }
-        }
+        self.find(key, value, Purpose::Read)
     }
 
     fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
@@ -168,7 +180,7 @@ impl Engine for Tree {
         let mut values: Vec<Option<Vec<u8>>> = vec![None; keys.len()];
         let mut lookups = Vec::new();
         for (position, key) in keys.iter().enumerate() {
-            match self.cache.get(self.number, key, <[u8]>::to_vec) {
+            match self.cache.get(self.number, key, Purpose::Read, <[u8]>::to_vec) {
                 Found::Value(value) => values[position] = Some(value),
                 Found::Tombstone => {}
                 Found::Missing(ticket) => lookups.push((position, ticket)),

@@ -68,6 +68,14 @@ pub(crate) enum Found<T> {
     Missing(Ticket),
 }
 
+/// What a record is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Read,
+    /// It is written in a moment. Together that is one access: a record that is updated once is not a hot one.
+    Update,
+}
+
 /// The moment of a miss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket {
@@ -122,13 +130,13 @@ impl Cache {
         }
     }
 
-    /// The newest value of a key, or a ticket to look in its page. `take` copies the value, under the lock of its shard. An access
-    /// raises the record's priority.
-    pub(crate) fn get<T>(&self, keyspace: u16, key: &[u8], take: impl FnOnce(&[u8]) -> T) -> Found<T> {
+    /// The newest value of a key, or a ticket to look in its page. `take` copies the value, under the lock of its shard. A read
+    /// raises the record's priority; what is read to be updated is left to the write that follows.
+    pub(crate) fn get<T>(&self, keyspace: u16, key: &[u8], purpose: Purpose, take: impl FnOnce(&[u8]) -> T) -> Found<T> {
         let hash = self.hash(keyspace, key);
         let mut shard = self.shard(hash);
         self.count(&mut shard, READ);
-        if let Some(slot) = shard.access(hash, keyspace, key) {
+        if let Some(slot) = shard.access(hash, keyspace, key, purpose) {
             return record::value(slot).map_or(Found::Tombstone, |value| Found::Value(take(value)));
         }
         Found::Missing(Ticket { hash, version: shard.version(hash) })

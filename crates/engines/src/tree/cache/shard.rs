@@ -8,6 +8,7 @@ use std::sync::{
 use ecotone_substrate::{Seq, memory::Memory};
 
 use super::{
+    Purpose,
     class::Class,
     clock::Hands,
     dirty::{DirtyMap, Entry},
@@ -124,7 +125,7 @@ impl Shard {
 
     /// The slot of a key, counted as an access.
     #[inline]
-    pub(super) fn access(&mut self, hash: KeyHash, keyspace: u16, key: &[u8]) -> Option<&[u8]> {
+    pub(super) fn access(&mut self, hash: KeyHash, keyspace: u16, key: &[u8], purpose: Purpose) -> Option<&[u8]> {
         let Some(handle) = self.find(hash, keyspace, key) else {
             self.stats.misses += 1;
             return None;
@@ -134,7 +135,7 @@ impl Shard {
         let meta = record::meta(slot);
         self.stats.hits_on_tombstones += u64::from(meta.tombstone());
         self.stats.hits_on_dirty += u64::from(meta.dirty());
-        if meta.promoted() != meta {
+        if purpose == Purpose::Read && meta.promoted() != meta {
             record::set_meta(slot, meta.promoted());
         }
         Some(slot)

@@ -3,7 +3,7 @@
 use super::{super::Found, *};
 
 fn miss(cache: &Cache, key: &[u8]) -> super::super::Ticket {
-    match cache.get(0, key, <[u8]>::to_vec) {
+    match cache.get(0, key, Purpose::Read, <[u8]>::to_vec) {
         Found::Missing(ticket) => ticket,
         found => panic!("{key:?} is not to be there, but {found:?}"),
     }
@@ -22,7 +22,7 @@ fn trap_01_a_value_read_before_a_write_is_not_admitted_after_it() {
     assert!(!cache.admit_clean(0, b"key", b"old", &ticket), "absent, but the page is newer than the read");
     let ticket = miss(&cache, b"key");
     assert!(cache.admit_clean(0, b"key", b"new", &ticket));
-    assert_eq!(cache.get(0, b"key", <[u8]>::to_vec), Found::Value(b"new".to_vec()));
+    assert_eq!(cache.get(0, b"key", Purpose::Read, <[u8]>::to_vec), Found::Value(b"new".to_vec()));
     assert_eq!(cache.counts().refused, 2);
 }
 
@@ -31,10 +31,10 @@ fn trap_01_a_deleted_key_does_not_return_by_a_late_read() {
     let (_memory, cache) = cache(8);
     let ticket = miss(&cache, b"key");
     assert!(put(&cache, b"key", None, 1));
-    assert_eq!(cache.get(0, b"key", <[u8]>::to_vec), Found::Tombstone);
+    assert_eq!(cache.get(0, b"key", Purpose::Read, <[u8]>::to_vec), Found::Tombstone);
     let records = cache.begin_write(0, 1, usize::MAX);
     assert_eq!((records.len(), &records[0].value), (1, &None));
-    assert_eq!(cache.get(0, b"key", <[u8]>::to_vec), Found::Tombstone, "until it is synced");
+    assert_eq!(cache.get(0, b"key", Purpose::Read, <[u8]>::to_vec), Found::Tombstone, "until it is synced");
     cache.end_write(0, 1, true);
     assert_eq!(cache.counts().records, 0, "a tombstone goes once its page knows");
     assert!(!cache.admit_clean(0, b"key", b"old", &ticket));
@@ -50,7 +50,11 @@ fn trap_01_a_record_that_is_not_to_be_kept_goes_once_its_page_knows_and_no_soone
     assert!(has(&cache, b"once"), "it is not synced yet");
     cache.end_write(0, 1, false);
     miss(&cache, b"once");
-    assert_eq!(cache.get(0, b"twice", <[u8]>::to_vec), Found::Value(b"2".to_vec()), "written again meanwhile, and dirty");
+    assert_eq!(
+        cache.get(0, b"twice", Purpose::Read, <[u8]>::to_vec),
+        Found::Value(b"2".to_vec()),
+        "written again meanwhile, and dirty"
+    );
     assert_eq!((cache.counts().records, cache.counts().dirty_records, cache.first_dirty(0)), (1, 1, Some(3)));
     assert_eq!(cache.begin_write(0, 1, usize::MAX).len(), 1);
     cache.end_write(0, 1, false);
@@ -70,6 +74,6 @@ fn a_forgotten_keyspace_is_gone_for_readers_on_their_way_too() {
     assert_eq!((cache.first_dirty(0), cache.dirty_records(0), cache.first_dirty(1)), (None, 0, Some(2)));
     assert!(!cache.admit_clean(0, b"clean", b"old", &ticket));
     miss(&cache, b"dirty");
-    assert_eq!(cache.get(1, b"other", <[u8]>::to_vec), Found::Value(b"y".to_vec()));
+    assert_eq!(cache.get(1, b"other", Purpose::Read, <[u8]>::to_vec), Found::Value(b"y".to_vec()));
     check::check(&cache);
 }

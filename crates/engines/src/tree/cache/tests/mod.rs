@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use ecotone_substrate::{Seq, memory::Memory};
 
-use super::{Cache, Found};
+use super::{Cache, Found, Purpose};
 
 /// A small generator (xorshift*), so that a seed is all that a failure needs.
 pub(super) struct Random(u64);
@@ -59,7 +59,7 @@ fn put(cache: &Cache, key: &[u8], value: Option<&[u8]>, seq: Seq) -> bool {
 
 /// Reads through: what is missing is admitted with `value`. Whether it was a hit.
 fn read(cache: &Cache, key: &[u8], value: &[u8]) -> bool {
-    match cache.get(0, key, <[u8]>::to_vec) {
+    match cache.get(0, key, Purpose::Read, <[u8]>::to_vec) {
         Found::Value(found) => {
             assert_eq!(found, value);
             true

@@ -121,7 +121,7 @@ impl World {
         let key = self.key();
         let space = &self.spaces[usize::from(ks)];
         let expected = space.newest.get(&key);
-        match self.cache.get(ks, &key, <[u8]>::to_vec) {
+        match self.cache.get(ks, &key, Purpose::Read, <[u8]>::to_vec) {
             Found::Value(value) => assert_eq!(Some(&value), expected),
             Found::Tombstone => assert_eq!(None, expected),
             Found::Missing(ticket) => {
@@ -270,7 +270,12 @@ fn run(seed: u64, steps: usize) {
     });
     world.cache.forget_keyspace(0);
     check::check(&world.cache);
-    assert!(world.spaces[0].newest.keys().all(|key| matches!(world.cache.get(0, key, <[u8]>::to_vec), Found::Missing(_))));
+    assert!(
+        world.spaces[0]
+            .newest
+            .keys()
+            .all(|key| matches!(world.cache.get(0, key, Purpose::Read, <[u8]>::to_vec), Found::Missing(_)))
+    );
 }
 
 #[test]

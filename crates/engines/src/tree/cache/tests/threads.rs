@@ -69,7 +69,7 @@ impl World {
         while !self.over.load(Ordering::Relaxed) {
             let n = random.below(KEYS);
             let least = self.acknowledged[n].load(Ordering::SeqCst);
-            let found = match self.cache.get(0, &key(n), <[u8]>::to_vec) {
+            let found = match self.cache.get(0, &key(n), Purpose::Read, <[u8]>::to_vec) {
                 Found::Value(value) => version(&value),
                 Found::Tombstone => panic!("nothing is deleted"),
                 Found::Missing(ticket) => {
