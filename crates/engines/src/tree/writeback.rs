@@ -20,6 +20,9 @@ use ecotone_sys::primitive::Mutex;
 use super::{Tree, cache::Cache, delay::Delay, sweep::Sweep};
 use crate::engine::Shared;
 
+/// Dirty bytes at which writers wait, in quarters of what the cache may hold: many, since what stays dirty for longer is written together with more records of
+/// its page; not all, so that write-out finds clean records to evict.
+const HARD: usize = 3;
 /// Between two looks at whether a helper has finished its batch.
 const HELPER_WAIT: Duration = Duration::from_micros(200);
 /// Parts of the hard limit, in sixteenths: above *soft* writers are slowed down and the background writes out, down to *low*. Both are high, since what stays
@@ -43,7 +46,7 @@ pub(crate) struct Writeback {
     pace: Pace,
     /// Why the last round ended early: a full disk.
     failure: Mutex<Option<Error>>,
-    /// Dirty bytes at which writers and replay wait: half of what the cache may hold, so that write-out finds clean records to evict.
+    /// Dirty bytes at which writers and replay wait.
     hard_limit: AtomicUsize,
     /// Writers that waited for write-out.
     pub(crate) stalls: Counter,
@@ -51,9 +54,13 @@ pub(crate) struct Writeback {
     pub(crate) delays: Histogram,
 }
 
+fn hard_limit(cache: &Cache) -> usize {
+    cache.capacity_bytes() / 4 * HARD
+}
+
 impl Writeback {
     pub(crate) fn new(cache: Arc<Cache>) -> Arc<Self> {
-        let hard_limit = cache.capacity_bytes() / 2;
+        let hard_limit = hard_limit(&cache);
         Arc::new(Writeback {
             cache,
             trees: Mutex::default(),
@@ -81,7 +88,7 @@ impl Writeback {
 
     /// The cache's share changes slowly, and asking for it costs more than a write should.
     pub(crate) fn refresh_limit(&self) {
-        self.hard_limit.store(self.cache.capacity_bytes() / 2, Ordering::Relaxed);
+        self.hard_limit.store(hard_limit(&self.cache), Ordering::Relaxed);
     }
 
     /// Delays a writer a little when much is dirty, and stops it when too much is.
