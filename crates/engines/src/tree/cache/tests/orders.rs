@@ -151,7 +151,8 @@ fn the_first_dirty_record_is_seen_while_its_chain_moves() {
                 }
             });
             assert_eq!(world.cache.first_dirty(0), Some(2));
-            assert!([vec![PAGE], vec![to]].contains(&world.cache.dirty_pages(0, Seq::MAX)));
+            // It may be seen at both places, or at none: who flushes looks again until nothing is dirty.
+            assert!(world.cache.dirty_pages(0, Seq::MAX).iter().all(|page| [PAGE, to].contains(page)));
             mover.join().unwrap();
             assert_eq!((world.cache.first_dirty(0), world.cache.dirty_pages(0, Seq::MAX)), (Some(2), vec![to]));
         });
