@@ -2,7 +2,7 @@
 
 use std::{
     ops::{Deref, DerefMut},
-    sync::PoisonError,
+    sync::{PoisonError, TryLockError},
     time::{Duration, Instant},
 };
 
@@ -47,6 +47,13 @@ pub struct MutexGuard<'a, T> {
     locked: Option<sync::MutexGuard<'a, T>>,
 }
 
+impl<T> MutexGuard<'_, T> {
+    /// Unlocks. To be fair, those who wait need nothing here: the tool tries all who may be next.
+    pub fn unlock_fair(guard: Self) {
+        drop(guard);
+    }
+}
+
 impl<T> Mutex<T> {
     /// An unlocked mutex.
     pub fn new(value: T) -> Self {
@@ -56,6 +63,16 @@ impl<T> Mutex<T> {
     /// Waits for the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard { mutex: self, locked: Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)) }
+    }
+
+    /// The lock, if nobody has it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let locked = match self.0.try_lock() {
+            Ok(locked) => locked,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(MutexGuard { mutex: self, locked: Some(locked) })
     }
 }
 

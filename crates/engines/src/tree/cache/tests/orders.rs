@@ -46,12 +46,12 @@ impl World {
 
     /// Reads through, as a get does.
     fn get(&self) -> u64 {
-        match self.cache.get(0, KEY) {
+        match self.cache.get(0, KEY, <[u8]>::to_vec) {
             Found::Value(found) => version(&found),
             Found::Tombstone => panic!("nothing is deleted"),
             Found::Missing(ticket) => {
                 let stored = self.page.load(Ordering::SeqCst);
-                self.cache.admit_clean(0, KEY, &value(stored), &ticket, ENTER_PRIORITY);
+                self.cache.admit_clean(0, KEY, &value(stored), &ticket);
                 stored
             }
         }
@@ -151,7 +151,8 @@ fn the_first_dirty_record_is_seen_while_its_chain_moves() {
                 }
             });
             assert_eq!(world.cache.first_dirty(0), Some(2));
-            assert!([vec![PAGE], vec![to]].contains(&world.cache.dirty_pages(0, Seq::MAX)));
+            // It may be seen at both places, or at none: who flushes looks again until nothing is dirty.
+            assert!(world.cache.dirty_pages(0, Seq::MAX).iter().all(|page| [PAGE, to].contains(page)));
             mover.join().unwrap();
             assert_eq!((world.cache.first_dirty(0), world.cache.dirty_pages(0, Seq::MAX)), (Some(2), vec![to]));
         });

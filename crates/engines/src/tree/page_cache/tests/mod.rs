@@ -1,3 +1,8 @@
+//! The page cache as a whole.
+
+#[cfg(feature = "loom")]
+mod orders;
+
 use std::collections::HashMap;
 
 use ecotone_substrate::limits::PAGE;
