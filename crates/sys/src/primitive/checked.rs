@@ -2,7 +2,7 @@
 
 use std::{
     ops::{Deref, DerefMut},
-    sync::PoisonError,
+    sync::{PoisonError, TryLockError},
     time::{Duration, Instant},
 };
 
@@ -56,6 +56,16 @@ impl<T> Mutex<T> {
     /// Waits for the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard { mutex: self, locked: Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)) }
+    }
+
+    /// The lock, if nobody holds it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let locked = match self.0.try_lock() {
+            Ok(locked) => locked,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(MutexGuard { mutex: self, locked: Some(locked) })
     }
 }
 
