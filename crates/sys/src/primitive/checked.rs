@@ -75,6 +75,13 @@ impl<T: Default> Default for Mutex<T> {
     }
 }
 
+impl<T> MutexGuard<'_, T> {
+    /// Unlocks for who waits longest. Here the tool decides who that is.
+    pub fn unlock_fair(guard: Self) {
+        drop(guard);
+    }
+}
+
 impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 

@@ -46,12 +46,12 @@ impl World {
 
     /// Reads through, as a get does.
     fn get(&self) -> u64 {
-        match self.cache.get(0, KEY) {
-            Found::Value(found) => version(&found),
+        match self.cache.get(0, KEY, version) {
+            Found::Value(found) => found,
             Found::Tombstone => panic!("nothing is deleted"),
             Found::Missing(ticket) => {
                 let stored = self.page.load(Ordering::SeqCst);
-                self.cache.admit_clean(0, KEY, &value(stored), &ticket, ENTER_PRIORITY);
+                self.cache.admit_clean(0, KEY, &value(stored), &ticket);
                 stored
             }
         }
