@@ -3,12 +3,8 @@
 //! Who looks at shared words holds a [`Pin`] meanwhile. What was made unreachable before a [`bump`](Domain::bump) is unreachable for all when its action runs:
 //! the action waits until every pin is gone that was held at the call.
 
-#[cfg(test)]
-#[cfg(feature = "loom")]
-mod orders;
 mod slot;
 #[cfg(test)]
-#[cfg(not(any(feature = "shuttle", feature = "loom")))]
 mod tests;
 
 use std::{

@@ -1,6 +1,8 @@
+//! Actions, values and pins, one thread after the other and all at once.
+
 use std::{panic::AssertUnwindSafe, panic::catch_unwind, sync::atomic::AtomicBool, sync::mpsc, thread};
 
-use super::*;
+use super::super::*;
 
 /// Counts in how many values it lives, and notices when one is used that is gone.
 struct Tracked {

@@ -1,6 +1,6 @@
 //! All orders of pins, swaps and their graces, by loom (decision 10, M1).
 
-use super::*;
+use super::super::*;
 use crate::primitive::{
     atomic::AtomicBool,
     loom::{model::Builder, thread},
