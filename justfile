@@ -42,7 +42,7 @@ histories COUNT="5000":
 interleavings SCHEDULES="10000":
     ECOTONE_SCHEDULES={{SCHEDULES}} cargo test --release -p ecotone --features shuttle --test interleavings -- --nocapture
     cargo test -p ecotone --features shuttle,bugs --test interleavings -- --nocapture
-    cargo test --release -p ecotone-substrate -p ecotone-engines --features ecotone-substrate/loom,ecotone-engines/loom --lib orders -- --nocapture
+    cargo test --release -p ecotone-sys -p ecotone-substrate -p ecotone-engines --features ecotone-sys/loom,ecotone-substrate/loom,ecotone-engines/loom --lib orders -- --nocapture
 
 # Real child processes, killed with SIGKILL at random moments
 kills TIMES="100":

@@ -5,6 +5,7 @@
 pub mod blocking;
 pub mod checksum;
 pub mod chunk;
+pub mod epoch;
 pub mod file;
 #[cfg(feature = "lmdb")]
 pub mod lmdb;
@@ -12,3 +13,4 @@ pub mod prefetch;
 pub mod primitive;
 pub mod transfer;
 pub mod uring;
+pub mod words;

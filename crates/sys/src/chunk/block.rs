@@ -30,6 +30,18 @@ impl Block {
         Block { start, arena, place, tag }
     }
 
+    /// Its first byte, without a reference to any: for who lets others change the bytes meanwhile.
+    #[cfg(not(any(feature = "shuttle", feature = "loom")))]
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Its length in bytes, likewise.
+    #[cfg(not(any(feature = "shuttle", feature = "loom")))]
+    pub(crate) fn bytes(&self) -> usize {
+        self.place.size.bytes()
+    }
+
     /// The tag that it counts under.
     pub fn tag(&self) -> u8 {
         self.tag

@@ -46,8 +46,8 @@ impl World {
 
     /// Reads through, as a get does.
     fn get(&self) -> u64 {
-        match self.cache.get(0, KEY, <[u8]>::to_vec) {
-            Found::Value(found) => version(&found),
+        match self.cache.get(0, KEY, Purpose::Read, version) {
+            Found::Value(found) => found,
             Found::Tombstone => panic!("nothing is deleted"),
             Found::Missing(ticket) => {
                 let stored = self.page.load(Ordering::SeqCst);

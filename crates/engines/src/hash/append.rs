@@ -1,0 +1,159 @@
+//! Appending to a chain: a record becomes the newest of its entry, and addresses fall along the chain (decision 10, invariants 17 and 18).
+
+use super::{
+    index::Found,
+    log::{Address, HotLog, Link, Raw},
+};
+
+/// What became of a raw record.
+#[derive(Debug)]
+pub(super) enum Appended<'p> {
+    /// It is the head of the chain.
+    Done(Address),
+    /// The entry has changed. Whoever still wants to append looks at what is new in the chain first.
+    Changed(Raw<'p>),
+    /// A record that was allocated later has come before it. It was given up; another has to be allocated.
+    Crossed,
+}
+
+/// Links `raw` as the newest record of the chain that was found. Both were taken under the pin that still holds.
+pub(super) fn append<'p>(log: &HotLog, found: Found<'_>, raw: Raw<'p>) -> Appended<'p> {
+    // The entry was read before TAIL, so what it names lies below; a short address that is stale names nothing there.
+    let before = found.entry.link().address(log.bounds().begin(), log.tail());
+    if before.is_some_and(|before| before > raw.address()) {
+        return Appended::Crossed;
+    }
+    raw.set_link(before.map_or(Link::NONE, Link::to));
+    let address = raw.address();
+    match found.place.exchange(found.entry, found.entry.with_link(Link::to(address))) {
+        Ok(()) => {
+            raw.made_known();
+            Appended::Done(address)
+        }
+        Err(_) => Appended::Changed(raw),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ecotone_sys::epoch::Domain;
+
+    use super::*;
+    use crate::hash::{
+        index::{Table, tests::table},
+        log::tests::{arena, log},
+    };
+
+    const HASH: u64 = 0;
+
+    struct World {
+        domain: Arc<Domain>,
+        log: HotLog,
+        table: Table,
+    }
+
+    impl World {
+        fn new() -> Arc<World> {
+            let arena = arena();
+            let (domain, log) = log(&arena, 2);
+            let table = table(&domain, &arena, 0);
+            Arc::new(World { domain, log, table })
+        }
+
+        /// Appends without looking at what is in the chain; how often it had to allocate.
+        fn append(&self, key: &[u8]) -> usize {
+            let pin = self.domain.pin();
+            let mut allocated = 0;
+            let mut raw = None;
+            loop {
+                let found = self.table.find_or_insert(HASH, &pin).expect("there is room");
+                let mine = raw.take().unwrap_or_else(|| {
+                    allocated += 1;
+                    self.log.allocate(key, Some(key), &pin).expect("there are frames")
+                });
+                match append(&self.log, found, mine) {
+                    Appended::Done(_) => return allocated,
+                    Appended::Changed(again) => raw = Some(again),
+                    Appended::Crossed => {}
+                }
+            }
+        }
+
+        /// The values along the chain; their addresses fall.
+        fn chain(&self) -> Vec<Vec<u8>> {
+            let (pin, mut values) = (self.domain.pin(), Vec::new());
+            let mut link = self.table.find(HASH, &pin).map_or(Link::NONE, |found| found.entry.link());
+            let mut until = self.log.tail();
+            while let Some(address) = link.address(self.log.bounds().begin(), until) {
+                let (record, mut value) = (self.log.record(address, &pin).unwrap(), Vec::new());
+                record.read(&mut value);
+                assert!(record.has_key(&value));
+                values.push(value);
+                (link, until) = (record.link(), address);
+            }
+            assert_eq!(link, Link::NONE);
+            values
+        }
+    }
+
+    #[test]
+    #[cfg(not(feature = "loom"))]
+    fn the_newest_comes_first_and_a_record_that_is_too_low_is_given_up() {
+        let world = World::new();
+        (1..4u8).for_each(|key| assert_eq!(world.append(&[key]), 1));
+        {
+            let pin = world.domain.pin();
+            let low = world.log.allocate(&[9], Some(&[9]), &pin).unwrap();
+            world.append(&[4]);
+            let found = world.table.find(HASH, &pin).unwrap();
+            assert!(matches!(append(&world.log, found, low), Appended::Crossed));
+        }
+        assert_eq!(world.chain(), [[4], [3], [2], [1]]);
+        let end = world.log.close_page();
+        world.log.raise_read_only(end);
+        world.log.evict(end, drop);
+        world.log.truncate(end);
+        world.append(&[5]);
+        assert_eq!(world.chain(), [[5]], "what has left the log is in no chain");
+    }
+
+    #[test]
+    #[cfg(not(feature = "loom"))]
+    fn who_found_an_older_head_keeps_the_record() {
+        let world = World::new();
+        let pin = world.domain.pin();
+        let old = world.table.find_or_insert(HASH, &pin).unwrap();
+        world.append(&[1]);
+        let raw = world.log.allocate(&[2], Some(&[2]), &pin).unwrap();
+        let Appended::Changed(raw) = append(&world.log, old, raw) else { panic!("the head is another") };
+        let address = raw.address();
+        let now = world.table.find(HASH, &pin).unwrap();
+        assert!(matches!(append(&world.log, now, raw), Appended::Done(done) if done == address));
+        assert_eq!(world.chain(), [[2], [1]]);
+    }
+
+    /// Two append to one entry, and their allocations may cross: both records are in the chain, none twice (M3).
+    #[test]
+    #[cfg(feature = "loom")]
+    fn in_all_orders_two_appends_make_one_falling_chain() {
+        use ecotone_sys::primitive::loom::{model::Builder, thread};
+
+        let mut builder = Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.max_branches = 10_000;
+        builder.check(|| {
+            let world = World::new();
+            let other = thread::spawn({
+                let world = world.clone();
+                move || world.append(b"1")
+            });
+            world.append(b"2");
+            other.join().unwrap();
+            let mut chain = world.chain();
+            chain.sort();
+            assert_eq!(chain, [b"1", b"2"]);
+        });
+    }
+}

@@ -1,0 +1,84 @@
+//! The word of the hot index for one tag in one bucket (decision 10, "The index entry").
+
+use crate::hash::log::Link;
+
+/// Bits of a tag.
+pub(crate) const TAG_BITS: u32 = 21;
+const TAG_SHIFT: u32 = Link::BITS;
+const TENTATIVE: u64 = 1 << (TAG_SHIFT + TAG_BITS);
+
+/// A link, a tag, and whether it is being inserted. What has no link has [`Link::NONE`], so only a free entry is zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry(u64);
+
+impl Entry {
+    /// Nobody's.
+    pub(crate) const FREE: Entry = Entry(0);
+
+    /// The head of a chain, or with [`Link::NONE`] an empty one.
+    pub(crate) fn new(tag: u64, link: Link) -> Entry {
+        debug_assert!(tag < 1 << TAG_BITS && link.bits() != 0);
+        Entry(tag << TAG_SHIFT | link.bits())
+    }
+
+    /// Of who inserts the tag and does not know yet whether another does.
+    pub(super) fn tentative(tag: u64) -> Entry {
+        Entry(Entry::new(tag, Link::NONE).0 | TENTATIVE)
+    }
+
+    /// From the word.
+    pub(crate) const fn from_word(word: u64) -> Entry {
+        Entry(word)
+    }
+
+    /// The word.
+    pub(crate) const fn word(self) -> u64 {
+        self.0
+    }
+
+    /// The first record of its chain.
+    pub(crate) fn link(self) -> Link {
+        Link::from_bits(self.0)
+    }
+
+    /// With another first record.
+    pub(crate) fn with_link(self, link: Link) -> Entry {
+        Entry::new(self.tag(), link)
+    }
+
+    pub(super) fn tag(self) -> u64 {
+        self.0 >> TAG_SHIFT & ((1 << TAG_BITS) - 1)
+    }
+
+    pub(super) fn is_tentative(self) -> bool {
+        self.0 & TENTATIVE != 0
+    }
+
+    /// Whether it is of this tag, tentative or not.
+    pub(super) fn has_tag(self, tag: u64) -> bool {
+        self != Entry::FREE && self.tag() == tag
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::log::{Address, PAGE};
+
+    #[test]
+    fn every_state_of_every_tag_is_a_word_of_its_own() {
+        for tag in [0, 1, (1 << TAG_BITS) - 1] {
+            for link in [Link::NONE, Link::to(Address::new(PAGE + 16)), Link::to(Address::new((1 << 43) - 8))] {
+                let entry = Entry::new(tag, link);
+                assert_eq!((entry.tag(), entry.link(), entry.is_tentative()), (tag, link, false));
+                assert!(entry.has_tag(tag) && !entry.has_tag(tag ^ 1));
+                assert_eq!(entry.with_link(Link::NONE), Entry::new(tag, Link::NONE));
+                assert_eq!(Entry::from_word(entry.word()), entry);
+                assert_ne!(entry, Entry::FREE, "also without an address and with tag 0");
+            }
+            let tentative = Entry::tentative(tag);
+            assert!(tentative.is_tentative() && tentative.has_tag(tag) && tentative != Entry::new(tag, Link::NONE));
+        }
+        assert!(!Entry::FREE.has_tag(0));
+    }
+}

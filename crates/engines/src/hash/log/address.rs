@@ -1,0 +1,135 @@
+//! Positions in the hot log, and how words name them.
+
+use ecotone_substrate::limits;
+use ecotone_sys::words::WORD;
+
+/// Bytes of a page. With loom so few that all orders can be tried.
+pub(crate) const PAGE: u64 = if cfg!(feature = "loom") { 64 } else { limits::PAGE as u64 };
+/// Bytes of a frame, which holds some pages in memory.
+pub(crate) const FRAME: u64 = if cfg!(feature = "loom") { 2 * PAGE } else { 16 * PAGE };
+/// Bytes at the beginning of a page in which no record is.
+pub(crate) const PAGE_HEADER: u64 = 16;
+
+/// A position in bytes, a multiple of 8. Positions rise over the whole life of the keyspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Address(u64);
+
+impl Address {
+    /// Where the log of a new keyspace begins.
+    pub(crate) const FIRST: Address = Address(PAGE);
+
+    /// The position `bytes` from the beginning of all.
+    pub(crate) const fn new(bytes: u64) -> Address {
+        Address(bytes)
+    }
+
+    /// Its bytes from the beginning of all.
+    pub(crate) const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// So many bytes further.
+    pub(crate) const fn plus(self, bytes: u64) -> Address {
+        Address(self.0 + bytes)
+    }
+
+    /// Bytes from the beginning of its page.
+    pub(crate) const fn in_page(self) -> u64 {
+        self.0 % PAGE
+    }
+
+    /// The first page boundary at or above it.
+    pub(crate) const fn page_end(self) -> Address {
+        Address(self.0.next_multiple_of(PAGE))
+    }
+
+    /// Number of its frame.
+    pub(crate) const fn frame(self) -> u64 {
+        self.0 / FRAME
+    }
+
+    /// Words of a frame.
+    pub(crate) const fn words_of_a_frame() -> usize {
+        FRAME as usize / WORD
+    }
+
+    /// Number of its word in the frame.
+    pub(crate) const fn word(self) -> usize {
+        (self.0 % FRAME) as usize / WORD
+    }
+}
+
+/// The 41 bits by which a word names a record: its short address, or none. A short address is stale when the record has left the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Link(u64);
+
+/// Bits of a short address.
+const SHORT_BITS: u32 = 40;
+const SHORT: u64 = (1 << SHORT_BITS) - 1;
+
+impl Link {
+    /// Bits of a link.
+    pub(crate) const BITS: u32 = SHORT_BITS + 1;
+    /// Names nothing: it is the short address of a place in a page's header. It is not zero, so that an entry without an address differs from a free one.
+    pub(crate) const NONE: Link = Link(1);
+
+    /// The link to a record.
+    pub(crate) const fn to(address: Address) -> Link {
+        Link((address.0 / WORD as u64) & SHORT)
+    }
+
+    /// From the lower bits of a word.
+    pub(crate) const fn from_bits(bits: u64) -> Link {
+        Link(bits & ((1 << Self::BITS) - 1))
+    }
+
+    /// For the lower bits of a word.
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The address from `begin` up to `until` that it names, if it names one of these.
+    pub(crate) fn address(self, begin: Address, until: Address) -> Option<Address> {
+        let distance = self.0.wrapping_sub(begin.0 / WORD as u64) & SHORT;
+        let address = begin.plus(distance * WORD as u64);
+        (self.0 <= SHORT && address < until && address.in_page() >= PAGE_HEADER).then_some(address)
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(feature = "loom"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_names_one_address_of_the_log_or_none() {
+        for begin in [PAGE, 5 << 43, (5 << 43) - PAGE, (7 << 43) + 12 * PAGE] {
+            let begin = Address::new(begin);
+            let until = begin.plus(4 << 40);
+            for distance in [PAGE_HEADER, PAGE - 8, 3 * PAGE + 24, (4 << 40) - 8] {
+                let address = begin.plus(distance);
+                assert_eq!(Link::to(address).address(begin, until), Some(address));
+                assert_eq!(Link::to(address).address(begin, address), None, "it ends before");
+                assert_eq!(Link::to(address).address(address.plus(8), until), None, "it begins behind");
+            }
+            assert_eq!(Link::NONE.address(begin, until), None);
+            assert_eq!(Link::from_bits(0).address(begin, until), None);
+        }
+    }
+
+    #[test]
+    fn bits_above_the_short_address_name_no_record() {
+        let link = Link::to(Address::new(PAGE + 16));
+        assert_eq!(Link::from_bits(link.bits() | u64::MAX << Link::BITS), link);
+        let copy = Link::from_bits(link.bits() | 1 << SHORT_BITS);
+        assert_eq!(copy.address(Address::FIRST, Address::new(1 << 40)), None);
+    }
+
+    #[test]
+    fn a_position_has_a_page_and_a_word_in_its_frame() {
+        let address = Address::new(3 * FRAME + 2 * PAGE + 40);
+        assert_eq!((address.frame(), address.word(), address.in_page()), (3, (2 * PAGE as usize + 40) / 8, 40));
+        assert_eq!(address.page_end(), Address::new(3 * FRAME + 3 * PAGE));
+        assert_eq!(address.page_end().page_end(), address.page_end());
+    }
+}

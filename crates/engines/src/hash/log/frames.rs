@@ -1,0 +1,68 @@
+//! The frames of the hot log in memory: a ring that every address has one place in (decision 10, invariants 10 and 13).
+
+use std::sync::Arc;
+
+use ecotone_sys::{
+    chunk::Block,
+    epoch::{Domain, Pin, Slot},
+    words::Words,
+};
+
+use super::address::Address;
+
+/// Some pages of the log in memory.
+#[derive(Debug)]
+pub(super) struct Frame {
+    number: u64,
+    words: Words,
+}
+
+impl Frame {
+    pub(super) fn words(&self) -> &Words {
+        &self.words
+    }
+}
+
+/// The ring. One thread at a time lets frames in and out; anybody looks.
+#[derive(Debug)]
+pub(super) struct Frames {
+    domain: Arc<Domain>,
+    ring: Box<[Slot<Frame>]>,
+}
+
+impl Frames {
+    /// An empty ring of `count` places.
+    pub(super) fn new(domain: &Arc<Domain>, count: usize) -> Frames {
+        let ring = (0..count).map(|_| Slot::new(domain, None)).collect();
+        Frames { domain: domain.clone(), ring }
+    }
+
+    /// Lets the block in as frame `number`, filled with zero. The block itself if another frame has the place.
+    pub(super) fn enter(&self, number: u64, block: Block) -> Result<(), Block> {
+        let place = self.place(number);
+        if place.load(&self.domain.pin()).is_some() {
+            return Err(block);
+        }
+        let words = Words::new(block);
+        assert_eq!(words.len(), Address::words_of_a_frame(), "a block of the size of a frame");
+        place.swap(Some(Box::new(Frame { number, words })), |_| unreachable!("one thread at a time lets frames in"));
+        Ok(())
+    }
+
+    /// The frame of an address, unless it has left the ring or has not entered it.
+    pub(super) fn get<'p>(&'p self, address: Address, pin: &'p Pin<'_>) -> Option<&'p Frame> {
+        self.place(address.frame()).load(pin).filter(|frame| frame.number == address.frame())
+    }
+
+    /// Takes frame `number` out. Its block goes to `then` when nobody looks at it any more.
+    pub(super) fn leave(&self, number: u64, then: impl FnOnce(Block) + Send + 'static) {
+        let place = self.place(number);
+        if place.load(&self.domain.pin()).is_some_and(|frame| frame.number == number) {
+            place.swap(None, |frame| then(frame.words.into_block()));
+        }
+    }
+
+    fn place(&self, number: u64) -> &Slot<Frame> {
+        &self.ring[(number % self.ring.len() as u64) as usize]
+    }
+}

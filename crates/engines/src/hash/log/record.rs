@@ -1,0 +1,218 @@
+//! A record of the hot log in memory: its words, its lock, its seal (decision 10, "The record").
+
+use ecotone_sys::{
+    primitive::{
+        atomic::{AtomicU64, Ordering, fence},
+        thread,
+    },
+    words::{WORD, Words},
+};
+
+use super::{
+    address::Link,
+    state::{Kind, State},
+};
+
+/// Words before the key.
+const HEADER_WORDS: usize = 2;
+const CAPACITY_SHIFT: u32 = Link::BITS;
+const CAPACITY: u64 = (1 << 8) - 1;
+/// Looks at a locked record before others may go on. Its holder copies less than 2 KB.
+const SPINS: u32 = if cfg!(any(feature = "shuttle", feature = "loom")) { 0 } else { 100 };
+
+/// Where the words of a record are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Record<'a> {
+    words: &'a Words,
+    at: usize,
+}
+
+impl<'a> Record<'a> {
+    /// Words that a record needs for key and value together.
+    pub(crate) fn capacity_for(bytes: usize) -> usize {
+        bytes.div_ceil(WORD)
+    }
+
+    /// Bytes of a record of so many words of key and value.
+    pub(crate) fn bytes(capacity: usize) -> u64 {
+        ((HEADER_WORDS + capacity) * WORD) as u64
+    }
+
+    /// The record that begins at word `at`.
+    pub(super) fn new(words: &'a Words, at: usize) -> Record<'a> {
+        Record { words, at }
+    }
+
+    /// Fills a raw record, which nobody else may know yet. Without a value it is a tombstone. A link is set before it is made known.
+    pub(super) fn fill(&self, key: &[u8], value: Option<&[u8]>) {
+        let capacity = Self::capacity_for(key.len() + value.map_or(0, <[u8]>::len));
+        self.words.copy_in(self.at + HEADER_WORDS, key);
+        self.set_value(key.len(), value.unwrap_or_default());
+        self.state_word().store(State::live(key.len(), value.map(<[u8]>::len)).word(), Ordering::Relaxed);
+        self.chain_word().store((capacity as u64) << CAPACITY_SHIFT | Link::NONE.bits(), Ordering::Relaxed);
+    }
+
+    /// Sets the link of a raw record.
+    pub(super) fn set_link(&self, link: Link) {
+        let capacity = self.capacity() as u64;
+        self.chain_word().store(capacity << CAPACITY_SHIFT | link.bits(), Ordering::Relaxed);
+    }
+
+    /// Gives a raw record up.
+    pub(super) fn invalidate(&self) {
+        let state = State::from_word(self.state_word().load(Ordering::Relaxed));
+        self.state_word().store(state.with_kind(Kind::Invalid).word(), Ordering::Relaxed);
+    }
+
+    /// The record before it in its chain.
+    pub(crate) fn link(&self) -> Link {
+        Link::from_bits(self.chain_word().load(Ordering::Relaxed))
+    }
+
+    /// Words for key and value; 0 where no record is.
+    pub(crate) fn capacity(&self) -> usize {
+        (self.chain_word().load(Ordering::Relaxed) >> CAPACITY_SHIFT & CAPACITY) as usize
+    }
+
+    /// Lengths, kind and seal, as they are now. It may be locked.
+    pub(crate) fn state(&self) -> State {
+        State::from_word(self.state_word().load(Ordering::Acquire))
+    }
+
+    /// Whether it is of this key. The key never changes once the record is live, so that needs no lock.
+    pub(crate) fn has_key(&self, key: &[u8]) -> bool {
+        let words = &self.words[self.at + HEADER_WORDS..];
+        let equal = |(word, part): (&AtomicU64, &[u8])| word.load(Ordering::Relaxed).to_le_bytes()[..part.len()] == *part;
+        State::from_word(self.state_word().load(Ordering::Relaxed)).key_len() == key.len()
+            && words.iter().zip(key.chunks(WORD)).all(equal)
+    }
+
+    /// Copies the value of one moment to `value`, and says what the record was then.
+    pub(crate) fn read(&self, value: &mut Vec<u8>) -> State {
+        loop {
+            let state = self.settled();
+            value.resize(state.value_len(), 0);
+            self.copy_value(state.key_len(), value);
+            // What was copied comes before the second look: whoever changed any of it had made the version odd before.
+            fence(Ordering::Acquire);
+            if self.state_word().load(Ordering::Relaxed) == state.word() {
+                return state;
+            }
+        }
+    }
+
+    /// Locks it, against all who change it and all who read it.
+    pub(crate) fn lock(&self) -> Locked<'a> {
+        loop {
+            if let Some(locked) = self.lock_from(self.settled()) {
+                return locked;
+            }
+        }
+    }
+
+    /// Locks it if nothing has changed since it was in this state.
+    pub(crate) fn lock_from(&self, state: State) -> Option<Locked<'a>> {
+        let (word, locked) = (state.word(), state.next().word());
+        self.state_word().compare_exchange(word, locked, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        // Who sees a word that is stored from now on sees the lock at its second look.
+        fence(Ordering::Release);
+        Some(Locked { record: *self, before: state, after: state, changed: false })
+    }
+
+    /// The state when nobody holds the lock.
+    fn settled(&self) -> State {
+        let mut looks = 0;
+        loop {
+            let state = self.state();
+            if !state.locked() {
+                return state;
+            }
+            looks += 1;
+            if looks > SPINS {
+                thread::yield_now();
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    fn chain_word(&self) -> &'a AtomicU64 {
+        &self.words[self.at]
+    }
+
+    fn state_word(&self) -> &'a AtomicU64 {
+        &self.words[self.at + 1]
+    }
+
+    /// Copies the bytes behind a key of this length.
+    fn copy_value(&self, key_len: usize, value: &mut [u8]) {
+        let (first, within) = (self.at + HEADER_WORDS + key_len / WORD, key_len % WORD);
+        let (head, rest) = value.split_at_mut((WORD - within).min(value.len()));
+        if !head.is_empty() {
+            let word = self.words[first].load(Ordering::Relaxed).to_le_bytes();
+            head.copy_from_slice(&word[within..][..head.len()]);
+        }
+        self.words.copy_out(first + 1, rest);
+    }
+
+    /// Writes the bytes behind a key of this length. The word in which the key ends keeps the key's bytes.
+    fn set_value(&self, key_len: usize, value: &[u8]) {
+        let (first, within) = (self.at + HEADER_WORDS + key_len / WORD, key_len % WORD);
+        let (head, rest) = value.split_at((WORD - within).min(value.len()));
+        if !head.is_empty() {
+            let mut word = self.words[first].load(Ordering::Relaxed).to_le_bytes();
+            word[within..][..head.len()].copy_from_slice(head);
+            self.words[first].store(u64::from_le_bytes(word), Ordering::Relaxed);
+        }
+        self.words.copy_in(first + 1, rest);
+    }
+}
+
+/// A locked record. Dropping it unlocks it.
+#[derive(Debug)]
+pub(crate) struct Locked<'a> {
+    record: Record<'a>,
+    before: State,
+    after: State,
+    changed: bool,
+}
+
+impl Locked<'_> {
+    /// What it was when it was locked.
+    pub(crate) fn state(&self) -> State {
+        self.before
+    }
+
+    /// Whether a value of this length has room.
+    pub(crate) fn has_room(&self, value_len: usize) -> bool {
+        Record::capacity_for(self.before.key_len() + value_len) <= self.record.capacity()
+    }
+
+    /// Copies the value.
+    pub(crate) fn read(&self, value: &mut Vec<u8>) {
+        value.resize(self.before.value_len(), 0);
+        self.record.copy_value(self.before.key_len(), value);
+    }
+
+    /// Gives it another value, which has room, or none. It is not sealed, and its address was not below READ_ONLY under the pin of this change.
+    pub(crate) fn replace(&mut self, value: Option<&[u8]>) {
+        assert!(!self.before.sealed() && self.has_room(value.map_or(0, <[u8]>::len)));
+        self.record.set_value(self.before.key_len(), value.unwrap_or_default());
+        self.after = self.after.with_value(value.map(<[u8]>::len));
+        self.changed = true;
+    }
+
+    /// Nobody will change it again.
+    pub(crate) fn seal(&mut self) {
+        self.after = self.after.as_sealed();
+        self.changed = true;
+    }
+}
+
+impl Drop for Locked<'_> {
+    /// What was changed gets a version of its own, so that who copied parts of two values notices, also if they are of one length.
+    fn drop(&mut self) {
+        let unlocked = if self.changed { self.after.next().next() } else { self.before };
+        self.record.state_word().store(unlocked.word(), Ordering::Release);
+    }
+}

@@ -1,0 +1,140 @@
+//! A leased block as atomic words, which many threads read and change at once (decision 10, "What crates/sys offers").
+//!
+//! Words never take part in I/O themselves: what is to be written is copied out, word by word, into a block of its own.
+
+use std::ops::Deref;
+
+use crate::{
+    chunk::Block,
+    primitive::atomic::{AtomicU64, Ordering},
+};
+
+#[cfg(any(feature = "shuttle", feature = "loom"))]
+use checked::Memory;
+#[cfg(not(any(feature = "shuttle", feature = "loom")))]
+use plain::Memory;
+
+/// Bytes of a word.
+pub const WORD: usize = size_of::<u64>();
+
+/// The words of a block. Byte *n* of it is byte *n* modulo 8 of its word, the least significant first.
+#[derive(Debug)]
+pub struct Words(Memory);
+
+impl Words {
+    /// Takes the block and fills it with zero.
+    pub fn new(mut block: Block) -> Words {
+        block.fill(0);
+        Words(Memory::new(block))
+    }
+
+    /// Gives the block back. What its bytes are then is not said.
+    pub fn into_block(self) -> Block {
+        self.0.into_block()
+    }
+
+    /// Copies bytes from word `first` on, by relaxed loads. The copy is of one moment only if nobody changes these words.
+    ///
+    /// # Panics
+    /// If there are fewer words.
+    #[inline]
+    pub fn copy_out(&self, first: usize, bytes: &mut [u8]) {
+        let words = &self[first..][..bytes.len().div_ceil(WORD)];
+        for (word, bytes) in words.iter().zip(bytes.chunks_mut(WORD)) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes()[..bytes.len()]);
+        }
+    }
+
+    /// Copies bytes to the words from `first` on, by relaxed stores. The last word is filled up with zeros.
+    ///
+    /// # Panics
+    /// If there are fewer words; then none is changed.
+    #[inline]
+    pub fn copy_in(&self, first: usize, bytes: &[u8]) {
+        let words = &self[first..][..bytes.len().div_ceil(WORD)];
+        for (word, bytes) in words.iter().zip(bytes.chunks(WORD)) {
+            let mut whole = [0; WORD];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
+        }
+    }
+}
+
+impl Deref for Words {
+    type Target = [AtomicU64];
+
+    #[inline]
+    fn deref(&self) -> &[AtomicU64] {
+        self.0.words()
+    }
+}
+
+#[cfg(not(any(feature = "shuttle", feature = "loom")))]
+mod plain {
+    use std::slice;
+
+    use super::{AtomicU64, Block, WORD};
+
+    /// A block that nobody looks at as bytes while it is here.
+    #[derive(Debug)]
+    pub(super) struct Memory(Block);
+
+    // What the cast below relies on.
+    const _: () = assert!(size_of::<AtomicU64>() == WORD && align_of::<AtomicU64>() <= 4096);
+
+    impl Memory {
+        pub(super) fn new(block: Block) -> Memory {
+            Memory(block)
+        }
+
+        pub(super) fn into_block(self) -> Block {
+            self.0
+        }
+
+        #[inline]
+        pub(super) fn words(&self) -> &[AtomicU64] {
+            let count = self.0.bytes() / WORD;
+            // SAFETY: a block starts at a multiple of 4096, and its `count` words are initialised, mapped until its drop, and leased to it
+            // alone. An atomic word has size and bit validity of a `u64`, for which any bits will do. No reference to the bytes exists
+            // while the block is in here (it came by value, leaves by value, and `start` and `bytes` make none), so all who
+            // change a word meanwhile do it through these atomics. The answer is borrowed as the block is.
+            unsafe { slice::from_raw_parts(self.0.start().cast().as_ptr(), count) }
+        }
+    }
+}
+
+#[cfg(any(feature = "shuttle", feature = "loom"))]
+mod checked {
+    use super::{AtomicU64, Block, WORD};
+
+    /// Words of the tool that chooses the orders, and the block, which only counts.
+    #[derive(Debug)]
+    pub(super) struct Memory {
+        words: Box<[AtomicU64]>,
+        block: Block,
+    }
+
+    impl Memory {
+        pub(super) fn new(block: Block) -> Memory {
+            // With loom so few that all orders can be tried.
+            let count = if cfg!(feature = "loom") { super::LOOM_WORDS } else { block.len() / WORD };
+            Memory { words: (0..count).map(|_| AtomicU64::new(0)).collect(), block }
+        }
+
+        pub(super) fn into_block(self) -> Block {
+            self.block
+        }
+
+        pub(super) fn words(&self) -> &[AtomicU64] {
+            &self.words
+        }
+    }
+}
+
+/// Words of any block in a model of loom.
+#[cfg(any(feature = "shuttle", feature = "loom"))]
+pub const LOOM_WORDS: usize = 16;
+
+#[cfg(test)]
+#[cfg(not(any(feature = "shuttle", feature = "loom")))]
+mod tests;
