@@ -4,7 +4,9 @@ use ecotone_testkit::{
     model::Level,
     sim::{Crash, SimStorage},
     suite::{
-        Opener, campaign, concurrent, contract,
+        Opener,
+        campaign::{self, Fill},
+        concurrent, contract,
         contract::Shape,
         exhaustive::{self, Extent},
         interleave, space,
@@ -14,11 +16,11 @@ use ecotone_testkit::{
 use crate::{append_only, in_place, store::Simulated, tree};
 
 /// Many short steps over few keys.
-const SHORT: Shape = Shape { steps: 60, keys: 24, batch: 6, fill_log: false, keyspaces: true };
+const SHORT: Shape = Shape { steps: 60, keys: 24, batch: 6, fill_log: Fill::Never, keyspaces: true };
 /// Fewer steps over many keys, with large batches: structures change.
-const WIDE: Shape = Shape { steps: 40, keys: 400, batch: 120, fill_log: true, keyspaces: true };
+const WIDE: Shape = Shape { steps: 40, keys: 400, batch: 120, fill_log: Fill::Sometimes, keyspaces: true };
 /// So many keys that a tree's index has several pages.
-const DEEP: Shape = Shape { steps: 30, keys: 6_000, batch: 1_500, fill_log: false, keyspaces: false };
+const DEEP: Shape = Shape { steps: 30, keys: 6_000, batch: 1_500, fill_log: Fill::Never, keyspaces: false };
 
 /// A number from the environment, for longer runs and replays.
 fn from_environment(name: &str) -> Option<u64> {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, io::ErrorKind};
 
 use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
 
-pub use super::generate::Shape;
+pub use super::generate::{Fill, Shape};
 use super::{
     Opener, Verdict,
     expect::Expect,
@@ -76,7 +76,7 @@ pub fn run(opener: &dyn Opener, first: u64, crashes: u64, shape: Shape) -> Verdi
         if report.total() >= crashes {
             break;
         }
-        let shape = Shape { fill_log: shape.fill_log && seed % 4 == 0, ..shape };
+        let shape = Shape { fill_log: shape.fill_log.of(seed), ..shape };
         let what = || format!("{}, campaign, replay with ECOTONE_SEED={seed} ECOTONE_CRASHES=1, {shape:?}", opener.name());
         guarded(what, || Case::new(opener, seed, shape)?.run(&mut report))?;
         report.seeds += 1;
@@ -101,7 +101,7 @@ impl<'a> Case<'a> {
     fn new(opener: &'a dyn Opener, seed: u64, shape: Shape) -> Verdict<Self> {
         let mut generator = Generator::new(seed, shape);
         let mut life = Life::aged(opener, seed, &KEYSPACES)?;
-        let quiet = Shape { fill_log: false, ..shape };
+        let quiet = Shape { fill_log: Fill::Never, ..shape };
         life.run(&Generator::new(!seed, quiet).history()).map_err(Halt::unexpected)?;
         let (disk, expect) = life.close()?;
         let (history, later) = (generator.history(), Generator::new(seed ^ 1 << 63, quiet).history());
@@ -152,7 +152,7 @@ impl<'a> Case<'a> {
             _ => {}
         }
         let (disk, expect) = life.kill();
-        let how = self.way();
+        let how = self.first_way(moment);
         let interrupted = self.random.random_ratio(1, 4);
         let (disk, ending, how) =
             if interrupted { self.crash_again(&disk, how, report)? } else { (disk.crash(how), ending(how), format!("{how:?}")) };
@@ -228,6 +228,12 @@ impl<'a> Case<'a> {
         let how = self.way();
         let ending = ending_after_failure(&disk, index, how);
         self.live_on(&disk.crash(how), (&expect, ending), moment, &format!("{how:?}"))
+    }
+
+    /// How the first life ends. Whether the next one syncs pages that were written in place before it writes over what protects them shows only when the
+    /// process died and the kernel still has them.
+    fn first_way(&mut self, moment: Moment) -> Crash {
+        if moment == Moment::InPlace && self.random.random() { Crash::KeepAll } else { self.way() }
     }
 
     /// How the last life ends. What the death of a process left in the kernel is taken by the power failure that comes next.

@@ -24,7 +24,7 @@ pub struct Extent {
     pub length: usize,
     /// Of these, one in so many; shorter ones are all tried.
     pub one_in: usize,
-    /// The first of these.
+    /// The first of these. What a crash leaves is drawn anew for each number, and for each history.
     pub first: usize,
     /// Of the recoveries, one in so many is interrupted at each of its I/Os.
     pub interrupt_one_in: usize,
@@ -53,13 +53,16 @@ pub fn run(opener: &dyn Opener, extent: Extent) -> Verdict<Tried> {
         for number in (first..LETTERS.pow(length as u32)).step_by(one_in) {
             let history = history(number, length);
             let what = || format!("{}, exhaustive, [{}]", opener.name(), brief(&history));
-            guarded(what, || base.try_history(&history, extent, &mut tried))?;
+            let salt = ((extent.first * LETTERS + length) * LETTERS.pow(extent.length as u32) + number) as u64;
+            guarded(what, || base.try_history(&history, salt * APART, extent, &mut tried))?;
         }
     }
     Ok(tried)
 }
 
 const LETTERS: usize = 8;
+/// What lies between the seeds of two histories: more I/Os than a history has.
+const APART: u64 = 1 << 20;
 
 /// The `number`-th history of a length. Values tell the operations apart.
 fn history(number: usize, length: usize) -> Vec<Step> {
@@ -101,24 +104,25 @@ impl Base<'_> {
         life.map_err(Halt::unexpected)
     }
 
-    fn try_history(&self, history: &[Step], extent: Extent, tried: &mut Tried) -> Verdict {
+    fn try_history(&self, history: &[Step], salt: u64, extent: Extent, tried: &mut Tried) -> Verdict {
         let (first, end) = self.measure(history)?;
         tried.histories += 1;
         for index in first..=end {
             let (disk, expect) = self.crash(history, index, end)?;
             let at = |wrong| format!("crash at I/O {index} of {first}..{end}: {wrong}");
-            for how in ways(index) {
+            for how in ways(salt + index) {
                 let life = recover(self.opener, disk.crash(how), &expect, index, ending(how), &format!("{how:?}")).map_err(at)?;
                 self.begin_again(life, history).map_err(|wrong| at(format!("{how:?}, then the same again: {wrong}")))?;
             }
             tried.crashes += 1;
             if tried.crashes.is_multiple_of(extent.interrupt_one_in as u64) {
-                let how = ways(index)[tried.crashes as usize / extent.interrupt_one_in % ways(index).len()];
+                let ways = ways(salt + index);
+                let how = ways[tried.crashes as usize / extent.interrupt_one_in % ways.len()];
                 tried.interrupted += interrupt_everywhere(self.opener, (&disk, how), &expect, index, 1).map_err(at)?;
             }
         }
         for index in first..end {
-            self.fail(history, index).map_err(|wrong| format!("failure of I/O {index} of {first}..{end}: {wrong}"))?;
+            self.fail(history, salt, index).map_err(|wrong| format!("failure of I/O {index} of {first}..{end}: {wrong}"))?;
             tried.failures += 1;
         }
         Ok(())
@@ -156,7 +160,7 @@ impl Base<'_> {
     }
 
     /// Runs the history with one I/O that fails. Reads go on; writes do not, unless the failure harmed none.
-    fn fail(&self, history: &[Step], index: u64) -> Verdict {
+    fn fail(&self, history: &[Step], salt: u64, index: u64) -> Verdict {
         let mut life = self.begin()?;
         life.disk.fail_at(index, ErrorKind::Other);
         let ended = life.run(history);
@@ -172,7 +176,7 @@ impl Base<'_> {
             _ => {}
         }
         let (disk, expect) = life.kill();
-        ways(index).into_iter().try_for_each(|how| {
+        ways(salt + index).into_iter().try_for_each(|how| {
             let ending = ending_after_failure(&disk, index, how);
             recover(self.opener, disk.crash(how), &expect, index, ending, &format!("{how:?}")).map(drop)
         })
