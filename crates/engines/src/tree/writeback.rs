@@ -20,9 +20,9 @@ use ecotone_sys::primitive::Mutex;
 use super::{Tree, cache::Cache, delay::Delay, sweep::Sweep};
 use crate::engine::Shared;
 
-/// Dirty bytes at which writers wait, in quarters of what the cache may hold: many, since what stays dirty for longer is written together with more records of
-/// its page; not all, so that write-out finds clean records to evict.
-const HARD: usize = 3;
+/// Dirty bytes at which writers wait, as a part of what the cache may hold: what stays dirty for longer is written together with more records of its page,
+/// but records that are written once must not push out all that is read again and again.
+const HARD: usize = 2;
 /// Between two looks at whether a helper has finished its batch.
 const HELPER_WAIT: Duration = Duration::from_micros(200);
 /// Parts of the hard limit, in sixteenths: above *soft* writers are slowed down and the background writes out, down to *low*. Both are high, since what stays
@@ -55,7 +55,7 @@ pub(crate) struct Writeback {
 }
 
 fn hard_limit(cache: &Cache) -> usize {
-    cache.capacity_bytes() / 4 * HARD
+    cache.capacity_bytes() / HARD
 }
 
 impl Writeback {
