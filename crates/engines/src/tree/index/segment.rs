@@ -165,23 +165,31 @@ impl Segment {
     /// Reads what [`encode`](Self::encode) wrote.
     pub fn decode(r: &mut Reader<'_>) -> Result<Segment, Malformed> {
         let (kind, page) = (r.u8()?, r.u32()?);
-        let overflow = match kind {
-            SINGLE => return Ok(Segment::new(page)),
-            SINGLE_WITH_OVERFLOW => {
-                return Ok(Segment { page, placement: Placement::Single, pages: 1, overflow: vec![(0, r.u32()?)] });
+        let segment = match kind {
+            SINGLE => Segment::new(page),
+            SINGLE_WITH_OVERFLOW => Segment { overflow: vec![(0, r.u32()?)], ..Segment::new(page) },
+            LINE | DIRECTORY => Self::decode_placed(r, kind, page, Vec::new())?,
+            kind if matches!(kind & !LIST, LINE | DIRECTORY) => {
+                let overflow = decode_overflow(r)?;
+                Self::decode_placed(r, kind, page, overflow)?
             }
-            LINE | DIRECTORY => Vec::new(),
-            kind if matches!(kind & !LIST, LINE | DIRECTORY) => decode_overflow(r)?,
             _ => return r.fail("the kind of a segment is not known"),
         };
+        if segment.is_possible() { Ok(segment) } else { r.fail("a segment has pages that it cannot have") }
+    }
+
+    fn decode_placed(r: &mut Reader<'_>, kind: u8, page: u32, overflow: Vec<(u8, u32)>) -> Result<Segment, Malformed> {
         let pages = r.u8()?;
         let line = kind & !LIST == LINE;
         let placement = if line { Placement::decode_line(r)? } else { Placement::decode_directory(r, pages)? };
-        let beyond = u32::from(pages) > u32::MAX - page || overflow.last().is_some_and(|(position, _)| *position >= pages);
-        if !placement.suits(pages) || beyond {
-            return r.fail("a segment has another number of pages than it can have");
-        }
         Ok(Segment { page, placement, pages, overflow })
+    }
+
+    /// Whether there can be such pages, so many of them, and overflow pages of these alone.
+    fn is_possible(&self) -> bool {
+        let overflow_fits = |(position, page): &(u8, u32)| *position < self.pages && *page != Home::NONE;
+        let ends = u32::from(self.pages) <= u32::MAX - self.page;
+        ends && self.placement.suits(self.pages) && self.overflow.iter().all(overflow_fits)
     }
 
     /// Bytes that [`encode`](Self::encode) appends.
@@ -342,5 +350,8 @@ mod tests {
         assert!(decoded(&[DIRECTORY, 3, 0, 0, 0, 3, 0, 1, b'm', 1, b'l']).is_err(), "falling fences");
         assert!(decoded(&[LINE, 3, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0]).is_err(), "a line of three pages");
         assert!(decoded(&[DIRECTORY, 255, 255, 255, 255, 2, 0, 1, b'm']).is_err(), "no such pages");
+        assert!(decoded(&[SINGLE, 255, 255, 255, 255]).is_err(), "the number that means there is none");
+        assert!(decoded(&[SINGLE_WITH_OVERFLOW, 3, 0, 0, 0, 255, 255, 255, 255]).is_err(), "the same of an overflow page");
+        assert!(overflowing(&[1, 0, 255, 255, 255, 255]).is_err(), "the same in a list");
     }
 }
