@@ -13,7 +13,7 @@ use ecotone_sys::chunk::{Arena, Block, CHUNK_BYTES, Size};
 use parking_lot::Mutex;
 
 use self::share::Member;
-pub use self::share::Share;
+pub use self::share::{Share, gather};
 use crate::{Error, Result};
 
 /// Who has memory.

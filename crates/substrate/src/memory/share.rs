@@ -40,6 +40,19 @@ impl Member {
     }
 }
 
+/// What the shrinker of a cache in several parts does: asks one part after the other by `give_back`, which tells the bytes that it freed, until `bytes` are
+/// freed or all `parts` have refused in a row.
+pub fn gather(bytes: usize, parts: usize, mut give_back: impl FnMut() -> usize) -> usize {
+    let (mut freed, mut refused) = (0, 0);
+    while freed < bytes && refused < parts {
+        match give_back() {
+            0 => refused += 1,
+            more => (freed, refused) = (freed + more, 0),
+        }
+    }
+    freed
+}
+
 /// A cache's claim on the budget. Dropping it leaves.
 pub struct Share {
     memory: Arc<Memory>,

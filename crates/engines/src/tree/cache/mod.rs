@@ -29,7 +29,7 @@ use std::sync::{
 use ecotone_substrate::{
     Seq, bug,
     limits::MAX_RECORD,
-    memory::{Component, Memory, Share},
+    memory::{Component, Memory, Share, gather},
 };
 use ecotone_sys::chunk::{Block, Size};
 use ecotone_sys::primitive::{Mutex, MutexGuard};
@@ -233,8 +233,12 @@ impl Cache {
     pub(crate) fn overwrite(&self, keyspace: u16, key: &[u8], value: Option<&[u8]>) -> bool {
         let hash = self.hash(keyspace, key);
         let mut shard = self.shard(hash);
-        self.count(&mut shard, WRITE);
-        shard.overwrite(hash, keyspace, key, value)
+        let done = shard.overwrite(hash, keyspace, key, value);
+        if done {
+            // What is not done here is counted when it is applied.
+            self.count(&mut shard, WRITE);
+        }
+        done
     }
 
     /// Gives a reserved slot back.
@@ -276,14 +280,7 @@ impl Cache {
 
     /// Gives whole slabs back to the budget, evicting clean records; gives the bytes. Does no I/O and waits for nothing.
     pub(crate) fn shrink(&self, bytes: usize) -> usize {
-        let (mut freed, mut refused) = (0, 0);
-        while freed < bytes && refused < self.shards.len() {
-            match self.next_shard().lock().take_slab() {
-                Some(_) => (freed, refused) = (freed + SLAB, 0),
-                None => refused += 1,
-            }
-        }
-        freed
+        gather(bytes, self.shards.len(), || self.next_shard().lock().take_slab().map_or(0, |block| block.len()))
     }
 
     /// Drops everything of a keyspace, dirty records too. Nobody may reserve, apply or write out for it meanwhile or after.

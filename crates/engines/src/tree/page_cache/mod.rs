@@ -16,7 +16,7 @@ use std::sync::{
 
 use ecotone_substrate::{
     bug,
-    memory::{Component, Memory, Share},
+    memory::{Component, Memory, Share, gather},
 };
 use ecotone_sys::{
     chunk::Size,
@@ -131,15 +131,10 @@ impl PageCache {
 
     /// Gives whole slabs back to the budget; gives the bytes.
     fn shrink(&self, bytes: usize) -> usize {
-        let (mut freed, mut refused) = (0, 0);
-        while freed < bytes && refused < self.shards.len() {
+        gather(bytes, self.shards.len(), || {
             let number = self.turn.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
-            match self.shards[number].lock().give_back() {
-                0 => refused += 1,
-                bytes => (freed, refused) = (freed + bytes, 0),
-            }
-        }
-        freed
+            self.shards[number].lock().give_back()
+        })
     }
 
     /// What it counted, and its present size.

@@ -17,7 +17,7 @@ use ecotone_sys::chunk::Size;
 
 pub(super) use self::lengths::Lengths;
 use self::{
-    lengths::Stride,
+    lengths::{LONG, Stride},
     merged::{Merged, Pages, Unfit},
     plan::{Expected, Position, Width},
     rest::{Direction, Rest},
@@ -32,8 +32,6 @@ const REQUESTS: usize = 4;
 const AHEAD: usize = 3;
 /// Bytes of memory from which on nothing more is read ahead. The last read may go beyond by as much.
 const MOST_AHEAD: usize = 4 * Size::Slab.bytes();
-/// Pages of a scan that the page cache keeps: a walk over everything leaves it as it is.
-const KEPT: usize = 48;
 /// Strange pages in a row, with nobody to blame, after which a page is damaged. The first may have been read long before it was looked at.
 const PATIENCE: u32 = 4;
 
@@ -174,7 +172,8 @@ impl End {
             self.read_ahead(tree, rest)?;
             let Some(expected) = self.window.next() else { return Ok(false) };
             let Some(batch) = self.window.first_mut() else { return Ok(false) };
-            match Pages::open(tree, &expected, batch, rest, self.passed < KEPT) {
+            // A walk over everything leaves the page cache as it is.
+            match Pages::open(tree, &expected, batch, rest, self.passed < LONG) {
                 Ok(pages) => {
                     self.open = Some(Merged::new(expected, pages, rest));
                     self.doubts = 0;
