@@ -12,7 +12,7 @@ use super::{
     Tree,
     cache::DirtyRecord,
     claims::Claim,
-    index::{Change, Home, Segment, Snapshot},
+    index::{Change, Home, Placement, Segment, Snapshot},
     install::Replaced,
     layout::{Part, Planned},
     merge::{self, Shape},
@@ -80,6 +80,12 @@ impl Neighbourhood {
         self.parts().map(|(page, _)| page).collect()
     }
 
+    /// Makes single pages of all that is planned.
+    fn take_apart(&mut self) {
+        let parts = std::mem::take(&mut self.plan).into_iter().flat_map(|planned| planned.pages);
+        self.plan = parts.map(|part| Planned { placement: Placement::Single, pages: vec![part] }).collect();
+    }
+
     fn change(&self, change: &mut Change) {
         change.remove.extend(self.segments.iter().map(|at| at.lower.clone()));
         for (planned, page) in self.plan.iter().zip(&self.pages) {
@@ -136,19 +142,25 @@ impl Tree {
     /// Reorganises the segments of these keys, with their neighbours that have overflow pages or are small; `sparse` ones are put together with a neighbour. False
     /// if others hold them all.
     pub(crate) fn reorganise(&self, keys: &[Vec<u8>], sparse: bool) -> Result<bool> {
-        let (mut progress, mut rest) = (false, keys);
+        let (mut progress, mut rest, mut round) = (false, keys, ROUND);
         while !rest.is_empty() {
-            let (done, reorganised) = self.reorganise_round(rest, sparse)?;
-            progress |= reorganised;
-            rest = &rest[done..];
+            match self.reorganise_round(rest, sparse, round) {
+                // A segment at a time needs the least space, since each gives back what it replaces.
+                Err(error) if error.is_no_space() && round > 1 => round = 1,
+                ended => {
+                    let (done, reorganised) = ended?;
+                    progress |= reorganised;
+                    rest = &rest[done..];
+                }
+            }
         }
         Ok(progress)
     }
 
-    /// Gives how many of the keys were looked at, and whether something was reorganised.
-    fn reorganise_round(&self, keys: &[Vec<u8>], sparse: bool) -> Result<(usize, bool)> {
+    /// Reorganises about `round` base pages. Gives how many of the keys were looked at, and whether something was reorganised.
+    fn reorganise_round(&self, keys: &[Vec<u8>], sparse: bool, round: usize) -> Result<(usize, bool)> {
         let mut claim = self.store.claims.claim();
-        let (done, hoods) = self.detect(&mut claim, keys, sparse);
+        let (done, hoods) = self.detect(&mut claim, keys, sparse, Room { round, hood: 0 });
         if hoods.is_empty() {
             return Ok((done, false));
         }
@@ -162,10 +174,10 @@ impl Tree {
     }
 
     /// Range detection (T10): claims each key's segment and contiguous neighbours. Gives how many keys were looked at.
-    fn detect(&self, claim: &mut Claim<'_>, keys: &[Vec<u8>], sparse: bool) -> (usize, Vec<Neighbourhood>) {
+    fn detect(&self, claim: &mut Claim<'_>, keys: &[Vec<u8>], sparse: bool, mut room: Room) -> (usize, Vec<Neighbourhood>) {
         let snapshot = self.store.index.snapshot();
         let reach = usize::from(self.options.neighbours);
-        let (mut taken, mut room) = (HashSet::new(), Room { round: ROUND, hood: 0 });
+        let mut taken = HashSet::new();
         let mut hoods: Vec<Neighbourhood> = Vec::new();
         for (done, key) in keys.iter().enumerate() {
             let centre = self.store.locate(key);
@@ -335,7 +347,18 @@ impl Tree {
         Ok(())
     }
 
+    /// Takes pages for all plans. Where the file cannot grow and no free ones are neighbours, each page of the last neighbourhood becomes a segment of its own.
     fn take_pages(&self, hoods: &mut [Neighbourhood]) -> Result<()> {
+        match self.take_runs(hoods) {
+            Err(error) if error.is_no_space() && hoods.len() == 1 => {
+                hoods[0].take_apart();
+                self.take_runs(hoods)
+            }
+            taken => taken,
+        }
+    }
+
+    fn take_runs(&self, hoods: &mut [Neighbourhood]) -> Result<()> {
         let runs: Vec<u8> = hoods.iter().flat_map(|hood| &hood.plan).map(|planned| planned.pages.len() as u8).collect();
         let mut pages = self.allocate(&runs)?.into_iter();
         for hood in hoods {

@@ -286,10 +286,19 @@ impl Tree {
         merge::added(base, overflow.as_ref(), dirty).map(<[u8]>::to_vec).collect()
     }
 
-    /// Takes free runs of so many pages, those that the log has freed meanwhile included; gives the first page of each.
+    /// Takes free runs of so many pages, those that the log has freed meanwhile included; gives the first page of each. Where the file cannot grow, the log is synced to
+    /// have all that it frees.
     pub(crate) fn allocate(&self, runs: &[u8]) -> Result<Vec<u32>> {
-        self.store.space.release(self.context.shared.wal.synced());
-        self.store.space.allocate_runs(runs)
+        let (space, wal) = (&self.store.space, &self.context.shared.wal);
+        space.release(wal.synced());
+        match space.allocate_runs(runs) {
+            Err(error) if error.is_no_space() => {
+                wal.commit(wal.tail(), Durability::Sync)?;
+                space.release(wal.synced());
+                space.allocate_runs(runs)
+            }
+            taken => taken,
+        }
     }
 
     /// The write-ahead rule, for everything that is detached now.
