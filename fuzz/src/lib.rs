@@ -8,9 +8,12 @@ mod image;
 #[path = "../../crates/ecotone/tests/it/damage/judge.rs"]
 mod judge;
 mod memory;
+#[allow(dead_code, reason = "the damage tests use all of it")]
+#[path = "../../crates/ecotone/tests/it/damage/repaired.rs"]
+mod repaired;
 #[path = "../../crates/ecotone/tests/it/damage/seal.rs"]
 mod seal;
 mod whole;
 
 pub use memory::bounded;
-pub use whole::{Edit, damage, files, seal_file};
+pub use whole::{Edit, damage, files, repair, seal_file};

@@ -6,8 +6,9 @@ use ecotone::{
     Error,
     internal::substrate::{limits::SECTOR, storage::FileId},
 };
+use ecotone_testkit::sim::SimStorage;
 
-use crate::{exercise::exercise, image::Image, judge::examine, seal::seal};
+use crate::{exercise::exercise, image::Image, judge::examine, repaired::attempt, seal::seal};
 
 /// Bytes to write over a file of the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,15 +50,7 @@ pub fn seal_file(file: FileId, bytes: &mut [u8]) {
 /// written to as well; otherwise every answer must be the right one.
 pub fn damage(edits: &[Edit], sealed: bool) {
     let original = original();
-    let mut changed = BTreeMap::new();
-    edits.iter().for_each(|edit| original.apply(edit, &mut changed));
-    let disk = original.image.copy();
-    for (file, mut bytes) in changed {
-        if sealed {
-            seal(file, &mut bytes);
-        }
-        disk.put(file, &bytes);
-    }
+    let disk = original.damaged(edits, sealed);
     if sealed {
         exercise(&disk);
     } else {
@@ -65,6 +58,14 @@ pub fn damage(edits: &[Edit], sealed: bool) {
         let clear =
             |error: &Error| matches!(error, Error::Corruption { .. } | Error::NewerFormat { .. } | Error::NotADatabase { .. });
         assert!(verdict.errors().iter().all(clear), "{verdict:?}");
+    }
+}
+
+/// Repairs the database with these edits into a new one. Whatever they are, damage is no error, and the new database is sound.
+pub fn repair(edits: &[Edit], sealed: bool) {
+    match attempt(&original().damaged(edits, sealed)) {
+        Err(error) if error.is_corruption() => panic!("{error}"),
+        _ => {}
     }
 }
 
@@ -93,6 +94,20 @@ fn original() -> &'static Original {
 }
 
 impl Original {
+    /// A disk with the edited files, which have right checksums if they are `sealed`.
+    fn damaged(&self, edits: &[Edit], sealed: bool) -> SimStorage {
+        let mut changed = BTreeMap::new();
+        edits.iter().for_each(|edit| self.apply(edit, &mut changed));
+        let disk = self.image.copy();
+        for (file, mut bytes) in changed {
+            if sealed {
+                seal(file, &mut bytes);
+            }
+            disk.put(file, &bytes);
+        }
+        disk
+    }
+
     /// Makes one edit in the files that were changed so far.
     fn apply(&self, edit: &Edit, changed: &mut BTreeMap<FileId, Vec<u8>>) {
         let (file, bytes, used) = &self.files[usize::from(edit.file) % self.files.len()];

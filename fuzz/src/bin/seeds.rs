@@ -15,9 +15,13 @@ fn main() -> io::Result<()> {
         }
     }
     save("codec", "numbers", &[0, 1, 2, 3, 4, 5, 6, 7, 0x80, 1, 0xff, 0xff, 3, 9, 8, 7])?;
+    // No key; one page, a page with an overflow page, two pages that a directory finds.
+    save("segment", "kinds", &[0, 1, 5, 0, 0, 0, 2, 6, 0, 0, 0, 7, 0, 0, 0, 4, 8, 0, 0, 0, 2, 0, 1, b'k'])?;
     // A byte that says whether checksums are put right, then edits.
-    save("image", "plain", &[0, 0, 1, 5, 0, 4, 1, 2, 3, 4])?;
-    save("image", "sealed", &[1, 3, 1, 5, 0, 4, 1, 2, 3, 4, 4, 9, 40, 0, 2, 1, 0])
+    ["image", "repair"].iter().try_for_each(|target| {
+        save(target, "plain", &[0, 0, 1, 5, 0, 4, 1, 2, 3, 4])?;
+        save(target, "sealed", &[1, 3, 1, 5, 0, 4, 1, 2, 3, 4, 4, 9, 40, 0, 2, 1, 0])
+    })
 }
 
 fn save(target: &str, name: &str, bytes: &[u8]) -> io::Result<()> {

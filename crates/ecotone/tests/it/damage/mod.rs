@@ -13,6 +13,7 @@ mod lives;
 mod misplaced;
 mod newer;
 mod repair;
+mod repaired;
 mod seal;
 mod sealed;
 mod strays;

@@ -168,9 +168,8 @@ impl Segment {
         let segment = match kind {
             SINGLE => Segment::new(page),
             SINGLE_WITH_OVERFLOW => Segment { overflow: vec![(0, r.u32()?)], ..Segment::new(page) },
-            LINE | DIRECTORY => Self::decode_placed(r, kind, page, Vec::new())?,
-            kind if matches!(kind & !LIST, LINE | DIRECTORY) => {
-                let overflow = decode_overflow(r)?;
+            _ if matches!(kind & !LIST, LINE | DIRECTORY) => {
+                let overflow = if kind & LIST == 0 { Vec::new() } else { decode_overflow(r)? };
                 Self::decode_placed(r, kind, page, overflow)?
             }
             _ => return r.fail("the kind of a segment is not known"),
@@ -185,11 +184,11 @@ impl Segment {
         Ok(Segment { page, placement, pages, overflow })
     }
 
-    /// Whether there can be such pages, so many of them, and overflow pages of these alone.
+    /// Whether there can be such pages, so many of them, and overflow pages of these alone. Page 0 is the header of the file.
     fn is_possible(&self) -> bool {
-        let overflow_fits = |(position, page): &(u8, u32)| *position < self.pages && *page != Home::NONE;
-        let ends = u32::from(self.pages) <= u32::MAX - self.page;
-        ends && self.placement.suits(self.pages) && self.overflow.iter().all(overflow_fits)
+        let overflow_fits = |(position, page): &(u8, u32)| *position < self.pages && ![0, Home::NONE].contains(page);
+        let fits = self.page > 0 && u32::from(self.pages) <= u32::MAX - self.page;
+        fits && self.placement.suits(self.pages) && self.overflow.iter().all(overflow_fits)
     }
 
     /// Bytes that [`encode`](Self::encode) appends.
@@ -299,9 +298,9 @@ mod tests {
                 (fences.len() as u8 + 1, Placement::Directory { skip, fences: fences.into_iter().collect() })
             }
         };
-        let mut segment = Segment::placed(random.random_range(0..1 << 30), pages, placement);
+        let mut segment = Segment::placed(random.random_range(1..1 << 30), pages, placement);
         for _ in 0..random.random_range(0..4) {
-            segment.attach(segment.page + random.random_range(0..u32::from(pages)), random.random());
+            segment.attach(segment.page + random.random_range(0..u32::from(pages)), random.random_range(1..u32::MAX));
         }
         segment
     }
@@ -351,6 +350,8 @@ mod tests {
         assert!(decoded(&[LINE, 3, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0]).is_err(), "a line of three pages");
         assert!(decoded(&[DIRECTORY, 255, 255, 255, 255, 2, 0, 1, b'm']).is_err(), "no such pages");
         assert!(decoded(&[SINGLE, 255, 255, 255, 255]).is_err(), "the number that means there is none");
+        assert!(decoded(&[SINGLE, 0, 0, 0, 0]).is_err(), "the header of the file");
+        assert!(decoded(&[SINGLE_WITH_OVERFLOW, 3, 0, 0, 0, 0, 0, 0, 0]).is_err(), "the same as an overflow page");
         assert!(decoded(&[SINGLE_WITH_OVERFLOW, 3, 0, 0, 0, 255, 255, 255, 255]).is_err(), "the same of an overflow page");
         assert!(overflowing(&[1, 0, 255, 255, 255, 255]).is_err(), "the same in a list");
     }

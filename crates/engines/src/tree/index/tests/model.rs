@@ -131,7 +131,7 @@ fn a_segment_costs_at_most_32_bytes() {
     let mut shuffled: Vec<u64> = numbers.into_iter().collect();
     rand::seq::SliceRandom::shuffle(&mut shuffled[..], &mut world.random);
     for (i, number) in shuffled.into_iter().enumerate() {
-        let insert = vec![(number.to_be_bytes().to_vec(), Segment::new(i as u32))];
+        let insert = vec![(number.to_be_bytes().to_vec(), Segment::new(i as u32 + 1))];
         world.index.install(world.index.prepare(&Change { insert, ..Change::default() }).unwrap());
     }
     let bytes = world.index.bytes() as f64 / world.index.segments() as f64;
