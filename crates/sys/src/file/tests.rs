@@ -131,19 +131,20 @@ fn a_punched_range_reads_as_zero_and_gives_its_space_back() {
     let page = filled(7);
     (0..1 << 20).step_by(page.len()).for_each(|at| file.write_at(&page, at).unwrap());
     file.sync().unwrap();
-    let space = || std_fs::metadata(&path).unwrap().blocks() * 512;
+    // The file system counts its own blocks too, of which a file in many pieces has some.
+    let (space, own) = (|| std_fs::metadata(&path).unwrap().blocks() * 512, 1 << 14);
     let before = space();
     if !file.punch(1 << 18, 1 << 19).unwrap() {
         println!("this file system cannot punch holes");
         return;
     }
     assert_eq!(file.len().unwrap(), 1 << 20);
-    assert!(space() <= before - (1 << 19), "{before} bytes, then {}", space());
+    assert!(space() <= before - (1 << 19) + own, "{before} bytes, then {}", space());
     let bytes = std_fs::read(&path).unwrap();
     assert!(bytes[1 << 18..3 << 18].iter().all(|byte| *byte == 0));
     assert!(bytes[..1 << 18].iter().chain(&bytes[3 << 18..]).all(|byte| *byte == 7));
     file.preallocate(1 << 18, 1 << 19).unwrap();
-    assert!(space() >= before, "the space is taken again");
+    assert!(space() + own >= before, "the space is taken again: {before} bytes, then {}", space());
 }
 
 #[test]
