@@ -20,9 +20,6 @@ use ecotone_sys::primitive::Mutex;
 use super::{Tree, cache::Cache, delay::Delay, sweep::Sweep};
 use crate::engine::Shared;
 
-/// Dirty bytes at which writers wait, as a part of what the cache may hold: what stays dirty for longer is written together with more records of its page,
-/// but records that are written once must not push out all that is read again and again.
-const HARD: usize = 2;
 /// Between two looks at whether a helper has finished its batch.
 const HELPER_WAIT: Duration = Duration::from_micros(200);
 /// Parts of the hard limit, in sixteenths: above *soft* writers are slowed down and the background writes out, down to *low*. Both are high, since what stays
@@ -54,13 +51,9 @@ pub(crate) struct Writeback {
     pub(crate) delays: Histogram,
 }
 
-fn hard_limit(cache: &Cache) -> usize {
-    cache.capacity_bytes() / HARD
-}
-
 impl Writeback {
     pub(crate) fn new(cache: Arc<Cache>) -> Arc<Self> {
-        let hard_limit = hard_limit(&cache);
+        let hard_limit = cache.dirty_limit();
         Arc::new(Writeback {
             cache,
             trees: Mutex::default(),
@@ -88,7 +81,7 @@ impl Writeback {
 
     /// The cache's share changes slowly, and asking for it costs more than a write should.
     pub(crate) fn refresh_limit(&self) {
-        self.hard_limit.store(hard_limit(&self.cache), Ordering::Relaxed);
+        self.hard_limit.store(self.cache.dirty_limit(), Ordering::Relaxed);
     }
 
     /// Delays a writer a little when much is dirty, and stops it when too much is.

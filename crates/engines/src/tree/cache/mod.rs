@@ -9,6 +9,7 @@ mod clock;
 mod dirty;
 mod handle;
 mod hash;
+mod heat;
 mod history;
 mod record;
 mod room;
@@ -39,6 +40,7 @@ use self::{
     dirty::DirtyMap,
     handle::{Address, Handle},
     hash::KeyHasher,
+    heat::Heat,
     shard::{Common, Shard, Write},
 };
 pub(crate) use self::{hash::KeyHash, stats::CacheStats, write_out::DirtyRecord};
@@ -101,7 +103,8 @@ impl Cache {
         let count = (memory.budget() / SHARD_BUDGET).next_power_of_two().clamp(2, 256);
         let chains = DirtyMap::new((count / SHARDS_PER_PART).clamp(1, 16), memory.clone());
         let (chains, dirty_bytes, hungry) = (Arc::new(chains), Arc::default(), Arc::default());
-        let common = Common { hasher: KeyHasher::new(seed), memory: memory.clone(), chains, dirty_bytes, hungry };
+        let heat = Arc::new(Heat::default());
+        let common = Common { hasher: KeyHasher::new(seed), memory: memory.clone(), chains, dirty_bytes, heat, hungry };
         let shard = |number: usize| Mutex::new(Shard::new(number as u8, STRIPES / count, common.clone()));
         let shards = (0..count).map(shard).collect();
         Arc::new_cyclic(|weak: &Weak<Cache>| {
@@ -257,6 +260,14 @@ impl Cache {
     pub(crate) fn capacity_bytes(&self) -> usize {
         let beside = self.common.memory.used(&[Component::CacheTable, Component::DirtyChains]);
         self.share.fair_part().saturating_sub(beside)
+    }
+
+    /// Bytes that may be dirty: half of the capacity, and up to three quarters where what is written out has mostly been accessed again, so that it would be kept
+    /// anyway. What is updated once must not push out what is read again and again.
+    pub(crate) fn dirty_limit(&self) -> usize {
+        let capacity = self.capacity_bytes();
+        let hot = self.common.heat.part(capacity).min(heat::WHOLE / 2);
+        capacity / 2 + capacity / 2 / heat::WHOLE * hot
     }
 
     /// Memory for a slab that another cache has and this one is due.

@@ -67,6 +67,11 @@ impl Meta {
         self.0 & PROBATION != 0
     }
 
+    /// It has been accessed since it came, or shortly before.
+    pub(super) fn is_hot(self) -> bool {
+        !self.on_probation() || self.priority() > 0
+    }
+
     /// After a probation in which it was accessed: it begins at priority 0.
     pub(super) fn as_protected(self) -> Meta {
         Meta(self.0 & !(PROBATION | PRIORITY))

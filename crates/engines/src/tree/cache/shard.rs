@@ -14,6 +14,7 @@ use super::{
     dirty::{DirtyMap, Entry},
     handle::{Address, Handle, Link},
     hash::{KeyHash, KeyHasher},
+    heat::Heat,
     history::History,
     record::{self, Meta, Rank},
     slabs::Slabs,
@@ -34,6 +35,7 @@ pub(super) struct Common {
     pub(super) memory: Arc<Memory>,
     pub(super) chains: Arc<DirtyMap>,
     pub(super) dirty_bytes: Arc<AtomicUsize>,
+    pub(super) heat: Arc<Heat>,
     /// The budget has refused memory since it was last asked to have other caches give back what this one is due.
     pub(super) hungry: Arc<AtomicBool>,
 }

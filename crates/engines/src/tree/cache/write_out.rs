@@ -4,7 +4,7 @@ use ecotone_substrate::{Seq, bug};
 
 use super::{
     Cache,
-    dirty::Entry,
+    dirty::{Entry, PASSES},
     handle::{Address, Handle},
     record::{self, Meta},
     shard::Shard,
@@ -45,6 +45,7 @@ impl Shard {
         if meta.tombstone() || !keep {
             self.remove(handle);
         } else {
+            self.common.heat.note(meta.bytes(), meta.is_hot());
             self.set_meta(handle, meta.as_clean());
         }
     }
@@ -178,9 +179,14 @@ impl Cache {
     /// [`apply`](Self::apply) and [`peek_dirty`](Self::peek_dirty) away meanwhile.
     pub(crate) fn rehome(&self, keyspace: u16, old_page: u32, page_of: &mut dyn FnMut(&[u8]) -> u32) {
         let _alone = self.rehoming.lock();
-        let Some(first) = self.common.chains.leave(keyspace, old_page, &|| self.spare_block()) else { return };
+        let Some(first) = self.common.chains.leave(keyspace, old_page) else { return };
+        let mut passed = 0;
         while let Some(piece) = self.common.chains.leaving(keyspace, old_page) {
             for entry in piece.entries() {
+                if passed % PASSES == 0 {
+                    self.common.chains.provide_for_passing(&|| self.spare_block());
+                }
+                passed += 1;
                 self.for_entry(entry, |shard, handle, entry| shard.rehome(handle, entry, first, page_of));
             }
             self.common.chains.left(keyspace, old_page);

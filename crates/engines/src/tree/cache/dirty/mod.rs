@@ -33,8 +33,10 @@ use super::handle::Address;
 const STEP: usize = 256;
 /// Nodes that are looked at before the lock of their part is given to whoever waits.
 const PIECE: usize = 4096;
-/// Nodes beyond the credits: chains that one redistribution of a page may begin.
+/// Nodes beyond the credits, for whoever takes a chain apart.
 const HEADROOM: usize = 1024;
+/// Records of a chain that is taken apart that may pass to others until nodes are provided again: each may begin one, in any part.
+pub(super) const PASSES: usize = HEADROOM / 2;
 
 /// A place in the chains: the part of the map in the upper four bits. A dirty record has it in its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,12 +148,11 @@ impl DirtyMap {
         room + self.outstanding.load(Ordering::SeqCst)
     }
 
-    /// Sees to it that taking the chain of a page apart finds nodes, as far as memory allows.
-    fn prepare_to_leave(&self, key: PageKey, spare: &dyn Fn() -> Option<Block>) {
-        let chunks = self.part(key).chunks_of(key, State::Current).count();
+    /// Sees to it that [`PASSES`] records of a chain that is taken apart find nodes, in whatever part.
+    pub(super) fn provide_for_passing(&self, spare: &dyn Fn() -> Option<Block>) {
         let _growing = self.growth.lock();
-        // Usually all of it is there. Without memory it may still do: the records of a page rarely go to as many pages.
-        self.provide(self.credits() + HEADROOM.max(chunks * PER_CHUNK), spare);
+        // Without memory it may still do: mostly a node has room for another record.
+        self.provide(self.credits() + HEADROOM, spare);
     }
 
     fn lease(&self) -> Option<Block> {
@@ -174,7 +175,7 @@ impl DirtyMap {
         self.add(&mut pages, key, address, seq)
     }
 
-    /// Chains a record that comes from a chain with this first sequence, which it is still in.
+    /// Chains a record that comes from a chain with this first sequence, which it is still in. See [`provide_for_passing`](Self::provide_for_passing).
     pub(super) fn pass(&self, keyspace: u16, page: u32, address: Address, first: Seq) -> Entry {
         let key = PageKey { keyspace, page };
         let mut pages = self.part(key);
@@ -254,11 +255,9 @@ impl DirtyMap {
         self.part(key).give_back(key, at, self.credits())
     }
 
-    /// Sets the present chain of a page aside, to be taken apart; gives its first sequence. `spare` finds blocks when the budget
-    /// has none.
-    pub(super) fn leave(&self, keyspace: u16, page: u32, spare: &dyn Fn() -> Option<Block>) -> Option<Seq> {
+    /// Sets the present chain of a page aside, to be taken apart; gives its first sequence.
+    pub(super) fn leave(&self, keyspace: u16, page: u32) -> Option<Seq> {
         let key = PageKey { keyspace, page };
-        self.prepare_to_leave(key, spare);
         self.part(key).turn(key, State::Current, State::Leaving)
     }
 

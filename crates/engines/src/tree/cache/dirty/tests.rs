@@ -115,6 +115,36 @@ fn credits_that_are_out_always_find_nodes() {
 }
 
 #[test]
+fn a_long_chain_goes_to_other_parts_while_credits_are_out() {
+    const RECORDS: usize = 200_000;
+    let map = map(4);
+    (0..RECORDS).for_each(|n| {
+        push(&map, 5, n, 1);
+    });
+    let out = 700;
+    (0..out).for_each(|_| assert!(map.credit(&|| None)));
+    let first = map.leave(0, 5).unwrap();
+    let mut passed = 0;
+    while let Some(piece) = map.leaving(0, 5) {
+        for (_, address) in piece.entries() {
+            if passed % PASSES == 0 {
+                map.provide_for_passing(&|| None);
+            }
+            map.pass(0, 100 + (passed % 300) as u32, address, first);
+            passed += 1;
+        }
+        map.left(0, 5);
+    }
+    // Each on a page of its own, in whatever part.
+    (0..out).for_each(|n| {
+        map.push(0, 1000 + n as u32, address(n), 1, false);
+        map.repay();
+    });
+    assert_eq!((passed, map.count(0)), (RECORDS, RECORDS + out));
+    assert!(map.bytes() < RECORDS * 16, "{} bytes", map.bytes());
+}
+
+#[test]
 fn without_memory_there_is_no_credit() {
     let memory = Memory::new(1 << 20);
     let map = DirtyMap::new(1, memory);
@@ -131,7 +161,7 @@ fn what_passes_to_a_part_already_looked_at_is_not_missed() {
     push(&map, from, 1, 10);
     map.begin_look();
     assert_eq!(DirtyMap::first_in(&map.parts[0], 0), None);
-    let first = map.leave(0, from, &|| None).unwrap();
+    let first = map.leave(0, from).unwrap();
     map.pass(0, to, address(1), first);
     map.left(0, from);
     assert_eq!(DirtyMap::first_in(&map.parts[1], 0), None);
@@ -159,7 +189,7 @@ fn the_first_sequence_is_seen_while_its_chain_moves() {
         while !over.load(Ordering::SeqCst) {
             map.begin_write(0, page);
             map.abort_write(0, page);
-            let first = map.leave(0, page, &|| None).unwrap();
+            let first = map.leave(0, page).unwrap();
             page = (page + 1) % 16;
             map.pass(0, page, address(1), first);
             map.left(0, (page + 15) % 16);
