@@ -1,0 +1,185 @@
+//! Which deltas may have a key, for one partition: buckets by hash, of slots with eight bits of tag and eight of delta (decision 9, "The cold tier").
+//!
+//! A bucket's slots stand one behind the other, those of younger deltas first, and buckets follow each other by hash. A line of 64 bytes has the place of the
+//! first slot of 60 buckets, and the number of slots of each; so a search looks at one line, and at one or two of slots. A map never changes. It is made of
+//! the one before and of the tags of deltas that have come, all in the order of hashes, in one pass.
+
+use std::{cmp::Reverse, ops::Range};
+
+use ecotone_substrate::{
+    Result,
+    limits::PAGE,
+    memory::{Component, Memory},
+};
+
+use super::{pages::Pages, stretch::Stretch, tags::Tags};
+
+/// Slots that a bucket should have when a fold is due.
+const MEAN: u64 = 6;
+/// Bytes of a line, and how many buckets it is for.
+const LINE: usize = 64;
+const BUCKETS: u64 = LINE as u64 - 4;
+/// The number of slots that says that there are too many: any delta may have the keys of this bucket.
+const CROWDED: u8 = u8::MAX;
+
+/// How old deltas are, by their slots' numbers: 0 for one that does not count, and more for younger ones.
+pub(super) type Ages = [u8; 256];
+
+/// Slots that are still to be looked at for a hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Matches {
+    /// These, if they have this tag.
+    Slots(Range<u64>, u8),
+    /// All deltas that count are to be looked at.
+    All,
+}
+
+/// The map of one partition.
+#[derive(Debug)]
+pub(super) struct DeltaMap {
+    stretch: Stretch,
+    buckets: u64,
+    /// Lines, then slots.
+    pages: Pages,
+    slots: u64,
+}
+
+/// What stands for a hash in a slot; its other bits choose the bucket.
+#[inline]
+fn tag(hash: u64) -> u8 {
+    (hash >> 24) as u8
+}
+
+/// Buckets for a partition of which deltas will have so many records.
+pub(super) fn buckets_for(records: u64) -> u64 {
+    records.div_ceil(MEAN).max(1)
+}
+
+impl DeltaMap {
+    /// The map of a stretch with what counts of `before`, which has as many buckets, and of the tags of deltas.
+    pub(super) fn build(
+        memory: &Memory,
+        stretch: Stretch,
+        buckets: u64,
+        ages: &Ages,
+        before: Option<&DeltaMap>,
+        tags: &[(u8, &Tags)],
+    ) -> Result<DeltaMap> {
+        assert!(before.is_none_or(|map| (map.stretch, map.buckets) == (stretch, buckets)));
+        let lines = buckets.div_ceil(BUCKETS) as usize * LINE;
+        let pages = Pages::zeroed(memory, Component::PageIndex, lines.div_ceil(PAGE))?;
+        let mut map = DeltaMap { stretch, buckets, pages, slots: 0 };
+        let mut streams: Vec<_> =
+            tags.iter().map(|(delta, tags)| Stream { delta: *delta, tags, left: tags.of(stretch) }).collect();
+        let mut slots = Vec::new();
+        for bucket in 0..buckets {
+            let crowded = before.is_some_and(|before| !before.take(bucket, ages, &mut slots));
+            streams.iter_mut().for_each(|stream| stream.take(stretch, buckets, bucket, &mut slots));
+            slots.sort_by_key(|[_, delta]| Reverse(ages[usize::from(*delta)]));
+            map.push(memory, bucket, crowded, &slots)?;
+            slots.clear();
+        }
+        Ok(map)
+    }
+
+    /// Its slots.
+    pub(super) fn len(&self) -> u64 {
+        self.slots
+    }
+
+    /// Its buckets.
+    pub(super) fn buckets(&self) -> u64 {
+        self.buckets
+    }
+
+    /// Where deltas are named that may have keys of this hash.
+    #[inline]
+    pub(super) fn matches(&self, hash: u64) -> Matches {
+        match self.range(self.stretch.part(hash, self.buckets)) {
+            Some(slots) => Matches::Slots(slots, tag(hash)),
+            None => Matches::All,
+        }
+    }
+
+    /// The next younger one of these deltas; `None` after the last, and if all are to be looked at.
+    #[inline]
+    pub(super) fn next(&self, matches: &mut Matches) -> Option<u8> {
+        let Matches::Slots(slots, wanted) = matches else { return None };
+        slots.map(|slot| self.slot(slot)).find_map(|[tag, delta]| (tag == *wanted).then_some(delta))
+    }
+
+    /// The slots of a bucket; `None` if it is crowded.
+    #[inline]
+    fn range(&self, bucket: u64) -> Option<Range<u64>> {
+        let (line, place) = ((bucket / BUCKETS) as usize * LINE, (bucket % BUCKETS) as usize);
+        let line: &[u8; LINE] = self.pages.get(line / PAGE, line % PAGE);
+        let (first, counts) = line.split_first_chunk().expect("a line is longer");
+        let before: u32 = counts[..place].iter().filter(|count| **count != CROWDED).map(|count| u32::from(*count)).sum();
+        let start = u64::from(u32::from_le_bytes(*first)) + u64::from(before);
+        (counts[place] != CROWDED).then(|| start..start + u64::from(counts[place]))
+    }
+
+    #[inline]
+    fn slot(&self, slot: u64) -> [u8; 2] {
+        let (page, at) = self.place(slot);
+        *self.pages.get(page, at)
+    }
+
+    /// Where a slot stands.
+    fn place(&self, slot: u64) -> (usize, usize) {
+        let at = self.buckets.div_ceil(BUCKETS) as usize * LINE + 2 * slot as usize;
+        (at / PAGE, at % PAGE)
+    }
+
+    /// Appends the slots of a bucket that count; false if it is crowded.
+    fn take(&self, bucket: u64, ages: &Ages, slots: &mut Vec<[u8; 2]>) -> bool {
+        let range = self.range(bucket);
+        let counting = range.iter().cloned().flatten().map(|slot| self.slot(slot));
+        slots.extend(counting.filter(|[_, delta]| ages[usize::from(*delta)] > 0));
+        range.is_some()
+    }
+
+    /// Adds the slots of the next bucket.
+    fn push(&mut self, memory: &Memory, bucket: u64, crowded: bool, slots: &[[u8; 2]]) -> Result<()> {
+        let (line, place) = ((bucket / BUCKETS) as usize * LINE, (bucket % BUCKETS) as usize);
+        if place == 0 {
+            let first = u32::try_from(self.slots).expect("a partition has fewer records than that");
+            self.pages.set(line / PAGE, line % PAGE, &first.to_le_bytes());
+        }
+        let count = if crowded { CROWDED } else { u8::try_from(slots.len()).unwrap_or(CROWDED) };
+        self.pages.set(line / PAGE, line % PAGE + 4 + place, &[count]);
+        if count == CROWDED {
+            return Ok(());
+        }
+        for slot in slots {
+            let (page, at) = self.place(self.slots);
+            if page == self.pages.len() {
+                self.pages.grow(memory, Component::PageIndex)?;
+            }
+            self.pages.set(page, at, slot);
+            self.slots += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Tags of one delta on their way into a map.
+struct Stream<'t> {
+    delta: u8,
+    tags: &'t Tags,
+    left: Range<u64>,
+}
+
+impl Stream<'_> {
+    /// Appends the slots of the next bucket.
+    fn take(&mut self, stretch: Stretch, buckets: u64, bucket: u64, slots: &mut Vec<[u8; 2]>) {
+        while self.left.start < self.left.end {
+            let hash = self.tags.get(self.left.start);
+            if stretch.part(hash, buckets) != bucket {
+                break;
+            }
+            slots.push([tag(hash), self.delta]);
+            self.left.start += 1;
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The first page of a run: which file this is, and what lies where in it.
+
+use std::result;
+
+use ecotone_substrate::{
+    Error, Result,
+    codec::{Malformed, Reader, Writer},
+    limits::PAGE,
+    storage::FileId,
+};
+use ecotone_sys::checksum::crc32c;
+
+use super::{fences, stretch::Stretch, tags};
+
+const MAGIC: &[u8; 8] = b"ECOhsrun";
+const VERSION: u32 = 1;
+/// Blocks are from 1024 to 4096 bytes long.
+const BLOCK_BITS: [u8; 3] = [10, 11, 12];
+
+/// Which run of which database this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Name {
+    /// Identity of the database.
+    pub database: u64,
+    /// The keyspace.
+    pub keyspace: u32,
+    /// The file's number within it, which may have been another file's before.
+    pub number: u32,
+    /// The file's birth, which no other file of the keyspace has or had.
+    pub birth: u64,
+}
+
+impl Name {
+    /// The file.
+    pub fn file(self) -> FileId {
+        FileId::Table { keyspace: self.keyspace, number: self.number }
+    }
+}
+
+/// Whose records a run holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunKind {
+    /// Of all hashes, with tombstones: what was alive in the hot log between two addresses.
+    Delta {
+        /// The first of these addresses.
+        from: u64,
+        /// The address behind the last.
+        until: u64,
+    },
+    /// All of one stretch of the hashes but what deltas have.
+    Base(Stretch),
+}
+
+impl RunKind {
+    /// The hashes that its keys may have.
+    pub fn stretch(self) -> Stretch {
+        match self {
+            RunKind::Delta { .. } => Stretch::ALL,
+            RunKind::Base(stretch) => stretch,
+        }
+    }
+
+    fn is_delta(self) -> bool {
+        matches!(self, RunKind::Delta { .. })
+    }
+}
+
+/// What the header says about the rest of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) kind: RunKind,
+    /// Bytes of a block.
+    pub(super) block: usize,
+    pub(super) blocks: u32,
+    /// Records, tombstones included.
+    pub(super) records: u64,
+    pub(super) tombstones: u64,
+    pub(super) fences_checksum: u32,
+    pub(super) tags_checksum: u32,
+}
+
+impl Header {
+    /// Where the fences begin; the blocks lie from byte 4096 up to there.
+    pub(super) fn fences_at(&self) -> u64 {
+        let blocks = u64::from(self.blocks).saturating_mul(self.block as u64);
+        blocks.saturating_add(PAGE as u64).checked_next_multiple_of(PAGE as u64).unwrap_or(u64::MAX)
+    }
+
+    /// Where the tags begin, or would if there were any.
+    pub(super) fn tags_at(&self) -> u64 {
+        self.fences_at().saturating_add(fences::pages(self.blocks) as u64 * PAGE as u64)
+    }
+
+    /// Where the file ends.
+    pub(super) fn end(&self) -> u64 {
+        let pages = if self.kind.is_delta() { tags::pages(self.records) } else { 0 };
+        self.tags_at().saturating_add(pages.saturating_mul(PAGE as u64))
+    }
+
+    /// Fills a page.
+    pub(super) fn encode(&self, name: Name, page: &mut [u8]) {
+        let mut w = Writer::new();
+        w.u32(0).bytes(MAGIC).u32(VERSION);
+        // Feature bits: compatible, compatible for readers, incompatible. None exists yet.
+        w.u64(0).u64(0).u64(0);
+        w.u64(name.database).u32(name.keyspace).u32(name.number).u64(name.birth);
+        let (stretch, block) = (self.kind.stretch(), self.block.trailing_zeros() as u8);
+        w.u8(if self.kind.is_delta() { 1 } else { 2 }).u8(block).u8(stretch.bits()).u8(stretch.number());
+        w.u32(self.blocks).u64(self.records).u64(self.tombstones);
+        let (from, until) = if let RunKind::Delta { from, until } = self.kind { (from, until) } else { (0, 0) };
+        w.u64(from).u64(until).u64(self.fences_at()).u64(self.tags_at());
+        w.u32(self.fences_checksum).u32(self.tags_checksum);
+        page.fill(0);
+        page[..w.len()].copy_from_slice(w.as_slice());
+        let sum = checksum(name, page);
+        page[..4].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    /// Reads the header of this very file.
+    pub(super) fn decode(name: Name, page: &[u8]) -> Result<Header> {
+        let file = name.file();
+        let (version, unknown) = identify(name, page).map_err(|e| e.at(file, 0))?;
+        let newer = |found, known| Err(Error::NewerFormat { file: file.to_string(), found, known });
+        if version > VERSION {
+            return newer(version.into(), VERSION.into());
+        }
+        if unknown != 0 {
+            return newer(unknown, 0);
+        }
+        let header = fields(name, page).map_err(|e| e.at(file, 0))?;
+        header.plausible().map_err(|e| e.at(file, 0))?;
+        Ok(header)
+    }
+
+    fn plausible(&self) -> result::Result<(), Malformed> {
+        let fail = |offset, what| Err(Malformed::new(offset, what));
+        if self.blocks == 0 || self.records < u64::from(self.blocks) {
+            return fail(68, "a run has no blocks, or fewer records than blocks");
+        }
+        if self.tombstones > if self.kind.is_delta() { self.records } else { 0 } {
+            return fail(80, "a run has more tombstones than it can");
+        }
+        Ok(())
+    }
+}
+
+fn checksum(name: Name, page: &[u8]) -> u32 {
+    crc32c(crc32c(0, &name.file().identity().to_le_bytes()), page.get(4..PAGE).unwrap_or_default())
+}
+
+/// The version, and the feature bits that forbid writing or reading, of a header with a right checksum.
+fn identify(name: Name, page: &[u8]) -> result::Result<(u32, u64), Malformed> {
+    let mut r = Reader::new(page);
+    if r.u32()? != checksum(name, page) {
+        return Err(Malformed::new(0, "the checksum of the file header does not match"));
+    }
+    if r.array()? != *MAGIC {
+        return r.fail("the file does not begin like a run");
+    }
+    let version = r.u32()?;
+    if version == 0 {
+        return r.fail("there is no format version 0");
+    }
+    let (_compatible, read_only, incompatible) = (r.u64()?, r.u64()?, r.u64()?);
+    Ok((version, read_only | incompatible))
+}
+
+fn fields(name: Name, page: &[u8]) -> result::Result<Header, Malformed> {
+    let mut r = Reader::new(page);
+    r.bytes(40)?;
+    let found = Name { database: r.u64()?, keyspace: r.u32()?, number: r.u32()?, birth: r.u64()? };
+    if found != name {
+        return r.fail("the file is another one than was named");
+    }
+    let (kind, block) = (r.u8()?, r.u8()?);
+    let Some(stretch) = Stretch::new(r.u8()?, r.u8()?) else { return r.fail("there is no such partition") };
+    let (blocks, records, tombstones) = (r.u32()?, r.u64()?, r.u64()?);
+    let (from, until) = (r.u64()?, r.u64()?);
+    let kind = match kind {
+        1 if stretch == Stretch::ALL && from < until => RunKind::Delta { from, until },
+        2 if (from, until) == (0, 0) => RunKind::Base(stretch),
+        _ => return r.fail("there is no such kind of run"),
+    };
+    if !BLOCK_BITS.contains(&block) {
+        return r.fail("there are no blocks of this size");
+    }
+    let offsets = (r.u64()?, r.u64()?);
+    let (fences_checksum, tags_checksum) = (r.u32()?, r.u32()?);
+    let header = Header { kind, block: 1 << block, blocks, records, tombstones, fences_checksum, tags_checksum };
+    if offsets != (header.fences_at(), header.tags_at()) {
+        return r.fail("fences and tags are not where they must be");
+    }
+    if page.get(r.position()..PAGE).is_none_or(|rest| rest.iter().any(|&byte| byte != 0)) {
+        return r.fail("reserved bytes are not zero");
+    }
+    Ok(header)
+}

@@ -1,0 +1,102 @@
+//! Pages of leased memory with many small things of one size, as a run's file has them too: fences and tags of a run, and the parts of a delta map.
+
+use std::{iter, sync::Arc};
+
+use ecotone_substrate::{
+    Result,
+    environment::Environment,
+    limits::PAGE,
+    memory::{Component, Memory},
+    storage::{Block, Completion, File, Op, Queue, Request},
+};
+use ecotone_sys::{checksum::crc32c, chunk::Size};
+
+/// Requests in flight while pages are read.
+const DEPTH: usize = 64;
+
+/// Pages one behind the other.
+#[derive(Debug, Default)]
+pub(super) struct Pages {
+    frames: Vec<Block>,
+}
+
+impl Pages {
+    /// So many pages of zeros.
+    pub(super) fn zeroed(memory: &Memory, component: Component, count: usize) -> Result<Pages> {
+        let mut pages = Pages::default();
+        (0..count).try_for_each(|_| pages.grow(memory, component))?;
+        Ok(pages)
+    }
+
+    /// Reads pages of a file, many requests in flight.
+    pub(super) fn read(
+        environment: &Environment,
+        component: Component,
+        file: &Arc<dyn File>,
+        offset: u64,
+        count: usize,
+    ) -> Result<Pages> {
+        let mut queue = environment.storage.queue()?;
+        let mut frames: Vec<Option<Block>> = iter::repeat_with(|| None).take(count).collect();
+        let read = (0..count).try_for_each(|page| {
+            let block = environment.memory.lease_essential(component, Size::Frame)?;
+            let (offset, tag) = (offset + (page * PAGE) as u64, page as u64);
+            queue.submit(Request { file: file.clone(), op: Op::Read, offset, block, len: PAGE, tag });
+            let wait = usize::from(queue.in_flight() >= DEPTH);
+            collect(&mut *queue, wait, &mut frames)
+        });
+        let rest = queue.in_flight();
+        read.and(collect(&mut *queue, rest, &mut frames))?;
+        Ok(Pages { frames: frames.into_iter().flatten().collect() })
+    }
+
+    /// Another page, of zeros, behind the others.
+    pub(super) fn grow(&mut self, memory: &Memory, component: Component) -> Result<()> {
+        let mut frame = memory.lease_essential(component, Size::Frame)?;
+        frame.fill(0);
+        self.frames.push(frame);
+        Ok(())
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.frames.iter().map(|frame| &frame[..])
+    }
+
+    /// `N` bytes of a page.
+    #[inline]
+    pub(super) fn get<const N: usize>(&self, page: usize, at: usize) -> &[u8; N] {
+        self.frames[page][at..].first_chunk().expect("what is asked for lies in a page")
+    }
+
+    /// Sets bytes of a page.
+    pub(super) fn set(&mut self, page: usize, at: usize, bytes: &[u8]) {
+        self.frames[page][at..][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// The checksum of all pages.
+    pub(super) fn checksum(&self) -> u32 {
+        self.iter().fold(0, crc32c)
+    }
+
+    /// Whether all pages are zero from byte `at` of the page on.
+    pub(super) fn is_zero_from(&self, at: usize) -> bool {
+        self.iter().all(|page| page[at..].iter().all(|&byte| byte == 0))
+    }
+}
+
+/// Takes what is finished into its place. At the first failure nothing more is taken.
+fn collect(queue: &mut dyn Queue, at_least: usize, frames: &mut [Option<Block>]) -> Result<()> {
+    let mut done: Vec<Completion> = Vec::new();
+    queue.complete(at_least, &mut done);
+    done.into_iter().try_for_each(|completion| {
+        completion.result?;
+        frames[completion.request.tag as usize] = Some(completion.request.block);
+        Ok(())
+    })
+}

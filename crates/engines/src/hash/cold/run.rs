@@ -1,0 +1,270 @@
+//! A run: sorted records in a file that never changes, with its fences in memory (decision 9, "The cold tier").
+
+use std::{ops::Range, sync::Arc};
+
+use ecotone_substrate::{
+    Error, Result,
+    codec::Malformed,
+    environment::Environment,
+    limits::PAGE,
+    memory::Component,
+    storage::{self, Access, File},
+};
+use ecotone_sys::chunk::Size;
+
+use super::{
+    block::{Block, Entry, Place},
+    fences::{self, Fences},
+    header::{Header, Name, RunKind},
+    pages::Pages,
+    stretch::Stretch,
+    tags::{self, Tags},
+};
+
+/// What a search that has ended found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// A value.
+    Value,
+    /// A tombstone: nothing older counts.
+    Deleted,
+}
+
+/// What has to be read for a block: whole units of the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Where in the file.
+    pub offset: u64,
+    /// How many bytes.
+    pub len: usize,
+    /// Where the block begins in what was read.
+    pub at: usize,
+}
+
+/// An open run.
+#[derive(Debug)]
+pub struct Run {
+    file: Arc<dyn File>,
+    name: Name,
+    header: Header,
+    fences: Fences,
+}
+
+impl Run {
+    /// Opens a run and loads its fences.
+    ///
+    /// # Errors
+    /// If the file is another one, is damaged where that is looked at, or cannot be read; if there is no memory for the fences.
+    pub fn open(environment: &Environment, name: Name) -> Result<Run> {
+        let file = environment.storage.open(name.file(), Access::Direct)?;
+        let length = file.len()?;
+        let mut page = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
+        file.read(&mut page, 0)?;
+        let header = Header::decode(name, &page)?;
+        if header.end() != length {
+            return Err(Error::corruption(name.file(), length, "the file has another length than its header says"));
+        }
+        let (at, count) = (header.fences_at(), fences::pages(header.blocks));
+        let pages = Pages::read(environment, Component::PageIndex, &file, at, count)?;
+        let damaged = |e: Malformed| e.at(name.file(), at);
+        if pages.checksum() != header.fences_checksum {
+            return Err(damaged(Malformed::new(0, "the checksum of the fences does not match")));
+        }
+        let fences = Fences::parse(pages, header.blocks).map_err(damaged)?;
+        let run = Run { file, name, header, fences };
+        run.check_stretch()?;
+        Ok(run)
+    }
+
+    /// A run that was just written.
+    pub(super) fn of(file: Arc<dyn File>, name: Name, header: Header, fences: Fences) -> Run {
+        Run { file, name, header, fences }
+    }
+
+    fn check_stretch(&self) -> Result<()> {
+        let stretch = self.stretch();
+        if !self.fences.ends().into_iter().all(|hash| stretch.has(hash)) {
+            return Err(Error::corruption(self.name.file(), self.header.fences_at(), "the fences lie outside of the partition"));
+        }
+        Ok(())
+    }
+
+    /// Its name.
+    pub fn name(&self) -> Name {
+        self.name
+    }
+
+    /// Whose records it holds.
+    pub fn kind(&self) -> RunKind {
+        self.header.kind
+    }
+
+    /// The hashes that its keys may have.
+    pub fn stretch(&self) -> Stretch {
+        self.header.kind.stretch()
+    }
+
+    /// Its blocks.
+    pub fn blocks(&self) -> u32 {
+        self.header.blocks
+    }
+
+    /// Its records, tombstones included.
+    pub fn records(&self) -> u64 {
+        self.header.records
+    }
+
+    /// Its tombstones.
+    pub fn tombstones(&self) -> u64 {
+        self.header.tombstones
+    }
+
+    /// The file, for who reads by a queue.
+    pub fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    /// The blocks that can have keys of a hash, to be looked at from the last one: a key that begins a block is there, and in fewer than one of 500 searches
+    /// for others the block before has to be looked at too.
+    #[inline]
+    pub fn candidates(&self, hash: u64) -> Range<u32> {
+        self.fences.candidates(hash)
+    }
+
+    /// What to read for a block, in one request.
+    pub fn extent(&self, block: u32) -> Extent {
+        let size = self.header.block;
+        let offset = PAGE as u64 + u64::from(block) * size as u64;
+        let at = (offset % PAGE as u64) as usize;
+        Extent { offset: offset - at as u64, len: PAGE, at }
+    }
+
+    /// The block in the bytes that were read for it.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn parse<'a>(&self, block: u32, read: &'a [u8]) -> Result<Block<'a>> {
+        let at = self.extent(block).at;
+        let bytes = read.get(at..at + self.header.block).unwrap_or_default();
+        let place = Place { file: self.name.file().identity(), birth: self.name.birth, block };
+        let parsed = Block::parse(bytes, place).map_err(|e| self.damaged(block, e))?;
+        if !self.fences.fits(block, parsed.first_hash()) {
+            return Err(self.damaged(block, Malformed::new(8, "the block begins with another hash than its fence")));
+        }
+        Ok(parsed)
+    }
+
+    /// Damage in a block.
+    pub fn damaged(&self, block: u32, what: Malformed) -> Error {
+        what.at(self.name.file(), PAGE as u64 + u64::from(block) * self.header.block as u64)
+    }
+
+    /// Reads a block in one request.
+    ///
+    /// # Errors
+    /// If it is damaged or cannot be read.
+    pub fn read<'a>(&self, block: u32, frame: &'a mut storage::Block) -> Result<Block<'a>> {
+        let extent = self.extent(block);
+        self.file.read(&mut frame[..extent.len], extent.offset)?;
+        self.parse(block, frame)
+    }
+
+    /// Looks for a key, in one request where one block can have it. A value is appended to `value`.
+    ///
+    /// # Errors
+    /// If a block is damaged or cannot be read.
+    pub fn find(&self, hash: u64, key: &[u8], frame: &mut storage::Block, value: &mut Vec<u8>) -> Result<Option<Answer>> {
+        for block in self.candidates(hash).rev() {
+            let parsed = self.read(block, frame)?;
+            if let Some(answer) = self.find_in(&parsed, block, hash, key, value)? {
+                return Ok(Some(answer));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks for a key in a block that was read. A value is appended to `value`.
+    ///
+    /// # Errors
+    /// If a record is damaged.
+    pub fn find_in(&self, parsed: &Block<'_>, block: u32, hash: u64, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Answer>> {
+        let found = parsed.find(hash, key).map_err(|e| self.damaged(block, e))?;
+        Ok(found.map(|entry| match entry.value {
+            Some(bytes) => {
+                value.extend_from_slice(bytes);
+                Answer::Value
+            }
+            None => Answer::Deleted,
+        }))
+    }
+
+    /// Reads the tags of a delta.
+    ///
+    /// # Errors
+    /// If they are damaged or cannot be read, or there is no memory for them.
+    pub fn tags(&self, environment: &Environment) -> Result<Tags> {
+        let (at, end) = (self.header.tags_at(), self.header.end());
+        let count = ((end - at) / PAGE as u64) as usize;
+        let pages = Pages::read(environment, Component::Frames, &self.file, at, count)?;
+        let damaged = |e: Malformed| e.at(self.name.file(), at);
+        if pages.checksum() != self.header.tags_checksum {
+            return Err(damaged(Malformed::new(0, "the checksum of the tags does not match")));
+        }
+        let records = if count > 0 { self.header.records } else { 0 };
+        Tags::parse(pages, records).map_err(damaged)
+    }
+
+    /// Reads all of it and checks all that is left out otherwise; `hash_of` makes the hash of a key.
+    ///
+    /// # Errors
+    /// The first damage that is met.
+    pub fn check(&self, environment: &Environment, hash_of: &dyn Fn(&[u8]) -> u64) -> Result<()> {
+        let mut frame = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
+        let mut check =
+            Check { run: self, hash_of, tags: self.tags(environment)?, records: 0, tombstones: 0, last: (0, Vec::new()) };
+        for block in 0..self.blocks() {
+            let parsed = self.read(block, &mut frame)?;
+            parsed.check(hash_of).and_then(|()| check.block(&parsed)).map_err(|e| self.damaged(block, e))?;
+        }
+        if (check.records, check.tombstones) != (self.records(), self.tombstones()) {
+            return Err(Error::corruption(self.name.file(), 72, "the run has other numbers of records than its header says"));
+        }
+        Ok(())
+    }
+}
+
+/// What a check has seen.
+struct Check<'r> {
+    run: &'r Run,
+    hash_of: &'r dyn Fn(&[u8]) -> u64,
+    tags: Tags,
+    records: u64,
+    tombstones: u64,
+    /// Hash and key of the last record.
+    last: (u64, Vec<u8>),
+}
+
+impl Check<'_> {
+    /// Goes on with the next block.
+    fn block(&mut self, block: &Block<'_>) -> std::result::Result<(), Malformed> {
+        block.entries().try_for_each(|entry| self.entry(entry?))
+    }
+
+    fn entry(&mut self, entry: Entry<'_>) -> std::result::Result<(), Malformed> {
+        let fail = |what| Err(Malformed::new(0, what));
+        let (hash, delta) = ((self.hash_of)(entry.key), self.tags.len() > 0);
+        if (self.last.0, &*self.last.1) >= (hash, entry.key) {
+            return fail("the records of the run are out of order");
+        }
+        if !self.run.stretch().has(hash) || (entry.value.is_none() && !delta) {
+            return fail("a record does not belong into this run");
+        }
+        if delta && (self.records >= self.tags.len() || self.tags.get(self.records) != tags::upper(hash)) {
+            return fail("a tag is not that of its record");
+        }
+        self.records += 1;
+        self.tombstones += u64::from(entry.value.is_none());
+        self.last = (hash, entry.key.to_vec());
+        Ok(())
+    }
+}

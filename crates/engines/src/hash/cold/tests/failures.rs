@@ -1,0 +1,56 @@
+//! What goes wrong while a run is written.
+
+use std::io;
+
+use ecotone_substrate::Error;
+
+use super::*;
+
+#[test]
+fn a_full_disk_leaves_no_file_and_no_harm() {
+    let (disk, records) = (SimStorage::new(1), usual(20_000, 0));
+    let environment = environment(&disk);
+    disk.space_limit(2 << 20);
+    assert!(write(&environment, NAME, DELTA, 4096, &records).unwrap_err().is_no_space());
+    assert!(disk.files().is_empty() && environment.health.check().is_ok());
+    disk.space_limit(16 << 20);
+    assert!(write(&environment, NAME, DELTA, 4096, &records).is_ok());
+    assert!(disk.space_used() < 3 << 20, "what was reserved beyond the end was given back");
+}
+
+#[test]
+fn every_failed_write_or_sync_poisons_and_leaves_no_file() {
+    let records = usual(3_000, 0);
+    let disk = SimStorage::new(1);
+    write(&environment(&disk), NAME, DELTA, 4096, &records).unwrap();
+    for index in 0..disk.io_index() {
+        let disk = SimStorage::new(1);
+        let environment = environment(&disk);
+        disk.fail_at(index, io::ErrorKind::Other);
+        assert!(write(&environment, NAME, DELTA, 4096, &records).is_err(), "I/O {index}");
+        assert!(disk.files().is_empty(), "I/O {index}");
+        // The first I/O makes the file, some reserve space: they lose nothing.
+        let harmless = environment.health.check().is_ok();
+        let label = format!("{:?}", disk.labels()[index as usize]);
+        assert_eq!(harmless, label.contains("Create") || label.contains("Preallocate"), "{label}");
+    }
+}
+
+#[test]
+fn without_memory_nothing_is_written() {
+    let disk = SimStorage::new(1);
+    let environment = environment(&disk);
+    let mut taken = Vec::new();
+    while let Ok(block) = environment.memory.lease_essential(Component::Other, Size::Slab) {
+        taken.push(block);
+    }
+    let wanted = RunWriter::create(&environment, NAME, DELTA, 4096).unwrap_err();
+    assert!(matches!(wanted, Error::Memory { .. }) && disk.files().is_empty());
+    // One piece and some frames are enough.
+    taken.truncate(taken.len() - 2);
+    let mut frame = frame(&environment);
+    let records = usual(1_000, 0);
+    let (run, _) = write(&environment, NAME, DELTA, 4096, &records).unwrap().unwrap();
+    assert!(records.iter().all(|((hash, key), value)| ask(&run, *hash, key, &mut frame).unwrap().as_ref() == Some(value)));
+    assert!(environment.health.check().is_ok());
+}

@@ -1,0 +1,83 @@
+mod damage;
+mod failures;
+mod fences;
+mod golden;
+mod maps;
+mod memory;
+mod runs;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ecotone_substrate::{
+    Result,
+    environment::Environment,
+    health::Health,
+    memory::{Component, Memory},
+    scheduler::Scheduler,
+    storage,
+};
+use ecotone_sys::chunk::Size;
+use ecotone_testkit::sim::SimStorage;
+use rand::{Rng, RngExt, rngs::SmallRng};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::*;
+
+const DATABASE: u64 = 7;
+const NAME: Name = Name { database: DATABASE, keyspace: 3, number: 9, birth: 41 };
+const DELTA: RunKind = RunKind::Delta { from: 4096, until: 8192 };
+
+/// What a run should have: records by hash and key; no value is a tombstone.
+type Records = BTreeMap<(u64, Vec<u8>), Option<Vec<u8>>>;
+
+fn hash(key: &[u8]) -> u64 {
+    xxh3_64_with_seed(key, DATABASE)
+}
+
+fn environment(disk: &SimStorage) -> Environment {
+    let health: Arc<Health> = Arc::default();
+    let (storage, scheduler) = (Arc::new(disk.clone()), Scheduler::manual(health.clone()));
+    Environment { database: DATABASE, storage, memory: Memory::new(64 << 20), scheduler, health }
+}
+
+fn frame(environment: &Environment) -> storage::Block {
+    environment.memory.lease_essential(Component::Frames, Size::Frame).unwrap()
+}
+
+/// Writes a run of the records that its kind takes.
+fn write(environment: &Environment, name: Name, kind: RunKind, block: usize, records: &Records) -> Result<Option<(Run, Tags)>> {
+    let mut writer = RunWriter::create(environment, name, kind, block)?;
+    for ((hash, key), value) in records.iter().filter(|((hash, _), _)| kind.stretch().has(*hash)) {
+        writer.push(*hash, key, value.as_deref())?;
+    }
+    writer.finish()
+}
+
+fn bytes(random: &mut SmallRng, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    random.fill_bytes(&mut bytes);
+    bytes
+}
+
+/// A record of so many bytes with a key of whatever length.
+fn sized(random: &mut SmallRng, size: usize, tombstone: bool) -> (Vec<u8>, Option<Vec<u8>>) {
+    let longest = size.min(1024);
+    let length = if random.random_bool(0.5) { random.random_range(1..=longest) } else { longest.min(12) };
+    (bytes(random, length), (!tombstone).then(|| bytes(random, size - length)))
+}
+
+/// So many records of 8 + 100 bytes.
+fn usual(count: u64, from: u64) -> Records {
+    let record = |number: u64| {
+        let key = number.to_be_bytes().to_vec();
+        let value = key.repeat(13)[..100].to_vec();
+        ((hash(&key), key), Some(value))
+    };
+    (from..from + count).map(record).collect()
+}
+
+/// What a run says about a key; the outer `None` is that it has it not.
+fn ask(run: &Run, hash: u64, key: &[u8], frame: &mut storage::Block) -> Result<Option<Option<Vec<u8>>>> {
+    let mut value = Vec::new();
+    Ok(run.find(hash, key, frame, &mut value)?.map(|answer| (answer == Answer::Value).then_some(value)))
+}
