@@ -28,7 +28,7 @@ const HEADER: [(usize, &str); 24] = [
     (8, "offset of the tags"),
     (4, "checksum of the fences"),
     (4, "checksum of the tags"),
-    (3960, "reserved"),
+    (3968, "reserved"),
 ];
 
 /// The labels of a block.
