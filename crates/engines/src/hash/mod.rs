@@ -2,4 +2,59 @@
 
 mod append;
 mod index;
+mod key;
 mod log;
+mod lookup;
+mod modify;
+mod multi_get;
+mod put;
+mod room;
+#[cfg(test)]
+mod tests;
+mod upsert;
+
+use std::sync::Arc;
+
+use ecotone_substrate::{Result, memory::Memory};
+use ecotone_sys::epoch::Domain;
+
+use self::{
+    index::Table,
+    key::Key,
+    log::{Address, HotLog},
+    room::Room,
+};
+
+/// The records of one keyspace.
+#[derive(Debug)]
+pub(crate) struct Hash {
+    seed: u64,
+    domain: Arc<Domain>,
+    log: HotLog,
+    table: Table,
+    room: Room,
+}
+
+/// How large an engine is made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sizes {
+    /// The index has two to the power of this many buckets.
+    pub(crate) bucket_bits: u32,
+    /// Frames that the log has in memory at most, a power of two.
+    pub(crate) frames: usize,
+}
+
+impl Hash {
+    /// An empty engine. Its keys are hashed under the seed of its database.
+    pub(crate) fn new(domain: &Arc<Domain>, memory: &Arc<Memory>, seed: u64, sizes: Sizes) -> Result<Hash> {
+        let room = Room::new(memory);
+        let table = Table::new(domain, sizes.bucket_bits, room.lease_all(Table::bytes(sizes.bucket_bits))?);
+        let log = HotLog::new(domain, Address::FIRST, sizes.frames);
+        Ok(Hash { seed, domain: domain.clone(), log, table, room })
+    }
+
+    #[inline]
+    fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key::new(bytes, self.seed)
+    }
+}

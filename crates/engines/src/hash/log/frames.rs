@@ -31,8 +31,9 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// An empty ring of `count` places.
+    /// An empty ring of `count` places, a power of two.
     pub(super) fn new(domain: &Arc<Domain>, count: usize) -> Frames {
+        assert!(count.is_power_of_two(), "so that a mask finds the place");
         let ring = (0..count).map(|_| Slot::new(domain, None)).collect();
         Frames { domain: domain.clone(), ring }
     }
@@ -63,6 +64,6 @@ impl Frames {
     }
 
     fn place(&self, number: u64) -> &Slot<Frame> {
-        &self.ring[(number % self.ring.len() as u64) as usize]
+        &self.ring[number as usize & (self.ring.len() - 1)]
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct HotLog {
 }
 
 impl HotLog {
-    /// A log that begins and ends at page boundary `at`, with room for so many frames in memory.
+    /// A log that begins and ends at page boundary `at`, with room for so many frames in memory, a power of two.
     pub(crate) fn new(domain: &Arc<Domain>, at: Address, frames: usize) -> HotLog {
         let frames = Frames::new(domain, frames);
         HotLog { domain: domain.clone(), bounds: Bounds::new(at), tail: Tail::new(at), frames }
@@ -56,6 +56,17 @@ impl HotLog {
         self.frames.enter(number, block)?;
         self.tail.cover(Address::new((number + 1) * FRAME));
         Ok(())
+    }
+
+    /// Lets the block in as the next frame, as [`enter`](Self::enter) does.
+    pub(crate) fn grow(&self, block: Block) -> Result<(), Block> {
+        self.enter(self.tail.covered().frame(), block)
+    }
+
+    /// Whether frames are there for a record of so many bytes, wherever the log ends in its page.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        // What it does not fit into is less than itself, and before it is the header of a page.
+        self.tail.covered().get() - self.tail().get().min(self.tail.covered().get()) >= 2 * bytes + PAGE_HEADER
     }
 
     /// Gives out the place of a record and fills it. `None` if no frame is there for it.

@@ -1,6 +1,7 @@
 //! A record of the hot log in memory: its words, its lock, its seal (decision 10, "The record").
 
 use ecotone_sys::{
+    prefetch::prefetch_read,
     primitive::{
         atomic::{AtomicU64, Ordering, fence},
         thread,
@@ -13,6 +14,8 @@ use super::{
     state::{Kind, State},
 };
 
+/// Words of a cache line.
+const LINE_WORDS: usize = 8;
 /// Words before the key.
 const HEADER_WORDS: usize = 2;
 const CAPACITY_SHIFT: u32 = Link::BITS;
@@ -29,12 +32,12 @@ pub(crate) struct Record<'a> {
 
 impl<'a> Record<'a> {
     /// Words that a record needs for key and value together.
-    pub(crate) fn capacity_for(bytes: usize) -> usize {
+    pub(crate) const fn capacity_for(bytes: usize) -> usize {
         bytes.div_ceil(WORD)
     }
 
     /// Bytes of a record of so many words of key and value.
-    pub(crate) fn bytes(capacity: usize) -> u64 {
+    pub(crate) const fn bytes(capacity: usize) -> u64 {
         ((HEADER_WORDS + capacity) * WORD) as u64
     }
 
@@ -85,6 +88,13 @@ impl<'a> Record<'a> {
         let equal = |(word, part): (&AtomicU64, &[u8])| word.load(Ordering::Relaxed).to_le_bytes()[..part.len()] == *part;
         State::from_word(self.state_word().load(Ordering::Relaxed)).key_len() == key.len()
             && words.iter().zip(key.chunks(WORD)).all(equal)
+    }
+
+    /// Asks for its first lines.
+    pub(crate) fn prefetch(&self) {
+        prefetch_read(self.chain_word());
+        // A line further, if the frame goes on there; a page's end is not worth more.
+        self.words.get(self.at + LINE_WORDS).into_iter().for_each(prefetch_read);
     }
 
     /// Copies the value of one moment to `value`, and says what the record was then.
