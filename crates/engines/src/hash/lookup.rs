@@ -63,6 +63,7 @@ impl Hash {
     }
 
     /// Where a search for the key begins now.
+    #[inline]
     pub(super) fn start(&self, key: &Key<'_>, pin: &Pin<'_>) -> Start {
         // In this order: what is linked when the entry has been read is above a SAFE that was read before.
         let (safe, begin) = (self.log.bounds().safe(), self.log.bounds().begin());
@@ -70,6 +71,7 @@ impl Hash {
     }
 
     /// Reads the newest value that a search finds. False if there is none.
+    #[inline]
     pub(super) fn read(&self, key: &Key<'_>, start: &Start, pin: &Pin<'_>, value: &mut Vec<u8>) -> bool {
         match self.newest(key, start.link(), Reach::whole(start.begin), pin) {
             Newest::Here(_, record) => record.read(value).kind() == Kind::Value,

@@ -51,6 +51,7 @@ impl Frames {
     }
 
     /// The frame of an address, unless it has left the ring or has not entered it.
+    #[inline]
     pub(super) fn get<'p>(&'p self, address: Address, pin: &'p Pin<'_>) -> Option<&'p Frame> {
         self.place(address.frame()).load(pin).filter(|frame| frame.number == address.frame())
     }

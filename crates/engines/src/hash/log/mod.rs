@@ -80,6 +80,7 @@ impl HotLog {
     }
 
     /// What is at an address, if that is in memory.
+    #[inline]
     pub(crate) fn record<'p>(&'p self, address: Address, pin: &'p Pin<'_>) -> Option<Record<'p>> {
         let frame = self.frames.get(address, pin)?;
         Some(Record::new(frame.words(), address.word()))

@@ -42,6 +42,7 @@ impl<'a> Record<'a> {
     }
 
     /// The record that begins at word `at`.
+    #[inline]
     pub(super) fn new(words: &'a Words, at: usize) -> Record<'a> {
         Record { words, at }
     }
@@ -68,6 +69,7 @@ impl<'a> Record<'a> {
     }
 
     /// The record before it in its chain.
+    #[inline]
     pub(crate) fn link(&self) -> Link {
         Link::from_bits(self.chain_word().load(Ordering::Relaxed))
     }
@@ -83,11 +85,16 @@ impl<'a> Record<'a> {
     }
 
     /// Whether it is of this key. The key never changes once the record is live, so that needs no lock.
+    #[inline]
     pub(crate) fn has_key(&self, key: &[u8]) -> bool {
-        let words = &self.words[self.at + HEADER_WORDS..];
-        let equal = |(word, part): (&AtomicU64, &[u8])| word.load(Ordering::Relaxed).to_le_bytes()[..part.len()] == *part;
-        State::from_word(self.state_word().load(Ordering::Relaxed)).key_len() == key.len()
-            && words.iter().zip(key.chunks(WORD)).all(equal)
+        if State::from_word(self.state_word().load(Ordering::Relaxed)).key_len() != key.len() {
+            return false;
+        }
+        let words = &self.words[self.at + HEADER_WORDS..][..key.len().div_ceil(WORD)];
+        let (whole, rest) = key.as_chunks::<WORD>();
+        let word = |place: usize| words[place].load(Ordering::Relaxed).to_le_bytes();
+        whole.iter().enumerate().all(|(place, part)| word(place) == *part)
+            && (rest.is_empty() || word(whole.len())[..rest.len()] == *rest)
     }
 
     /// Asks for its first lines.
@@ -98,6 +105,7 @@ impl<'a> Record<'a> {
     }
 
     /// Copies the value of one moment to `value`, and says what the record was then.
+    #[inline]
     pub(crate) fn read(&self, value: &mut Vec<u8>) -> State {
         loop {
             let state = self.settled();
@@ -130,6 +138,7 @@ impl<'a> Record<'a> {
     }
 
     /// The state when nobody holds the lock.
+    #[inline]
     fn settled(&self) -> State {
         let mut looks = 0;
         loop {
@@ -155,6 +164,7 @@ impl<'a> Record<'a> {
     }
 
     /// Copies the bytes behind a key of this length.
+    #[inline]
     fn copy_value(&self, key_len: usize, value: &mut [u8]) {
         let (first, within) = (self.at + HEADER_WORDS + key_len / WORD, key_len % WORD);
         let (head, rest) = value.split_at_mut((WORD - within).min(value.len()));
