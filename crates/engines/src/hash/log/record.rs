@@ -167,11 +167,12 @@ impl<'a> Record<'a> {
     #[inline]
     fn copy_value(&self, key_len: usize, value: &mut [u8]) {
         let (first, within) = (self.at + HEADER_WORDS + key_len / WORD, key_len % WORD);
-        let (head, rest) = value.split_at_mut((WORD - within).min(value.len()));
-        if !head.is_empty() {
-            let word = self.words[first].load(Ordering::Relaxed).to_le_bytes();
-            head.copy_from_slice(&word[within..][..head.len()]);
+        if within == 0 {
+            return self.words.copy_out(first, value);
         }
+        let (head, rest) = value.split_at_mut((WORD - within).min(value.len()));
+        let word = self.words[first].load(Ordering::Relaxed).to_le_bytes();
+        head.copy_from_slice(&word[within..][..head.len()]);
         self.words.copy_out(first + 1, rest);
     }
 

@@ -44,6 +44,10 @@ fn add(hash: &Hash, key: &[u8], length: usize) {
         let next = old.map_or(0, number) + 1;
         new.extend_from_slice(&next.to_le_bytes());
         new.resize(8 + length, next as u8);
+        // Now and then others go on between what it saw and what it writes.
+        if next.is_multiple_of(8) {
+            thread::yield_now();
+        }
         assert!(old.is_none_or(|old| old[8..].iter().all(|byte| *byte == old[0])), "parts of two values");
         Outcome::Store
     };
@@ -115,7 +119,7 @@ fn a_value_that_was_replaced_does_not_come_back() {
                 }
                 _ => {
                     let now = hash.value(&keys[0]).map_or(0, |value| number(&value));
-                    assert!(now >= last || now % 256 == now, "{last} and then {now}");
+                    assert!(now >= last, "{last} and then {now}");
                     last = now;
                 }
             }
