@@ -179,12 +179,13 @@ impl<'a> Record<'a> {
     /// Writes the bytes behind a key of this length. The word in which the key ends keeps the key's bytes.
     fn set_value(&self, key_len: usize, value: &[u8]) {
         let (first, within) = (self.at + HEADER_WORDS + key_len / WORD, key_len % WORD);
-        let (head, rest) = value.split_at((WORD - within).min(value.len()));
-        if !head.is_empty() {
-            let mut word = self.words[first].load(Ordering::Relaxed).to_le_bytes();
-            word[within..][..head.len()].copy_from_slice(head);
-            self.words[first].store(u64::from_le_bytes(word), Ordering::Relaxed);
+        if within == 0 {
+            return self.words.copy_in(first, value);
         }
+        let (head, rest) = value.split_at((WORD - within).min(value.len()));
+        let mut word = self.words[first].load(Ordering::Relaxed).to_le_bytes();
+        word[within..][..head.len()].copy_from_slice(head);
+        self.words[first].store(u64::from_le_bytes(word), Ordering::Relaxed);
         self.words.copy_in(first + 1, rest);
     }
 }
