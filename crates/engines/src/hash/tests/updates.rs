@@ -3,6 +3,7 @@
 use std::{
     sync::atomic::{AtomicBool, AtomicI64, Ordering},
     thread,
+    time::Duration,
 };
 
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
@@ -46,8 +47,8 @@ fn add(hash: &Hash, key: &[u8], length: usize) {
         new.extend_from_slice(&next.to_le_bytes());
         new.resize(8 + length, next as u8);
         // Now and then others go on between what it saw and what it writes.
-        if next.is_multiple_of(8) {
-            thread::yield_now();
+        if next.is_multiple_of(64) {
+            thread::sleep(Duration::from_micros(50));
         }
         assert!(old.is_none_or(|old| old[8..].iter().all(|byte| *byte == old[0])), "parts of two values");
         Outcome::Store
