@@ -22,6 +22,9 @@ pub(crate) enum Outcome {
     Delete,
 }
 
+/// Says what becomes of a key that has this value, or none. A new value goes to the buffer, which is empty before.
+pub(crate) type Change<'c> = dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Outcome + 'c;
+
 /// What was read, and by which it is known whether it is still the newest.
 #[derive(Debug, Clone, Copy)]
 enum Seen {
@@ -40,7 +43,7 @@ impl Seen {
 impl Hash {
     /// Changes a key by what it has. `change` gets the value, if there is one, and an empty buffer for a new one. It may be called several times; what
     /// its last call says is done, at a moment when the key had the value that it got.
-    pub(crate) fn modify(&self, key: &[u8], change: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Outcome) -> Result<()> {
+    pub(crate) fn modify(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
         let (key, mut old, mut new) = (self.key(key), Vec::new(), Vec::new());
         loop {
             let seen = self.see(&key, &mut old);

@@ -57,6 +57,7 @@ fn zipf(count: usize, draws: usize, random: &mut SmallRng) -> Vec<u64> {
 
 /// Nanoseconds an operation of one thread.
 fn measure(keys: &[Vec<[u8; 8]>], read: impl Fn(&[[u8; 8]]) + Sync) -> f64 {
+    #[expect(clippy::disallowed_methods, reason = "it measures the machine")]
     let start = Instant::now();
     thread::scope(|scope| keys.iter().for_each(|keys| drop(scope.spawn(|| read(keys)))));
     start.elapsed().as_secs_f64() * 1e9 / keys[0].len() as f64
