@@ -1,8 +1,14 @@
 //! Appending to a chain: a record becomes the newest of its entry, and addresses fall along the chain (decision 10, invariants 17 and 18).
 
+use ecotone_sys::epoch::Pin;
+
 use super::{
+    Hash,
     index::Found,
+    key::Key,
     log::{Address, HotLog, Link, Raw},
+    lookup::{Newest, Reach},
+    room::{Attempt, Lack},
 };
 
 /// What became of a raw record.
@@ -16,10 +22,36 @@ pub(super) enum Appended<'p> {
     Crossed,
 }
 
+impl Hash {
+    /// Appends a record as the newest of a key. Before each attempt `settled` gets the newest that there is within reach, and may say that none is
+    /// needed any more. Whether one was appended.
+    pub(super) fn append_unless(
+        &self,
+        key: &Key<'_>,
+        value: Option<&[u8]>,
+        reach: Reach,
+        pin: &Pin<'_>,
+        mut settled: impl FnMut(Newest<'_>) -> bool,
+    ) -> Attempt<bool> {
+        let mut raw = None;
+        loop {
+            let found = self.table.find_or_insert(key.hash, pin).ok_or(Lack::Bucket)?;
+            if settled(self.newest(key, found.entry.link(), reach, pin)) {
+                return Ok(false);
+            }
+            let mine = raw.take().or_else(|| self.log.allocate(key.bytes, value, pin)).ok_or(Lack::Frame)?;
+            match append(&self.log, found, mine) {
+                Appended::Done(_) => return Ok(true),
+                Appended::Changed(again) => raw = Some(again),
+                Appended::Crossed => {}
+            }
+        }
+    }
+}
+
 /// Links `raw` as the newest record of the chain that was found. Both were taken under the pin that still holds.
 pub(super) fn append<'p>(log: &HotLog, found: Found<'_>, raw: Raw<'p>) -> Appended<'p> {
-    // The entry was read before TAIL, so what it names lies below; a short address that is stale names nothing there.
-    let before = found.entry.link().address(log.bounds().begin(), log.tail());
+    let before = found.entry.link().head(log.bounds().begin());
     if before.is_some_and(|before| before > raw.address()) {
         return Appended::Crossed;
     }

@@ -40,8 +40,12 @@ impl Words {
     #[inline]
     pub fn copy_out(&self, first: usize, bytes: &mut [u8]) {
         let words = &self[first..][..bytes.len().div_ceil(WORD)];
-        for (word, bytes) in words.iter().zip(bytes.chunks_mut(WORD)) {
-            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes()[..bytes.len()]);
+        let (whole, rest) = bytes.as_chunks_mut::<WORD>();
+        for (word, bytes) in words.iter().zip(&mut *whole) {
+            *bytes = word.load(Ordering::Relaxed).to_le_bytes();
+        }
+        if let Some(last) = words.get(whole.len()) {
+            rest.copy_from_slice(&last.load(Ordering::Relaxed).to_le_bytes()[..rest.len()]);
         }
     }
 
@@ -52,10 +56,14 @@ impl Words {
     #[inline]
     pub fn copy_in(&self, first: usize, bytes: &[u8]) {
         let words = &self[first..][..bytes.len().div_ceil(WORD)];
-        for (word, bytes) in words.iter().zip(bytes.chunks(WORD)) {
-            let mut whole = [0; WORD];
-            whole[..bytes.len()].copy_from_slice(bytes);
-            word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
+        let (whole, rest) = bytes.as_chunks::<WORD>();
+        for (word, bytes) in words.iter().zip(whole) {
+            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+        if let Some(last) = words.get(whole.len()) {
+            let mut filled = [0; WORD];
+            filled[..rest.len()].copy_from_slice(rest);
+            last.store(u64::from_le_bytes(filled), Ordering::Relaxed);
         }
     }
 }

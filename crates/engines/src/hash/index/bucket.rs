@@ -1,6 +1,7 @@
 //! A bucket of the hot index: the entries of one cache line, and a control word that names the bucket in which they go on.
 
 use ecotone_sys::{
+    prefetch::prefetch_read,
     primitive::atomic::{AtomicU64, Ordering},
     words::Words,
 };
@@ -20,6 +21,11 @@ impl<'a> Bucket<'a> {
     /// Bucket `number` of a block.
     pub(super) fn new(words: &'a Words, number: usize) -> Bucket<'a> {
         Bucket(&words[number * BUCKET_WORDS..][..BUCKET_WORDS])
+    }
+
+    /// Asks for it.
+    pub(super) fn prefetch(self) {
+        prefetch_read(&self.0[0]);
     }
 
     /// Its entries.

@@ -54,6 +54,12 @@ impl Entry {
         self.0 & TENTATIVE != 0
     }
 
+    /// Whether it is of this tag, and not tentative.
+    #[inline]
+    pub(super) fn is_of(self, tag: u64) -> bool {
+        self.0 >> TAG_SHIFT == tag && self != Entry::FREE
+    }
+
     /// Whether it is of this tag, tentative or not.
     pub(super) fn has_tag(self, tag: u64) -> bool {
         self != Entry::FREE && self.tag() == tag
@@ -72,13 +78,19 @@ mod tests {
                 let entry = Entry::new(tag, link);
                 assert_eq!((entry.tag(), entry.link(), entry.is_tentative()), (tag, link, false));
                 assert!(entry.has_tag(tag) && !entry.has_tag(tag ^ 1));
+                assert!(entry.is_of(tag) && !entry.is_of(tag ^ 1));
                 assert_eq!(entry.with_link(Link::NONE), Entry::new(tag, Link::NONE));
                 assert_eq!(Entry::from_word(entry.word()), entry);
                 assert_ne!(entry, Entry::FREE, "also without an address and with tag 0");
             }
             let tentative = Entry::tentative(tag);
-            assert!(tentative.is_tentative() && tentative.has_tag(tag) && tentative != Entry::new(tag, Link::NONE));
+            assert!(
+                tentative.is_tentative()
+                    && tentative.has_tag(tag)
+                    && !tentative.is_of(tag)
+                    && tentative != Entry::new(tag, Link::NONE)
+            );
         }
-        assert!(!Entry::FREE.has_tag(0));
+        assert!(!Entry::FREE.has_tag(0) && !Entry::FREE.is_of(0));
     }
 }

@@ -33,8 +33,13 @@ enum Attempt<'p> {
 
 impl Table {
     /// The entry of a hash. One that is being inserted is none.
+    #[inline]
     pub(crate) fn find<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> Option<Found<'p>> {
-        self.with_tag(hash, pin).find(|found| !found.entry.is_tentative())
+        let tag = self.tag(hash);
+        self.buckets(hash, pin).find_map(|bucket| {
+            let mut entries = bucket.entries().map(|place| Found { place, entry: place.load() });
+            entries.find(|found| found.entry.is_of(tag))
+        })
     }
 
     /// The entry of a hash, which is inserted without an address if there is none. `None` if that needs an overflow bucket and there is none.

@@ -8,4 +8,4 @@ mod table;
 #[cfg(test)]
 pub(in crate::hash) mod tests;
 
-pub(crate) use self::{find::Found, table::Table};
+pub(crate) use self::{entry::Entry, find::Found, table::Table};

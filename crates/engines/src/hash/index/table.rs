@@ -5,7 +5,7 @@ use std::{iter, sync::Arc};
 use ecotone_sys::{
     chunk::Block,
     epoch::{Domain, Pin},
-    words::Words,
+    words::{WORD, Words},
 };
 
 use super::{
@@ -20,21 +20,27 @@ use crate::hash::log::{Address, Link};
 pub(crate) struct Table {
     bits: u32,
     blocks: Box<[Words]>,
-    in_a_block: u64,
+    /// A block has two to the power of this many buckets.
+    block_bits: u32,
     pub(super) overflow: Overflow,
 }
 
 impl Table {
+    /// Bytes of 2^`bits` buckets.
+    pub(crate) const fn bytes(bits: u32) -> usize {
+        (BUCKET_WORDS * WORD) << bits
+    }
+
     /// An empty table of 2^`bits` buckets in blocks of one size, with at most as many blocks for overflow buckets.
     ///
     /// # Panics
     /// If the blocks have too few words.
     pub(crate) fn new(domain: &Arc<Domain>, bits: u32, blocks: Vec<Block>) -> Table {
         let blocks: Box<[Words]> = blocks.into_iter().map(Words::new).collect();
-        let in_a_block = (blocks[0].len() / BUCKET_WORDS) as u64;
-        assert!(in_a_block * blocks.len() as u64 >= 1 << bits, "room for all buckets");
-        let overflow = Overflow::new(domain, blocks.len(), in_a_block);
-        Table { bits, blocks, in_a_block, overflow }
+        let block_bits = (blocks[0].len() / BUCKET_WORDS).ilog2();
+        assert!((blocks.len() as u64) << block_bits >= 1 << bits, "room for all buckets");
+        let overflow = Overflow::new(domain, blocks.len(), 1 << block_bits);
+        Table { bits, blocks, block_bits, overflow }
     }
 
     /// Takes a block for overflow buckets. The block itself if there are enough.
@@ -52,10 +58,23 @@ impl Table {
         hash << self.bits >> (u64::BITS - TAG_BITS)
     }
 
+    /// Asks for the first bucket of a hash.
+    pub(crate) fn prefetch(&self, hash: u64) {
+        self.bucket(self.number(hash)).prefetch();
+    }
+
+    fn number(&self, hash: u64) -> u64 {
+        hash.checked_shr(u64::BITS - self.bits).unwrap_or(0)
+    }
+
+    fn bucket(&self, number: u64) -> Bucket<'_> {
+        let words = &self.blocks[(number >> self.block_bits) as usize];
+        Bucket::new(words, (number & ((1 << self.block_bits) - 1)) as usize)
+    }
+
     /// The bucket of a hash and those in which it goes on.
     pub(super) fn buckets<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> impl Iterator<Item = Bucket<'p>> {
-        let number = hash.checked_shr(u64::BITS - self.bits).unwrap_or(0);
-        self.chain(number, pin)
+        self.chain(self.number(hash), pin)
     }
 
     /// Frees the entries of chains that no record in the log is part of: those that have none, or one below CLEARABLE. By one bucket of 2^`bits`.
@@ -67,9 +86,7 @@ impl Table {
     }
 
     fn chain<'p>(&'p self, number: u64, pin: &'p Pin<'_>) -> impl Iterator<Item = Bucket<'p>> {
-        let words = &self.blocks[(number / self.in_a_block) as usize];
-        let first = Bucket::new(words, (number % self.in_a_block) as usize);
-        iter::successors(Some(first), move |bucket| Some(self.overflow.get(bucket.overflow()?, pin)))
+        iter::successors(Some(self.bucket(number)), move |bucket| Some(self.overflow.get(bucket.overflow()?, pin)))
     }
 }
 

@@ -9,6 +9,8 @@ pub(crate) const PAGE: u64 = if cfg!(feature = "loom") { 64 } else { limits::PAG
 pub(crate) const FRAME: u64 = if cfg!(feature = "loom") { 2 * PAGE } else { 16 * PAGE };
 /// Bytes at the beginning of a page in which no record is.
 pub(crate) const PAGE_HEADER: u64 = 16;
+/// The most bytes from BEGIN to TAIL, and what is appended under one pin: half of what short addresses tell apart.
+pub(crate) const MAX_LOG: u64 = 4 << 40;
 
 /// A position in bytes, a multiple of 8. Positions rise over the whole life of the keyspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,7 +90,14 @@ impl Link {
         self.0
     }
 
+    /// The address from `begin` on that it names, if it names one. It was read later than `begin`, and swept when what it named had left the log before.
+    #[inline]
+    pub(crate) fn head(self, begin: Address) -> Option<Address> {
+        self.address(begin, begin.plus(MAX_LOG))
+    }
+
     /// The address from `begin` up to `until` that it names, if it names one of these.
+    #[inline]
     pub(crate) fn address(self, begin: Address, until: Address) -> Option<Address> {
         let distance = self.0.wrapping_sub(begin.0 / WORD as u64) & SHORT;
         let address = begin.plus(distance * WORD as u64);

@@ -31,8 +31,9 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// An empty ring of `count` places.
+    /// An empty ring of `count` places, a power of two.
     pub(super) fn new(domain: &Arc<Domain>, count: usize) -> Frames {
+        assert!(count.is_power_of_two(), "so that a mask finds the place");
         let ring = (0..count).map(|_| Slot::new(domain, None)).collect();
         Frames { domain: domain.clone(), ring }
     }
@@ -50,6 +51,7 @@ impl Frames {
     }
 
     /// The frame of an address, unless it has left the ring or has not entered it.
+    #[inline]
     pub(super) fn get<'p>(&'p self, address: Address, pin: &'p Pin<'_>) -> Option<&'p Frame> {
         self.place(address.frame()).load(pin).filter(|frame| frame.number == address.frame())
     }
@@ -63,6 +65,6 @@ impl Frames {
     }
 
     fn place(&self, number: u64) -> &Slot<Frame> {
-        &self.ring[(number % self.ring.len() as u64) as usize]
+        &self.ring[number as usize & (self.ring.len() - 1)]
     }
 }

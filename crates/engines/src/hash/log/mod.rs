@@ -34,7 +34,7 @@ pub(crate) struct HotLog {
 }
 
 impl HotLog {
-    /// A log that begins and ends at page boundary `at`, with room for so many frames in memory.
+    /// A log that begins and ends at page boundary `at`, with room for so many frames in memory, a power of two.
     pub(crate) fn new(domain: &Arc<Domain>, at: Address, frames: usize) -> HotLog {
         let frames = Frames::new(domain, frames);
         HotLog { domain: domain.clone(), bounds: Bounds::new(at), tail: Tail::new(at), frames }
@@ -58,6 +58,17 @@ impl HotLog {
         Ok(())
     }
 
+    /// Lets the block in as the next frame, as [`enter`](Self::enter) does.
+    pub(crate) fn grow(&self, block: Block) -> Result<(), Block> {
+        self.enter(self.tail.covered().frame(), block)
+    }
+
+    /// Whether frames are there for a record of so many bytes, wherever the log ends in its page.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        // What it does not fit into is less than itself, and before it is the header of a page.
+        self.tail.covered().get() - self.tail().get().min(self.tail.covered().get()) >= 2 * bytes + PAGE_HEADER
+    }
+
     /// Gives out the place of a record and fills it. `None` if no frame is there for it.
     pub(crate) fn allocate<'p>(&'p self, key: &[u8], value: Option<&[u8]>, pin: &'p Pin<'_>) -> Option<Raw<'p>> {
         let capacity = Record::capacity_for(key.len() + value.map_or(0, <[u8]>::len));
@@ -69,6 +80,7 @@ impl HotLog {
     }
 
     /// What is at an address, if that is in memory.
+    #[inline]
     pub(crate) fn record<'p>(&'p self, address: Address, pin: &'p Pin<'_>) -> Option<Record<'p>> {
         let frame = self.frames.get(address, pin)?;
         Some(Record::new(frame.words(), address.word()))

@@ -1,6 +1,7 @@
 //! A record of the hot log in memory: its words, its lock, its seal (decision 10, "The record").
 
 use ecotone_sys::{
+    prefetch::prefetch_read,
     primitive::{
         atomic::{AtomicU64, Ordering, fence},
         thread,
@@ -13,6 +14,8 @@ use super::{
     state::{Kind, State},
 };
 
+/// Words of a cache line.
+const LINE_WORDS: usize = 8;
 /// Words before the key.
 const HEADER_WORDS: usize = 2;
 const CAPACITY_SHIFT: u32 = Link::BITS;
@@ -29,16 +32,17 @@ pub(crate) struct Record<'a> {
 
 impl<'a> Record<'a> {
     /// Words that a record needs for key and value together.
-    pub(crate) fn capacity_for(bytes: usize) -> usize {
+    pub(crate) const fn capacity_for(bytes: usize) -> usize {
         bytes.div_ceil(WORD)
     }
 
     /// Bytes of a record of so many words of key and value.
-    pub(crate) fn bytes(capacity: usize) -> u64 {
+    pub(crate) const fn bytes(capacity: usize) -> u64 {
         ((HEADER_WORDS + capacity) * WORD) as u64
     }
 
     /// The record that begins at word `at`.
+    #[inline]
     pub(super) fn new(words: &'a Words, at: usize) -> Record<'a> {
         Record { words, at }
     }
@@ -65,6 +69,7 @@ impl<'a> Record<'a> {
     }
 
     /// The record before it in its chain.
+    #[inline]
     pub(crate) fn link(&self) -> Link {
         Link::from_bits(self.chain_word().load(Ordering::Relaxed))
     }
@@ -80,14 +85,27 @@ impl<'a> Record<'a> {
     }
 
     /// Whether it is of this key. The key never changes once the record is live, so that needs no lock.
+    #[inline]
     pub(crate) fn has_key(&self, key: &[u8]) -> bool {
-        let words = &self.words[self.at + HEADER_WORDS..];
-        let equal = |(word, part): (&AtomicU64, &[u8])| word.load(Ordering::Relaxed).to_le_bytes()[..part.len()] == *part;
-        State::from_word(self.state_word().load(Ordering::Relaxed)).key_len() == key.len()
-            && words.iter().zip(key.chunks(WORD)).all(equal)
+        if State::from_word(self.state_word().load(Ordering::Relaxed)).key_len() != key.len() {
+            return false;
+        }
+        let words = &self.words[self.at + HEADER_WORDS..][..key.len().div_ceil(WORD)];
+        let (whole, rest) = key.as_chunks::<WORD>();
+        let word = |place: usize| words[place].load(Ordering::Relaxed).to_le_bytes();
+        whole.iter().enumerate().all(|(place, part)| word(place) == *part)
+            && (rest.is_empty() || word(whole.len())[..rest.len()] == *rest)
+    }
+
+    /// Asks for its first lines.
+    pub(crate) fn prefetch(&self) {
+        prefetch_read(self.chain_word());
+        // A line further, if the frame goes on there; a page's end is not worth more.
+        self.words.get(self.at + LINE_WORDS).into_iter().for_each(prefetch_read);
     }
 
     /// Copies the value of one moment to `value`, and says what the record was then.
+    #[inline]
     pub(crate) fn read(&self, value: &mut Vec<u8>) -> State {
         loop {
             let state = self.settled();
@@ -120,6 +138,7 @@ impl<'a> Record<'a> {
     }
 
     /// The state when nobody holds the lock.
+    #[inline]
     fn settled(&self) -> State {
         let mut looks = 0;
         loop {
@@ -145,25 +164,28 @@ impl<'a> Record<'a> {
     }
 
     /// Copies the bytes behind a key of this length.
+    #[inline]
     fn copy_value(&self, key_len: usize, value: &mut [u8]) {
         let (first, within) = (self.at + HEADER_WORDS + key_len / WORD, key_len % WORD);
-        let (head, rest) = value.split_at_mut((WORD - within).min(value.len()));
-        if !head.is_empty() {
-            let word = self.words[first].load(Ordering::Relaxed).to_le_bytes();
-            head.copy_from_slice(&word[within..][..head.len()]);
+        if within == 0 {
+            return self.words.copy_out(first, value);
         }
+        let (head, rest) = value.split_at_mut((WORD - within).min(value.len()));
+        let word = self.words[first].load(Ordering::Relaxed).to_le_bytes();
+        head.copy_from_slice(&word[within..][..head.len()]);
         self.words.copy_out(first + 1, rest);
     }
 
     /// Writes the bytes behind a key of this length. The word in which the key ends keeps the key's bytes.
     fn set_value(&self, key_len: usize, value: &[u8]) {
         let (first, within) = (self.at + HEADER_WORDS + key_len / WORD, key_len % WORD);
-        let (head, rest) = value.split_at((WORD - within).min(value.len()));
-        if !head.is_empty() {
-            let mut word = self.words[first].load(Ordering::Relaxed).to_le_bytes();
-            word[within..][..head.len()].copy_from_slice(head);
-            self.words[first].store(u64::from_le_bytes(word), Ordering::Relaxed);
+        if within == 0 {
+            return self.words.copy_in(first, value);
         }
+        let (head, rest) = value.split_at((WORD - within).min(value.len()));
+        let mut word = self.words[first].load(Ordering::Relaxed).to_le_bytes();
+        word[within..][..head.len()].copy_from_slice(head);
+        self.words[first].store(u64::from_le_bytes(word), Ordering::Relaxed);
         self.words.copy_in(first + 1, rest);
     }
 }

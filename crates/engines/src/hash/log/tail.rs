@@ -23,6 +23,11 @@ impl Tail {
         Address::new(self.next.load(Ordering::Acquire))
     }
 
+    /// Frames up to here are in the ring.
+    pub(super) fn covered(&self) -> Address {
+        Address::new(self.covered.load(Ordering::Acquire))
+    }
+
     /// Frames up to here are in the ring, so allocation may go on to there.
     pub(super) fn cover(&self, until: Address) {
         self.covered.fetch_max(until.get(), Ordering::Release);

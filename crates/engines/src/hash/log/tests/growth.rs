@@ -22,21 +22,21 @@ fn read(log: &HotLog, address: Address) -> Option<(State, Vec<u8>)> {
 fn it_grows_frame_by_frame_and_what_left_is_told_from_what_is_there() {
     const ROUNDS: u64 = 9;
     let (arena, returned) = (arena(), Arc::new(Mutex::new(Vec::new())));
-    let (_, log) = log(&arena, 3);
+    let (_, log) = log(&arena, 4);
     let mut known = Vec::new();
     for round in 0..ROUNDS {
         while let Some(address) = append(&log, known.len() as u64) {
             known.push(address);
         }
-        let end = Address::new((round + 3) * FRAME);
+        let end = Address::new((round + 4) * FRAME);
         assert!(log.tail() <= end && log.tail().page_end() == end);
         log.raise_read_only(Address::new((round + 1) * FRAME));
-        let next = log.enter(round + 3, block(&arena)).expect_err("its place is taken");
+        let next = log.enter(round + 4, block(&arena)).expect_err("its place is taken");
         log.evict(Address::new((round + 1) * FRAME), {
             let returned = returned.clone();
             move |block| returned.lock().unwrap().push(block.len())
         });
-        log.enter(round + 3, next).unwrap();
+        log.enter(round + 4, next).unwrap();
         for (number, address) in known.iter().enumerate() {
             let found = read(&log, *address).map(|(_, value)| value);
             assert_eq!(found, (*address >= log.bounds().head()).then(|| vec![number as u8; 100]));
@@ -44,7 +44,7 @@ fn it_grows_frame_by_frame_and_what_left_is_told_from_what_is_there() {
     }
     assert_eq!(*returned.lock().unwrap(), vec![FRAME as usize; ROUNDS as usize]);
     assert!(
-        known.is_sorted() && known.len() as u64 == ((ROUNDS + 2) * 16 - 1) * 31,
+        known.is_sorted() && known.len() as u64 == ((ROUNDS + 3) * 16 - 1) * 31,
         "31 records a page of which the first is not used"
     );
 }

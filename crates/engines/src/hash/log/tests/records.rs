@@ -102,6 +102,21 @@ fn the_largest_record_fits_twice_into_a_page() {
     assert_eq!(places, [PAGE + 16, PAGE + 16 + 1920].map(Address::new));
 }
 
+/// What has no value ends with its key, also where the frame ends.
+#[test]
+fn a_key_without_a_value_may_be_the_last_of_a_frame() {
+    let arena = arena();
+    let (domain, log) = log(&arena, 1);
+    let pin = domain.pin();
+    let mut value = Vec::new();
+    while let Some(raw) = log.allocate(b"8 bytes.", None, &pin) {
+        let record = log.record(raw.address(), &pin).unwrap();
+        assert_eq!((record.read(&mut value).kind(), value.len()), (Kind::Tombstone, 0));
+        record.lock().replace(Some(b""));
+    }
+    assert_eq!(log.tail(), Address::new(FRAME), "170 of them fill a page");
+}
+
 #[test]
 fn a_lock_holds_off_who_saw_another_state() {
     let arena = arena();

@@ -1,0 +1,20 @@
+//! Writes of unlogged keyspaces, admission included (decision 9, "The contracts that change").
+
+use ecotone_substrate::Result;
+
+use super::Hash;
+use crate::engine::Operation;
+
+impl Hash {
+    /// Does the operation.
+    pub(crate) fn put(&self, operation: Operation<'_>) -> Result<()> {
+        let key = self.key(operation.key);
+        loop {
+            let done = self.upsert(&key, operation.value, &self.domain.pin());
+            match done {
+                Ok(()) => return Ok(()),
+                Err(lack) => self.make_room(lack)?,
+            }
+        }
+    }
+}

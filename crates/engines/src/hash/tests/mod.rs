@@ -1,0 +1,61 @@
+//! The engine in memory.
+
+#[cfg(not(feature = "loom"))]
+mod model;
+#[cfg(feature = "loom")]
+mod orders;
+#[cfg(not(feature = "loom"))]
+mod rates;
+#[cfg(not(feature = "loom"))]
+mod updates;
+
+use super::*;
+use crate::engine::Operation;
+
+const SEED: u64 = 7;
+
+/// An empty engine within 64 MiB.
+fn engine(bucket_bits: u32, frames: usize) -> Hash {
+    let memory = Memory::new(64 << 20);
+    Hash::new(&Domain::new(), &memory, SEED, Sizes { bucket_bits, frames }).expect("there is memory")
+}
+
+impl Hash {
+    fn set(&self, key: &[u8], value: &[u8]) {
+        self.put(Operation { key, value: Some(value) }).expect("there is memory");
+    }
+
+    fn remove(&self, key: &[u8]) {
+        self.put(Operation { key, value: None }).expect("there is memory");
+    }
+
+    fn value(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let mut value = vec![1, 2, 3];
+        let found = self.get_into(key, &mut value);
+        assert!(found || value.is_empty());
+        found.then_some(value)
+    }
+
+    /// All that has been appended is read-only from now on, but the last `pages`.
+    #[cfg(not(feature = "loom"))]
+    fn freeze(&self, pages: u64) {
+        let end = self.log.tail().get().saturating_sub(pages * log::PAGE);
+        let end = Address::new(end - end % log::PAGE);
+        if end >= Address::FIRST {
+            self.log.raise_read_only(end);
+        }
+    }
+}
+
+/// Keys of which at least `least` have an entry of the index together, as many such groups as there are among the first 600,000 numbers.
+#[cfg(not(feature = "loom"))]
+fn crowds(least: usize) -> Vec<Vec<Vec<u8>>> {
+    let mut crowds = std::collections::HashMap::<u64, Vec<Vec<u8>>>::new();
+    for number in 0..600_000u64 {
+        let key = number.to_le_bytes();
+        crowds.entry(Key::new(&key, SEED).hash >> 43).or_default().push(key.to_vec());
+    }
+    let mut crowds: Vec<_> = crowds.into_values().filter(|keys| keys.len() >= least).collect();
+    crowds.sort();
+    crowds
+}

@@ -1,0 +1,110 @@
+//! All orders of a few operations on one key, within a number of preemptions, by loom (decision 10, M4).
+
+use ecotone_sys::primitive::loom::{model::Builder, thread};
+
+use super::*;
+use crate::hash::modify::Outcome;
+
+const KEY: &[u8] = b"k";
+
+/// Tries the orders of `work` with at most so many preemptions. It begins with an engine in which the key has a value, if any is given.
+fn all_orders(preemptions: usize, value: Option<&'static [u8]>, work: impl Fn(Arc<Hash>) + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 10_000;
+    builder.check(move || {
+        let hash = Arc::new(engine(0, 2));
+        (0..2).for_each(|_| hash.make_room(room::Lack::Frame).unwrap());
+        hash.make_room(room::Lack::Bucket).unwrap();
+        value.iter().for_each(|value| hash.set(KEY, value));
+        work(hash);
+    });
+}
+
+fn spawn(hash: &Arc<Hash>, work: impl FnOnce(&Hash) + 'static) -> thread::JoinHandle<()> {
+    let hash = hash.clone();
+    thread::spawn(move || work(&hash))
+}
+
+/// Adds a byte to what is there.
+fn extend(hash: &Hash, byte: u8) {
+    let change = &mut |old: Option<&[u8]>, new: &mut Vec<u8>| {
+        old.iter().for_each(|old| new.extend_from_slice(old));
+        new.push(byte);
+        Outcome::Store
+    };
+    hash.modify(KEY, change).unwrap();
+}
+
+fn one_of(hash: &Hash, values: &[&[u8]]) {
+    let value = hash.value(KEY).expect("it has a value");
+    assert!(values.contains(&&value[..]), "{value:?}");
+}
+
+#[test]
+fn two_updates_in_place_see_one_another() {
+    all_orders(3, Some(b"0"), |hash| {
+        let other = spawn(&hash, |hash| extend(hash, b'1'));
+        extend(&hash, b'2');
+        other.join().unwrap();
+        one_of(&hash, &[b"012", b"021"]);
+    });
+}
+
+#[test]
+fn two_updates_of_a_key_without_a_value_see_one_another() {
+    all_orders(3, None, |hash| {
+        let other = spawn(&hash, |hash| extend(hash, b'1'));
+        extend(&hash, b'2');
+        other.join().unwrap();
+        one_of(&hash, &[b"12", b"21"]);
+    });
+}
+
+/// One of them, whichever is second, needs a longer record.
+#[test]
+fn an_update_that_moves_a_record_sees_one_in_place() {
+    all_orders(2, Some(b"000000"), |hash| {
+        let other = spawn(&hash, |hash| extend(hash, b'1'));
+        extend(&hash, b'2');
+        other.join().unwrap();
+        one_of(&hash, &[b"00000012", b"00000021"]);
+    });
+}
+
+#[test]
+fn an_update_beside_a_blind_write_is_before_it_or_sees_it() {
+    all_orders(2, Some(b"0000000"), |hash| {
+        let other = spawn(&hash, |hash| hash.set(KEY, b"1"));
+        extend(&hash, b'2');
+        other.join().unwrap();
+        one_of(&hash, &[b"1", b"12"]);
+    });
+}
+
+#[test]
+fn an_update_beside_a_delete_brings_nothing_back() {
+    all_orders(2, Some(b"0000000"), |hash| {
+        let other = spawn(&hash, |hash| hash.remove(KEY));
+        let change = &mut |old: Option<&[u8]>, new: &mut Vec<u8>| {
+            old.iter().for_each(|old| new.extend_from_slice(old));
+            new.push(b'1');
+            if old.is_some() { Outcome::Store } else { Outcome::Keep }
+        };
+        hash.modify(KEY, change).unwrap();
+        other.join().unwrap();
+        assert_eq!(hash.value(KEY), None);
+    });
+}
+
+/// What was mutable when it was read is read-only when it is written, or becomes so.
+#[test]
+fn updates_beside_a_shift_see_one_another() {
+    all_orders(2, Some(b"0"), |hash| {
+        let other = spawn(&hash, |hash| extend(hash, b'1'));
+        hash.log.raise_read_only(hash.log.close_page());
+        extend(&hash, b'2');
+        other.join().unwrap();
+        one_of(&hash, &[b"012", b"021"]);
+    });
+}

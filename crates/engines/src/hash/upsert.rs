@@ -1,0 +1,41 @@
+//! Writing a key whatever it has: in place, or as a new record (decision 10, "Operations").
+
+use ecotone_sys::epoch::Pin;
+
+use super::{
+    Hash,
+    key::Key,
+    log::{Address, Record},
+    lookup::{Newest, Reach},
+    room::Attempt,
+};
+
+impl Hash {
+    /// Gives the key a value, or none: a tombstone, whatever is known of the key. If it lacks something, nothing has happened but perhaps a seal.
+    pub(super) fn upsert(&self, key: &Key<'_>, value: Option<&[u8]>, pin: &Pin<'_>) -> Attempt<()> {
+        let reach = Reach::whole(self.log.bounds().begin());
+        let written =
+            |newest: Newest<'_>| matches!(newest, Newest::Here(address, record) if self.replace_or_seal(address, record, value));
+        self.append_unless(key, value, reach, pin, written).map(drop)
+    }
+
+    /// Replaces the value of the newest record of a key in place. If that may not be, nobody does it any more either, and the key's next record is
+    /// appended (decision 10, invariant 6).
+    fn replace_or_seal(&self, address: Address, record: Record<'_>, value: Option<&[u8]>) -> bool {
+        let mutable = address >= self.log.bounds().read_only();
+        if !mutable && address < self.log.bounds().safe() {
+            return false;
+        }
+        let mut locked = record.lock();
+        if locked.state().sealed() {
+            return false;
+        }
+        let replaced = mutable && locked.has_room(value.map_or(0, <[u8]>::len));
+        if replaced {
+            locked.replace(value);
+        } else {
+            locked.seal();
+        }
+        replaced
+    }
+}
