@@ -112,5 +112,5 @@ fn io_by_file(storage: &dyn Storage) -> Vec<(&'static str, Counters)> {
 }
 
 pub(crate) fn keyspace(space: &Space) -> KeyspaceStats {
-    KeyspaceStats { name: space.name.clone(), engine: space.kind, counters: space.engine.stats() }
+    KeyspaceStats { name: space.name.clone(), engine: space.kind, counters: space.engine().stats() }
 }

@@ -5,4 +5,5 @@ pub mod engine;
 #[cfg(test)]
 #[cfg_attr(feature = "loom", expect(dead_code, reason = "the models use a part of it"))]
 mod hash;
+pub mod merge;
 pub mod tree;

@@ -13,7 +13,7 @@ use ecotone_testkit::{
     },
 };
 
-use crate::{append_only, in_place, store::Simulated, tree};
+use crate::{append_only, hashed, in_place, store::Simulated, tree};
 
 /// Many short steps over few keys.
 const SHORT: Shape = Shape { steps: 60, keys: 24, batch: 6, fill_log: Fill::Never, keyspaces: true };
@@ -53,6 +53,11 @@ fn contract_of_the_tiny_append_only_engine() {
 }
 
 #[test]
+fn contract_of_the_tiny_hashed_engine() {
+    contract(&hashed(), 60, 6);
+}
+
+#[test]
 fn contract_of_the_tree() {
     contract(&tree(), 60, 10);
     contract(&tree().set(&[("fill", "100"), ("neighbours", "1")]), 10, 5);
@@ -80,6 +85,11 @@ fn every_crash_of_short_histories_on_the_tiny_append_only_engine() {
 }
 
 #[test]
+fn every_crash_of_short_histories_on_the_tiny_hashed_engine() {
+    exhaustive(&hashed(), 16, 60);
+}
+
+#[test]
 fn every_crash_of_short_histories_on_the_tree() {
     exhaustive(&tree(), 16, 100);
 }
@@ -100,6 +110,11 @@ fn crash_campaign_on_the_tiny_in_place_engine() {
 #[test]
 fn crash_campaign_on_the_tiny_append_only_engine() {
     campaign(&append_only(), 160, &[SHORT, WIDE]);
+}
+
+#[test]
+fn crash_campaign_on_the_tiny_hashed_engine() {
+    campaign(&hashed(), 160, &[SHORT, WIDE]);
 }
 
 #[test]
@@ -147,6 +162,11 @@ fn a_full_disk_under_the_tiny_in_place_engine() {
 #[test]
 fn a_full_disk_under_the_tiny_append_only_engine() {
     full_disk(&append_only());
+}
+
+#[test]
+fn a_full_disk_under_the_tiny_hashed_engine() {
+    full_disk(&hashed());
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use ecotone_engines::engine::{Admission, Check, Context, Cursor, Engine, Family, Operation, Range, Record, Root, Stats};
+use ecotone_engines::engine::{
+    Admission, Check, Context, Cursor, Engine, Family, Made, Operation, Ordered, Range, Record, Root, Stats,
+};
 use ecotone_substrate::{
     Error, Result, Seq,
     storage::{Block, FileId},
@@ -36,22 +38,20 @@ impl Family for TinyAppendOnly {
         "tiny-append-only"
     }
 
-    fn create(&self, context: Context) -> Result<(Arc<dyn Engine>, Root)> {
-        refuse_settings(&context)?;
-        let engine = AppendOnly::new(context, Numbers::default());
+    fn create(&self, context: Context) -> Result<(Made, Root)> {
+        let engine = AppendOnly::create(context)?;
         let root = engine.checkpoint()?;
-        Ok((Arc::new(engine), root))
+        Ok((Made::Ordered(Arc::new(engine)), root))
     }
 
-    fn open(&self, context: Context, root: &Root) -> Result<Arc<dyn Engine>> {
-        let numbers = Numbers::decode(&root.blob).map_err(|malformed| malformed.at("the root of a tiny keyspace", 0))?;
-        Ok(Arc::new(AppendOnly::new(context, numbers)))
+    fn open(&self, context: Context, root: &Root) -> Result<Made> {
+        Ok(Made::Ordered(Arc::new(AppendOnly::open(context, root)?)))
     }
 }
 
 /// One keyspace.
 #[derive(Debug)]
-struct AppendOnly {
+pub(super) struct AppendOnly {
     context: Context,
     retired: AtomicBool,
     /// Held by the one that writes and removes tables, across its I/O.
@@ -72,6 +72,16 @@ struct State {
 type Dead = Vec<(Seq, u32)>;
 
 impl AppendOnly {
+    pub(super) fn create(context: Context) -> Result<Self> {
+        refuse_settings(&context)?;
+        Ok(Self::new(context, Numbers::default()))
+    }
+
+    pub(super) fn open(context: Context, root: &Root) -> Result<Self> {
+        let numbers = Numbers::decode(&root.blob).map_err(|malformed| malformed.at("the root of a tiny keyspace", 0))?;
+        Ok(Self::new(context, numbers))
+    }
+
     fn new(context: Context, numbers: Numbers) -> Self {
         let state = State { numbers, runs: Runs::new(), unflushed: Unflushed::default() };
         AppendOnly { context, retired: AtomicBool::new(false), turn: Mutex::default(), state: Mutex::new(state) }
@@ -184,8 +194,31 @@ impl AppendOnly {
         Ok(content)
     }
 
+    /// How often a key was written in this life.
+    pub(super) fn writes_of(&self, key: &[u8]) -> u64 {
+        self.state.lock().unflushed.writes_of(key)
+    }
+
+    /// Makes an operation that has no place in the log, if its key was written so often and no more; false if it was.
+    pub(super) fn put_if(&self, writes: u64, operation: Operation<'_>) -> Result<bool> {
+        self.check_open()?;
+        let mut state = self.state.lock();
+        let unchanged = state.unflushed.writes_of(operation.key) == writes;
+        if unchanged {
+            state.unflushed.put(operation.key, operation.value, self.context.shared.wal.tail());
+        }
+        Ok(unchanged)
+    }
+
+    /// Makes an operation that has no place in the log.
+    pub(super) fn put_now(&self, operation: Operation<'_>) -> Result<()> {
+        self.check_open()?;
+        self.state.lock().unflushed.put(operation.key, operation.value, self.context.shared.wal.tail());
+        Ok(())
+    }
+
     /// Everything, with no flush on its way.
-    fn content(&self) -> Result<Content> {
+    pub(super) fn content(&self) -> Result<Content> {
         self.check_open()?;
         let _turn = self.turn.lock();
         let (runs, unflushed) = {
@@ -276,10 +309,6 @@ impl Engine for AppendOnly {
         keys.iter().map(|key| self.get(key)).collect()
     }
 
-    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
-        cursor_over(self.content(), &range)
-    }
-
     fn admit(&self, _: Operation<'_>) -> Result<Admission> {
         self.check_open()?;
         Ok(Admission(0))
@@ -336,23 +365,6 @@ impl Engine for AppendOnly {
         Ok(())
     }
 
-    fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
-        let mut last = self.content()?.into_keys().next_back();
-        let (mut count, mut waiting, wal) = (0, Vec::new(), &self.context.shared.wal);
-        for record in records {
-            let (key, value) = record?;
-            check_ascends(last.as_ref(), &key)?;
-            waiting.push((key.clone(), Some(value)));
-            (last, count) = (Some(key), count + 1);
-            if waiting.len() == BULK_RUN {
-                self.add_run(&mut self.turn.lock(), Vec::new(), std::mem::take(&mut waiting))?;
-            }
-        }
-        self.add_run(&mut self.turn.lock(), Vec::new(), waiting)?;
-        wal.commit(wal.tail(), Durability::Sync)?;
-        Ok(count)
-    }
-
     fn verify(&self) -> Result<Check> {
         self.check_open()?;
         let _turn = self.turn.lock();
@@ -369,5 +381,28 @@ impl Engine for AppendOnly {
 
     fn retire(&self) {
         self.retired.store(true, Ordering::Release);
+    }
+}
+
+impl Ordered for AppendOnly {
+    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
+        cursor_over(self.content(), &range)
+    }
+
+    fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
+        let mut last = self.content()?.into_keys().next_back();
+        let (mut count, mut waiting, wal) = (0, Vec::new(), &self.context.shared.wal);
+        for record in records {
+            let (key, value) = record?;
+            check_ascends(last.as_ref(), &key)?;
+            waiting.push((key.clone(), Some(value)));
+            (last, count) = (Some(key), count + 1);
+            if waiting.len() == BULK_RUN {
+                self.add_run(&mut self.turn.lock(), Vec::new(), std::mem::take(&mut waiting))?;
+            }
+        }
+        self.add_run(&mut self.turn.lock(), Vec::new(), waiting)?;
+        wal.commit(wal.tail(), Durability::Sync)?;
+        Ok(count)
     }
 }
