@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ecotone_engines::engine::Operation;
 
-use crate::{Database, Durability, Error, HashKeyspace, Keyspace, Result, commit::Target, database::Space};
+use crate::{Database, Durability, Error, HashKeyspace, Keyspace, Result, commit::Target, space::Space};
 
 /// A keyspace of any kind, as a batch takes it.
 pub trait AnyKeyspace: sealed::HasSpace {}
@@ -15,7 +15,7 @@ impl AnyKeyspace for HashKeyspace {}
 mod sealed {
     use std::sync::Arc;
 
-    use crate::{HashKeyspace, Keyspace, database::Space};
+    use crate::{HashKeyspace, Keyspace, space::Space};
 
     /// A keyspace, as nobody else can name it.
     pub struct Named<'a>(pub(crate) &'a Arc<Space>);

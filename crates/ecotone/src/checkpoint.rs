@@ -5,10 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use ecotone_engines::engine::Root;
 use ecotone_substrate::{Seq, bug, manifest::Manifest, scheduler::Priority};
 
-use crate::{
-    Durability, Result,
-    database::{Inner, Space},
-};
+use crate::{Durability, Result, database::Inner, space::Space};
 
 /// Slices of the log that relief frees one at a time.
 const RELIEF_SLICES: u64 = 8;

@@ -10,8 +10,9 @@ use ecotone_substrate::{
 
 use crate::{
     Durability, Error, Result,
-    database::{Inner, Space},
+    database::Inner,
     limits, limits_check,
+    space::Space,
     stripes::{self, Locked},
 };
 

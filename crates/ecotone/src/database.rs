@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use ecotone_engines::engine::{Context, Engine, Family, Hashed, Made, Root, Shared};
+use ecotone_engines::engine::{Context, Family, Made, Root, Shared};
 use ecotone_substrate::{
     health::Health,
     manifest::{KeyspaceRecord, Manifest},
@@ -23,7 +23,7 @@ use ecotone_sys::primitive::{Mutex, RwLock};
 
 use crate::{
     Batch, Builder, Check, Durability, Error, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Result, Stats,
-    handle::Handle, limits, limits_check, options::Creation, recovery, stats, stripes::Stripes,
+    handle::Handle, limits, limits_check, options::Creation, recovery, space::Space, stats, stripes::Stripes,
 };
 
 /// A handle of an open database. Clones share it; the last one to go (keyspaces and batches count) closes it.
@@ -49,44 +49,6 @@ pub(crate) struct Inner {
     families: Vec<Arc<dyn Family>>,
     closed: AtomicBool,
     pub(crate) checkpoint_waits: AtomicBool,
-}
-
-/// One keyspace inside an open database.
-#[derive(Debug)]
-pub(crate) struct Space {
-    pub(crate) id: u32,
-    pub(crate) name: String,
-    pub(crate) kind: &'static str,
-    pub(crate) logged: bool,
-    pub(crate) made: Made,
-}
-
-impl Space {
-    pub(crate) fn engine(&self) -> &dyn Engine {
-        self.made.engine()
-    }
-
-    /// The engine, if it makes writes whole by itself, without stripes and log.
-    pub(crate) fn latch_free(&self) -> Option<&Arc<dyn Hashed>> {
-        match &self.made {
-            Made::Hashed(engine) if !self.logged => Some(engine),
-            _ => None,
-        }
-    }
-
-    /// What opens it.
-    fn opened_with(&self) -> &'static str {
-        match self.made {
-            Made::Ordered(_) => "open_keyspace",
-            Made::Hashed(_) => "open_hash_keyspace",
-        }
-    }
-
-    fn wrong_kind(&self) -> Error {
-        let Space { name, kind, made, .. } = self;
-        let has = if matches!(made, Made::Ordered(_)) { "an order of keys" } else { "no order of keys" };
-        Error::Invalid(format!("the keyspace {name:?} has the engine {kind} and so {has}; open it with {}", self.opened_with()))
-    }
 }
 
 /// What [`Database::keyspaces`] tells of each keyspace.

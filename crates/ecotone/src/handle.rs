@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use ecotone_engines::engine::{Engine, Operation};
 
-use crate::{Database, Durability, KeyspaceStats, Result, commit::Target, database::Space, limits_check, stats};
+use crate::{Database, Durability, KeyspaceStats, Result, commit::Target, limits_check, space::Space, stats};
 
 /// A keyspace of an open database, with its engine as one that does what its kind does.
 pub(crate) struct Handle<E: ?Sized> {

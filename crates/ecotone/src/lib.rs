@@ -46,6 +46,7 @@ mod limits_check;
 mod options;
 mod recovery;
 mod repair;
+mod space;
 mod stats;
 mod stripes;
 mod update;

@@ -16,8 +16,9 @@ use crate::{
     Builder, Database, Error, Result,
     builder::Parts,
     checkpoint, commit,
-    database::{self, Inner, Space},
+    database::{self, Inner},
     limits,
+    space::Space,
 };
 
 /// Opens or makes the database in `parts.storage`.

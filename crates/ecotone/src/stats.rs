@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use ecotone_substrate::storage::{FileKind, Storage};
 
-use crate::{
-    Counters,
-    database::{Inner, Space},
-};
+use crate::{Counters, database::Inner, space::Space};
 
 /// A look at a whole database.
 #[derive(Debug, Clone)]

@@ -34,12 +34,13 @@ pub(crate) struct Simulated {
     kind: Kind,
     settings: &'static [(&'static str, &'static str)],
     budgets: &'static [usize],
+    logged: bool,
     workers: usize,
 }
 
 impl Simulated {
     pub(crate) fn new(kind: Kind, family: fn() -> Arc<dyn Family>) -> Self {
-        Simulated { family, name: family().name(), kind, settings: &[], budgets: &[limits::MIN_BUDGET], workers: 0 }
+        Simulated { family, name: family().name(), kind, settings: &[], budgets: &[limits::MIN_BUDGET], logged: true, workers: 0 }
     }
 
     /// With options of the engine.
@@ -57,6 +58,12 @@ impl Simulated {
     #[cfg(not(any(feature = "bugs", feature = "shuttle")))]
     pub(crate) fn budgets(self, budgets: &'static [usize]) -> Self {
         Simulated { budgets, ..self }
+    }
+
+    /// With no keyspace in the log. Nothing is promised for a crash then.
+    #[cfg(not(any(feature = "bugs", feature = "shuttle")))]
+    pub(crate) fn unlogged(self) -> Self {
+        Simulated { logged: false, ..self }
     }
 
     /// The budget of an opening, told from the disk, so that it is a function of the seed as all else: every life stores a manifest.
@@ -82,7 +89,7 @@ impl Opener for Simulated {
         let (storage, clock) = (Arc::new(disk.clone()), Arc::new(SimClock::new(seed)));
         let parts = Parts { storage, clock, workers: self.workers, families: vec![family] };
         let database = Database::builder("simulated").memory_budget(self.budget(disk)?).open_parts(parts)?;
-        Ok(Box::new(Open { database, engine: self.name, kind: self.kind, settings: self.settings, shared }))
+        Ok(Box::new(Open { database, engine: self.name, kind: self.kind, settings: self.settings, logged: self.logged, shared }))
     }
 }
 
@@ -119,6 +126,7 @@ struct Open {
     engine: &'static str,
     kind: Kind,
     settings: &'static [(&'static str, &'static str)],
+    logged: bool,
     shared: Arc<OnceLock<Shared>>,
 }
 
@@ -150,17 +158,21 @@ impl Open {
         self.database.open_keyspace(&number.to_string())
     }
 
+    fn is_logged(&self, keyspace: u32) -> bool {
+        self.logged && keyspace != UNLOGGED
+    }
+
     fn create_ordered(&self, keyspace: u32) -> Result<()> {
         let options = KeyspaceOptions::default().engine_named(self.engine);
         let options = self.settings.iter().fold(options, |options, (name, value)| options.set(*name, *value));
-        let options = if keyspace == UNLOGGED { options.unlogged() } else { options };
+        let options = if self.is_logged(keyspace) { options } else { options.unlogged() };
         self.database.create_keyspace(&keyspace.to_string(), options).map(drop)
     }
 
     fn create_hashed(&self, keyspace: u32) -> Result<()> {
         let options = HashOptions::engine_named(self.engine);
         let options = self.settings.iter().fold(options, |options, (name, value)| options.set(*name, *value));
-        let options = if keyspace == UNLOGGED { options.unlogged() } else { options };
+        let options = if self.is_logged(keyspace) { options } else { options.unlogged() };
         self.database.create_hash_keyspace(&keyspace.to_string(), options).map(drop)
     }
 }

@@ -8,6 +8,10 @@ use ecotone_testkit::{
         campaign::{self, Fill},
         concurrent, contract,
         contract::Shape,
+        crew::{
+            self, Crew, Image,
+            Role::{Batcher, Flusher, Reader, Scanner, Updater, Writer},
+        },
         exhaustive::{self, Extent},
         interleave, space,
     },
@@ -198,4 +202,26 @@ fn threads_and_crashes_on_the_tree() {
     let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
     let first = first_seed();
     println!("{:?}", pass(concurrent::run(&tree().workers(2), first..first + databases, extent)));
+}
+
+#[test]
+fn threads_and_crashes_on_the_tiny_hashed_engine() {
+    let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(10);
+    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 60, registers: 24, cold: 100 };
+    let first = first_seed();
+    println!("{:?}", pass(concurrent::run(&hashed().workers(2), first..first + databases, extent)));
+}
+
+/// Updates of both sorts against blind writes, batches and walks, on keyspaces whose engine makes updates whole by itself.
+#[test]
+fn updates_without_a_log_on_the_tiny_hashed_engine() {
+    const CREW: Crew = Crew {
+        threads: &[(Updater, 40), (Updater, 40), (Writer, 20), (Batcher, 10), (Reader, 20), (Scanner, 5), (Flusher, 4)],
+        registers: 4,
+        crash: false,
+    };
+    let (simulated, first) = (hashed().workers(1).unlogged(), first_seed());
+    let image = pass(Image::new(&simulated, CREW.registers));
+    let judged: u64 = (first..first + 40).map(|seed| pass(crew::run(&simulated, &image, &CREW, seed))).sum();
+    println!("{judged} answers");
 }

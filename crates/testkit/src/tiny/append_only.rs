@@ -11,16 +11,17 @@ use ecotone_engines::engine::{
 };
 use ecotone_substrate::{
     Error, Result, Seq,
-    storage::{Block, FileId},
+    storage::FileId,
     wal::{Durability, RecordKind, Room, encode_structure},
 };
 use parking_lot::Mutex;
 
 use super::{
     Content, check_ascends, cursor_over,
-    pages::{Pages, Stored, push},
+    pages::Stored,
     refuse_settings,
-    runs::{Change, Numbers, Run, Runs},
+    run::Run,
+    runs::{Change, Numbers, Runs},
     unflushed::{self, Unflushed},
 };
 
@@ -120,25 +121,12 @@ impl AppendOnly {
             return if out.is_empty() { Ok(()) } else { self.install(dead, out, None) };
         }
         let number = self.state.lock().numbers.next;
-        let written = self.write_run(number, &records);
+        let written = Run::write(&self.context, number, &records);
         let installed = written.and_then(|run| self.install(dead, out, Some(Arc::new(run))));
         installed.inspect_err(|_| {
             // What went wrong first is what the caller needs to know; a table that stays is removed by the next opening.
             let _ = self.context.shared.storage.remove(Run::file(&self.context, number));
         })
-    }
-
-    fn write_run(&self, number: u32, records: &[Stored]) -> Result<Run> {
-        let shared = &self.context.shared;
-        shared.health.check()?;
-        let created = Pages::create(&self.context, Run::file(&self.context, number));
-        let pages = created.map_err(|error| shared.health.poison(error))?;
-        let mut parts = split(&pages, records)?;
-        pages.reserve(u32::try_from(parts.len()).expect("a tiny run is small"))?;
-        let fresh = build(&pages, &mut parts)?;
-        pages.write_fresh(&fresh)?;
-        shared.storage.sync_dir().map_err(|error| shared.health.poison(error))?;
-        Ok(Run { number, lowers: parts.into_iter().map(|(lower, _)| lower).collect(), pages })
     }
 
     fn install(&self, dead: &mut Dead, out: Vec<u32>, run: Option<Arc<Run>>) -> Result<()> {
@@ -263,33 +251,6 @@ fn read(runs: &Runs, key: &[u8]) -> Result<Option<Vec<u8>>> {
         }
     }
     Ok(None)
-}
-
-/// The records of one page, and the smallest key among them.
-type Part<'a> = (Vec<u8>, &'a [Stored]);
-
-/// The records in as many parts as there are pages needed.
-fn split<'a>(pages: &Pages, mut records: &'a [Stored]) -> Result<Vec<Part<'a>>> {
-    let (mut parts, mut scratch) = (Vec::new(), pages.frame()?);
-    while let Some((lower, _)) = records.first() {
-        let mut builder = pages.build(&mut scratch, 0, (lower, None));
-        let fit = records.iter().take_while(|record| push(&mut builder, record)).count();
-        let (part, rest) = records.split_at(fit);
-        parts.push((lower.clone(), part));
-        records = rest;
-    }
-    Ok(parts)
-}
-
-fn build(pages: &Pages, parts: &mut [Part<'_>]) -> Result<Vec<(u32, Block)>> {
-    let page = |((lower, records), number): (&mut Part<'_>, u32)| {
-        let mut block = pages.frame()?;
-        let mut builder = pages.build(&mut block, number, (lower, None));
-        assert!(records.iter().all(|record| push(&mut builder, record)), "they fitted when they were split");
-        builder.finish(1);
-        Ok((number, block))
-    };
-    parts.iter_mut().zip(0..).map(page).collect()
 }
 
 impl Engine for AppendOnly {

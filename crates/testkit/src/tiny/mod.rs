@@ -8,6 +8,7 @@ pub mod append_only;
 pub mod hashed;
 pub mod in_place;
 mod pages;
+mod run;
 mod runs;
 mod table;
 mod unflushed;
