@@ -1,10 +1,6 @@
 //! Hashed keyspaces: opening them, batches over both kinds, iteration beside writes.
 
-use std::{
-    collections::BTreeMap,
-    io::ErrorKind,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::{collections::BTreeMap, io::ErrorKind};
 
 use ecotone::{
     Durability, Error, KeyspaceOptions, Merge, Result,
@@ -206,14 +202,11 @@ fn an_iterator_keeps_the_database_and_ends_with_it() {
 
 const FIXED: u32 = 200;
 const FLEETING: u32 = 50;
-const ROUNDS: u32 = 60;
+const ROUNDS: u32 = 4_000;
 
-/// What a writer does until it is told to stop: changes what stays, and has the rest come and go.
-fn churn(keyspace: &HashKeyspace, done: &AtomicBool) {
-    for round in 0u32.. {
-        if done.load(Ordering::Relaxed) {
-            return;
-        }
+/// What a writer does: changes what stays, and has the rest come and go.
+fn churn(keyspace: &HashKeyspace) {
+    for round in 0..ROUNDS {
         keyspace.insert((round % FIXED).to_be_bytes(), round.to_be_bytes()).unwrap();
         let fleeting = (FIXED + round % FLEETING).to_be_bytes();
         if round % 3 == 0 {
@@ -241,17 +234,12 @@ fn an_iterator_gives_every_key_once_beside_writes() {
     let database = open(&SimStorage::new(1));
     for keyspace in [hashed(&database), hashed_unlogged(&database)] {
         (0..FIXED).for_each(|key| keyspace.insert(key.to_be_bytes(), "first").unwrap());
-        let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let writers = [scope.spawn(|| churn(&keyspace, &done)), scope.spawn(|| churn(&keyspace, &done))];
-            for round in 0..ROUNDS {
+            let writers = [scope.spawn(|| churn(&keyspace)), scope.spawn(|| churn(&keyspace))];
+            while writers.iter().any(|writer| !writer.is_finished()) {
                 look(&keyspace);
-                if round % 8 == 0 {
-                    database.flush().unwrap();
-                }
+                database.flush().unwrap();
             }
-            done.store(true, Ordering::Relaxed);
-            writers.into_iter().for_each(|writer| writer.join().unwrap());
         });
     }
 }
