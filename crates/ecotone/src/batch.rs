@@ -4,7 +4,39 @@ use std::sync::Arc;
 
 use ecotone_engines::engine::Operation;
 
-use crate::{Database, Durability, Error, Keyspace, Result, commit::Target, database::Space};
+use crate::{Database, Durability, Error, HashKeyspace, Keyspace, Result, commit::Target, space::Space};
+
+/// A keyspace of any kind, as a batch takes it.
+pub trait AnyKeyspace: sealed::HasSpace {}
+
+impl AnyKeyspace for Keyspace {}
+impl AnyKeyspace for HashKeyspace {}
+
+mod sealed {
+    use std::sync::Arc;
+
+    use crate::{HashKeyspace, Keyspace, space::Space};
+
+    /// A keyspace, as nobody else can name it.
+    pub struct Named<'a>(pub(crate) &'a Arc<Space>);
+
+    pub trait HasSpace {
+        #[doc(hidden)]
+        fn named(&self) -> Named<'_>;
+    }
+
+    impl HasSpace for Keyspace {
+        fn named(&self) -> Named<'_> {
+            Named(&self.handle.space)
+        }
+    }
+
+    impl HasSpace for HashKeyspace {
+        fn named(&self) -> Named<'_> {
+            Named(&self.handle.space)
+        }
+    }
+}
 
 /// Writes over any keyspaces of one database that are recovered whole or not at all. Nothing happens before [`commit`](Self::commit); of
 /// several writes to one key the last counts. The encoded batch has at most [`limits::MAX_BATCH`](crate::limits::MAX_BATCH) bytes.
@@ -41,13 +73,13 @@ impl Batch {
     }
 
     /// Adds the storing of `value` under `key`.
-    pub fn insert(&mut self, keyspace: &Keyspace, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) {
-        self.push(keyspace, key.into(), Some(value.into()));
+    pub fn insert(&mut self, keyspace: &impl AnyKeyspace, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) {
+        self.push(keyspace.named().0, key.into(), Some(value.into()));
     }
 
     /// Adds the deletion of `key`.
-    pub fn remove(&mut self, keyspace: &Keyspace, key: impl Into<Vec<u8>>) {
-        self.push(keyspace, key.into(), None);
+    pub fn remove(&mut self, keyspace: &impl AnyKeyspace, key: impl Into<Vec<u8>>) {
+        self.push(keyspace.named().0, key.into(), None);
     }
 
     /// The number of writes in it.
@@ -64,7 +96,7 @@ impl Batch {
     ///
     /// # Errors
     /// As [`Keyspace::insert`]; also a batch that is too large, that mixes logged and unlogged keyspaces, or that names a keyspace of another database. Then
-    /// nothing of it is written.
+    /// nothing of it is written; of an unlogged hashed keyspace the first writes may be, since they are made one by one.
     pub fn commit(self) -> Result<()> {
         self.database.inner.check_open()?;
         let spaces = self.database.inner.spaces.read();
@@ -80,7 +112,7 @@ impl Batch {
         self.database.inner.write_batch(&targets, self.durability)
     }
 
-    fn push(&mut self, keyspace: &Keyspace, key: Vec<u8>, value: Option<Vec<u8>>) {
-        self.writes.push(Write { space: keyspace.space.clone(), key, value });
+    fn push(&mut self, space: &Arc<Space>, key: Vec<u8>, value: Option<Vec<u8>>) {
+        self.writes.push(Write { space: space.clone(), key, value });
     }
 }

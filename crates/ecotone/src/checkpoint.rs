@@ -5,10 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use ecotone_engines::engine::Root;
 use ecotone_substrate::{Seq, bug, manifest::Manifest, scheduler::Priority};
 
-use crate::{
-    Durability, Result,
-    database::{Inner, Space},
-};
+use crate::{Durability, Result, database::Inner, space::Space};
 
 /// Slices of the log that relief frees one at a time.
 const RELIEF_SLICES: u64 = 8;
@@ -62,7 +59,7 @@ impl Inner {
         let slice = (used / RELIEF_SLICES).max(self.wal.options().limit_bytes / RELIEF_SLICES / 2);
         let below = self.wal.tail().saturating_sub(used) + slice;
         for space in self.all_spaces().iter().filter(|space| space.logged) {
-            space.engine.flush(below)?;
+            space.engine().flush(below)?;
         }
         self.checkpoint()
     }
@@ -73,7 +70,7 @@ impl Inner {
         self.health.unless_panics("a flush", || {
             self.wal.commit(self.wal.tail(), Durability::Sync)?;
             for space in self.all_spaces() {
-                space.engine.flush(Seq::MAX)?;
+                space.engine().flush(Seq::MAX)?;
             }
             self.checkpoint()
         })
@@ -86,7 +83,7 @@ impl Inner {
             return Ok(());
         }
         self.health.unless_panics("the flush before a bulk load", || {
-            space.engine.flush(Seq::MAX)?;
+            space.engine().flush(Seq::MAX)?;
             self.checkpoint()
         })
     }
@@ -102,7 +99,7 @@ impl Inner {
         let replay = taken.iter().map(Taken::needs_log_from).min().unwrap_or(applied);
         let next = self.describe(&manifest, &taken, replay);
         self.store(&mut manifest, next)?;
-        taken.iter().for_each(|taken| taken.space.engine.checkpoint_is_durable());
+        taken.iter().for_each(|taken| taken.space.engine().checkpoint_is_durable());
         self.wal.truncate(replay);
         Ok(())
     }
@@ -129,8 +126,8 @@ impl Inner {
 
 /// The watermark first: what is flushed meanwhile only makes it more careful than it need be.
 fn take(space: Arc<Space>, applied: Seq) -> Result<Taken> {
-    let unflushed = space.engine.first_unflushed().filter(|_| space.logged && !bug!(WatermarkTooHigh));
+    let unflushed = space.engine().first_unflushed().filter(|_| space.logged && !bug!(WatermarkTooHigh));
     let watermark = unflushed.map_or(applied, |first| first.min(applied));
-    let root = space.engine.checkpoint()?;
+    let root = space.engine().checkpoint()?;
     Ok(Taken { space, watermark, root })
 }

@@ -10,8 +10,9 @@ use ecotone_substrate::{
 
 use crate::{
     Durability, Error, Result,
-    database::{Inner, Space},
+    database::Inner,
     limits, limits_check,
+    space::Space,
     stripes::{self, Locked},
 };
 
@@ -55,11 +56,27 @@ impl Inner {
         let bytes: usize =
             targets.iter().map(|target| target.operation.key.len() + target.operation.value.map_or(0, <[u8]>::len)).sum();
         let _turn = (bytes > limits::MAX_BATCH / 16).then(|| self.large_batches.lock());
+        if targets.iter().any(|target| target.space.latch_free().is_some()) {
+            return self.write_singly(targets, durability);
+        }
+        self.write_together(targets, durability)
+    }
+
+    fn write_together(&self, targets: &[Target<'_>], durability: Durability) -> Result<()> {
         let stripes = targets.iter().map(|target| self.stripes.of(target.space.id, target.operation.key)).collect();
         self.commit(targets, durability, || Some(self.stripes.lock_all(stripes))).map(|_| ())
     }
 
-    /// Writes one operation. What the log need not have may replace a record that is not written out yet: that takes no admission.
+    /// Writes an unlogged batch of which an engine takes a part without stripes: that part is a row of single writes, after the others.
+    fn write_singly(&self, targets: &[Target<'_>], durability: Durability) -> Result<()> {
+        let others: Vec<Target<'_>> = targets.iter().copied().filter(|target| target.space.latch_free().is_none()).collect();
+        self.write_together(&others, durability)?;
+        let singles = targets.iter().filter_map(|target| Some((target.space.latch_free()?, target.operation)));
+        singles.into_iter().try_for_each(|(engine, operation)| engine.put(operation))
+    }
+
+    /// Writes one operation. What the log need not have may replace a record that is not written out yet: that takes no admission. An engine that orders the
+    /// writes of a key by itself takes no stripe either.
     fn commit_one<'a>(
         &'a self,
         target: Target<'_>,
@@ -68,9 +85,12 @@ impl Inner {
     ) -> Result<bool> {
         self.health.check()?;
         limits_check::operation(target.operation)?;
+        if let Some(engine) = target.space.latch_free() {
+            return engine.put(target.operation).map(|()| true);
+        }
         if !target.space.logged {
             let Some(locked) = lock() else { return Ok(false) };
-            if target.space.engine.overwrite(target.operation) {
+            if target.space.engine().overwrite(target.operation) {
                 return Ok(true);
             }
             locked.unchanged();
@@ -148,12 +168,12 @@ enum Admissions {
 impl<'t, 'a> Admitted<'t, 'a> {
     fn all(targets: &'t [Target<'a>]) -> Result<Self> {
         if let [target] = targets {
-            let admission = target.space.engine.admit(target.operation)?;
+            let admission = target.space.engine().admit(target.operation)?;
             return Ok(Admitted { targets, admissions: Admissions::One(Some(admission)) });
         }
         let mut admitted = Admitted { targets, admissions: Admissions::Many(Vec::with_capacity(targets.len())) };
         for target in targets {
-            let admission = target.space.engine.admit(target.operation)?;
+            let admission = target.space.engine().admit(target.operation)?;
             admitted.admissions.push(admission);
         }
         Ok(admitted)
@@ -162,7 +182,7 @@ impl<'t, 'a> Admitted<'t, 'a> {
     /// Applies the operations; the i-th has the sequence `first + i`.
     fn apply(&mut self, first: u64) {
         for ((target, admission), seq) in self.targets.iter().zip(self.admissions.take()).zip(first..) {
-            target.space.engine.apply(admission, seq, target.operation);
+            target.space.engine().apply(admission, seq, target.operation);
         }
     }
 }
@@ -187,7 +207,7 @@ impl Admissions {
 impl Drop for Admitted<'_, '_> {
     fn drop(&mut self) {
         for (target, admission) in self.targets.iter().zip(self.admissions.take()) {
-            target.space.engine.cancel(admission);
+            target.space.engine().cancel(admission);
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use ecotone_engines::engine::{Context, Engine, Family, Root, Shared};
+use ecotone_engines::engine::{Context, Family, Made, Root, Shared};
 use ecotone_substrate::{
     health::Health,
     manifest::{KeyspaceRecord, Manifest},
@@ -22,8 +22,8 @@ use ecotone_substrate::{
 use ecotone_sys::primitive::{Mutex, RwLock};
 
 use crate::{
-    Batch, Builder, Check, Durability, Error, Keyspace, KeyspaceOptions, Result, Stats, limits, limits_check, recovery, stats,
-    stripes::Stripes,
+    Batch, Builder, Check, Durability, Error, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Result, Stats,
+    handle::Handle, limits, limits_check, options::Creation, recovery, space::Space, stats, stripes::Stripes,
 };
 
 /// A handle of an open database. Clones share it; the last one to go (keyspaces and batches count) closes it.
@@ -51,16 +51,6 @@ pub(crate) struct Inner {
     pub(crate) checkpoint_waits: AtomicBool,
 }
 
-/// One keyspace inside an open database.
-#[derive(Debug)]
-pub(crate) struct Space {
-    pub(crate) id: u32,
-    pub(crate) name: String,
-    pub(crate) kind: &'static str,
-    pub(crate) logged: bool,
-    pub(crate) engine: Arc<dyn Engine>,
-}
-
 /// What [`Database::keyspaces`] tells of each keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyspaceInfo {
@@ -85,17 +75,7 @@ impl Database {
     /// # Errors
     /// A name that is empty, longer than [`limits::MAX_NAME`] bytes or holds control characters; an existing keyspace of another engine; a full disk.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
-        match self.open_keyspace(name) {
-            Err(Error::UnknownKeyspace { .. }) => self.create(name, &options, true),
-            Ok(keyspace) if keyspace.space.kind == options.engine => Ok(keyspace),
-            Ok(keyspace) => {
-                let (has, wants) = (keyspace.space.kind, options.engine);
-                Err(Error::Invalid(format!(
-                    "the keyspace {name:?} has the engine {has}, not {wants}; open it with open_keyspace"
-                )))
-            }
-            Err(error) => Err(error),
-        }
+        self.ordered(self.open_or_create(name, &options.creation)?)
     }
 
     /// Makes a new keyspace. Durable when it returns.
@@ -103,15 +83,33 @@ impl Database {
     /// # Errors
     /// As [`keyspace`](Self::keyspace), and if one of this name exists.
     pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
-        self.create(name, &options, false)
+        self.ordered(self.create(name, &options.creation, false)?)
     }
 
     /// Opens an existing keyspace.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKeyspace`] if there is none; [`Error::Invalid`] for one whose keys have no order.
     pub fn open_keyspace(&self, name: &str) -> Result<Keyspace> {
-        self.inner.check_open()?;
-        let space = self.inner.spaces.read().get(name).cloned();
-        let space = space.ok_or_else(|| Error::UnknownKeyspace { name: name.to_owned() })?;
-        Ok(Keyspace { database: self.clone(), space, durability: self.inner.durability })
+        self.ordered(self.find(name)?)
+    }
+
+    /// As [`keyspace`](Self::keyspace), for one that finds its keys by a hash.
+    #[doc(hidden)]
+    pub fn hash_keyspace(&self, name: &str, options: HashOptions) -> Result<HashKeyspace> {
+        self.hashed(self.open_or_create(name, &options.creation)?)
+    }
+
+    /// As [`create_keyspace`](Self::create_keyspace), for one that finds its keys by a hash.
+    #[doc(hidden)]
+    pub fn create_hash_keyspace(&self, name: &str, options: HashOptions) -> Result<HashKeyspace> {
+        self.hashed(self.create(name, &options.creation, false)?)
+    }
+
+    /// As [`open_keyspace`](Self::open_keyspace), for one that finds its keys by a hash.
+    #[doc(hidden)]
+    pub fn open_hash_keyspace(&self, name: &str) -> Result<HashKeyspace> {
+        self.hashed(self.find(name)?)
     }
 
     /// The keyspaces, by name.
@@ -136,7 +134,7 @@ impl Database {
         next.keyspaces.retain(|record| record.id != space.id);
         inner.store(&mut manifest, next)?;
         inner.spaces.write().remove(name);
-        space.engine.retire();
+        space.engine().retire();
         inner.remove_files(space.id).map_err(|error| inner.health.poison(error))
     }
 
@@ -167,7 +165,7 @@ impl Database {
     pub fn verify(&self) -> Result<Vec<(String, Check)>> {
         self.inner.check_open()?;
         let spaces: Vec<_> = self.inner.spaces.read().values().cloned().collect();
-        spaces.iter().map(|space| Ok((space.name.clone(), space.engine.verify()?))).collect()
+        spaces.iter().map(|space| Ok((space.name.clone(), space.engine().verify()?))).collect()
     }
 
     /// Why writing has stopped, or `None` while all is well.
@@ -181,7 +179,37 @@ impl Database {
         self.inner.shut_down()
     }
 
-    fn create(&self, name: &str, options: &KeyspaceOptions, or_open: bool) -> Result<Keyspace> {
+    fn find(&self, name: &str) -> Result<Arc<Space>> {
+        self.inner.check_open()?;
+        let space = self.inner.spaces.read().get(name).cloned();
+        space.ok_or_else(|| Error::UnknownKeyspace { name: name.to_owned() })
+    }
+
+    fn open_or_create(&self, name: &str, creation: &Creation) -> Result<Arc<Space>> {
+        match self.find(name) {
+            Err(Error::UnknownKeyspace { .. }) => self.create(name, creation, true),
+            Ok(space) if space.kind == creation.engine => Ok(space),
+            Ok(space) => {
+                let (has, wants, open) = (space.kind, &creation.engine, space.opened_with());
+                Err(Error::Invalid(format!("the keyspace {name:?} has the engine {has}, not {wants}; open it with {open}")))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn ordered(&self, space: Arc<Space>) -> Result<Keyspace> {
+        let Made::Ordered(engine) = &space.made else { return Err(space.wrong_kind()) };
+        let engine = engine.clone();
+        Ok(Keyspace { handle: Handle::new(self.clone(), space, engine) })
+    }
+
+    fn hashed(&self, space: Arc<Space>) -> Result<HashKeyspace> {
+        let Made::Hashed(engine) = &space.made else { return Err(space.wrong_kind()) };
+        let engine = engine.clone();
+        Ok(HashKeyspace { handle: Handle::new(self.clone(), space, engine) })
+    }
+
+    fn create(&self, name: &str, creation: &Creation, or_open: bool) -> Result<Arc<Space>> {
         limits_check::name(name)?;
         let inner = &self.inner;
         inner.check_writable()?;
@@ -189,15 +217,15 @@ impl Database {
         if inner.spaces.read().contains_key(name) {
             drop(manifest);
             let exists = || Err(Error::Invalid(format!("there is already a keyspace named {name:?}")));
-            return if or_open { self.open_keyspace(name) } else { exists() };
+            return if or_open { self.open_or_create(name, creation) } else { exists() };
         }
         if manifest.keyspaces.len() >= limits::MAX_KEYSPACES {
             let limit = limits::MAX_KEYSPACES as u64;
             return Err(Error::Limit { what: "the number of keyspaces", limit, actual: limit + 1 });
         }
-        let space = Arc::new(inner.create_space(&mut manifest, name, options)?);
+        let space = Arc::new(inner.create_space(&mut manifest, name, creation)?);
         inner.spaces.write().insert(name.to_owned(), space.clone());
-        Ok(Keyspace { database: self.clone(), space, durability: inner.durability })
+        Ok(space)
     }
 }
 
@@ -246,21 +274,22 @@ impl Inner {
         Ok(())
     }
 
-    fn create_space(&self, manifest: &mut Manifest, name: &str, options: &KeyspaceOptions) -> Result<Space> {
-        let family = family(&self.families, &options.engine)?;
+    fn create_space(&self, manifest: &mut Manifest, name: &str, creation: &Creation) -> Result<Space> {
+        let Creation { engine, logged, settings } = creation;
+        let family = family(&self.families, engine)?;
         let id = self.give_number(manifest)?;
-        let context = context(&self.shared, id, options.logged, &options.settings);
-        let (engine, root) = family.create(context)?;
+        let context = context(&self.shared, id, *logged, settings);
+        let (made, root) = family.create(context)?;
         let mut next = manifest.clone();
         // The log's tail may be lost in a power failure and its positions be given out again, so the keyspace begins where replay does. Nothing in the
         // log has its number.
         let root = Root { structure: next.replay, ..root };
-        next.keyspaces.push(record(id, name, family.name(), options.logged, &root));
+        next.keyspaces.push(record(id, name, family.name(), *logged, &root));
         match self.store(manifest, next) {
-            Ok(()) => Ok(Space { id, name: name.to_owned(), kind: family.name(), logged: options.logged, engine }),
+            Ok(()) => Ok(Space { id, name: name.to_owned(), kind: family.name(), logged: *logged, made }),
             Err(error) => {
                 if error.is_no_space() {
-                    engine.retire();
+                    made.engine().retire();
                     // No manifest names its files. One that stays is removed at the next open.
                     let _ = self.remove_files(id);
                 }

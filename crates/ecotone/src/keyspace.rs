@@ -3,12 +3,14 @@
 use std::{
     fmt,
     ops::{Bound, RangeBounds},
-    sync::Arc,
 };
 
-use ecotone_engines::engine::Operation;
+use ecotone_engines::{
+    engine::{Operation, Ordered},
+    merge::Merge,
+};
 
-use crate::{Database, Durability, Iter, KeyspaceStats, Result, Survey, commit::Target, database::Space, limits_check, stats};
+use crate::{Durability, Iter, KeyspaceStats, Result, Survey, Swap, handle::Handle, limits_check};
 
 /// A handle of an ordered keyspace. Clones share it; any thread may use it.
 ///
@@ -16,29 +18,18 @@ use crate::{Database, Durability, Iter, KeyspaceStats, Result, Survey, commit::T
 /// ([`limits`](crate::limits)); anything else is [`Error::Limit`](crate::Error::Limit).
 #[derive(Clone)]
 pub struct Keyspace {
-    pub(crate) database: Database,
-    pub(crate) space: Arc<Space>,
-    pub(crate) durability: Durability,
-}
-
-/// What [`Keyspace::compare_and_swap`] did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Swap {
-    /// The value was as expected and is replaced.
-    Done,
-    /// The value was this one instead; nothing was written.
-    Mismatch(Option<Vec<u8>>),
+    pub(crate) handle: Handle<dyn Ordered>,
 }
 
 impl Keyspace {
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.space.name
+        &self.handle.space.name
     }
 
     /// The same keyspace with another durability for the writes made through the new handle.
     pub fn durability(&self, durability: Durability) -> Keyspace {
-        Keyspace { durability, ..self.clone() }
+        Keyspace { handle: self.handle.durability(durability) }
     }
 
     /// Stores `value` under `key`, replacing what was there.
@@ -46,18 +37,17 @@ impl Keyspace {
     /// # Errors
     /// [`Error::Limit`](crate::Error::Limit) for keys and values out of bounds, [`Error::NoSpace`](crate::Error::NoSpace) while the disk is full, [`Error::Poisoned`](crate::Error::Poisoned) after a failed write.
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.write(Operation { key: key.as_ref(), value: Some(value.as_ref()) })
+        self.handle.write(key.as_ref(), Some(value.as_ref()))
     }
 
     /// Deletes `key`, whether or not it is there.
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.write(Operation { key: key.as_ref(), value: None })
+        self.handle.write(key.as_ref(), None)
     }
 
     /// The value of `key`.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.readable(key.as_ref())?;
-        self.space.engine.get(key.as_ref())
+        self.handle.get(key.as_ref())
     }
 
     /// Copies the value of `key` into `value`, which holds nothing else then; false, and an empty `value`, if there is none. A buffer that is
@@ -74,8 +64,7 @@ impl Keyspace {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
-        self.readable(key.as_ref())?;
-        self.space.engine.get_into(key.as_ref(), value)
+        self.handle.get_into(key.as_ref(), value)
     }
 
     /// Whether `key` has a value.
@@ -86,10 +75,7 @@ impl Keyspace {
     /// The values of many keys, in their order. Their reads are in flight together, so this is much faster than one [`get`](Self::get)
     /// after the other.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
-        let keys: Vec<K> = keys.into_iter().collect();
-        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        keys.iter().try_for_each(|key| self.readable(key))?;
-        self.space.engine.multi_get(&keys)
+        self.handle.multi_get(keys)
     }
 
     /// The records whose keys lie in `range`, in order. A range whose start lies above its end is empty. A short scan reads little; the longer one goes
@@ -128,40 +114,42 @@ impl Keyspace {
     pub fn fetch_update(
         &self,
         key: impl AsRef<[u8]>,
-        mut update: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+        update: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
     ) -> Result<Option<Vec<u8>>> {
-        let key = key.as_ref();
-        limits_check::key(key)?;
-        let stripe = self.database.inner.stripes.of(self.space.id, key);
-        loop {
-            let version = self.database.inner.stripes.version(stripe);
-            self.readable(key)?;
-            let before = self.space.engine.get_to_update(key)?;
-            let after = update(before.as_deref());
-            if before.is_none() && after.is_none() {
-                return Ok(None);
-            }
-            if self.write_if(Operation { key, value: after.as_deref() }, version)? {
-                return Ok(before);
-            }
-        }
+        self.handle.fetch_update(key.as_ref(), update)
+    }
+
+    /// As [`fetch_update`](Self::fetch_update), but gives the value after.
+    pub fn update_fetch(
+        &self,
+        key: impl AsRef<[u8]>,
+        update: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>> {
+        self.handle.update_fetch(key.as_ref(), update)
     }
 
     /// Replaces the value of `key` by `new` if it is `expected`; `None` stands for no value.
     pub fn compare_and_swap(&self, key: impl AsRef<[u8]>, expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<Swap> {
-        let key = key.as_ref();
-        limits_check::operation(Operation { key, value: new })?;
-        let stripe = self.database.inner.stripes.of(self.space.id, key);
-        loop {
-            let version = self.database.inner.stripes.version(stripe);
-            let current = self.get(key)?;
-            if current.as_deref() != expected {
-                return Ok(Swap::Mismatch(current));
-            }
-            if self.write_if(Operation { key, value: new }, version)? {
-                return Ok(Swap::Done);
-            }
-        }
+        self.handle.compare_and_swap(key.as_ref(), expected, new)
+    }
+
+    /// Adds to the counter `key`, or appends to its value, atomically. What is there need not be brought to the caller.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path()).open()?;
+    /// # let fruit = database.keyspace("fruit", ecotone::KeyspaceOptions::default())?;
+    /// use ecotone::Merge;
+    /// fruit.merge("apples", Merge::Add(3))?;
+    /// fruit.merge("apples", Merge::Add(-1))?;
+    /// assert_eq!(fruit.get("apples")?.as_deref(), Some(&2i64.to_le_bytes()[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert); [`Error::Invalid`](crate::Error::Invalid) for an addition to a value that has not eight bytes. Then nothing is written.
+    pub fn merge(&self, key: impl AsRef<[u8]>, merge: Merge<'_>) -> Result<()> {
+        self.handle.merge(key.as_ref(), merge)
     }
 
     /// Loads records that come in strictly ascending order, all above every key present, straight into full pages: the fastest way to fill
@@ -170,45 +158,32 @@ impl Keyspace {
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) names the first key that is out of order; the records before it stay.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
-        self.database.inner.check_writable()?;
+        let inner = &self.handle.database.inner;
+        inner.check_writable()?;
         let mut records = records.into_iter().map(|(key, value)| {
             let (key, value) = (key.as_ref().to_vec(), value.as_ref().to_vec());
             limits_check::operation(Operation { key: &key, value: Some(&value) })?;
             Ok((key, value))
         });
-        self.database.inner.settle(&self.space)?;
-        self.space.engine.clone().bulk_load(&mut records)
+        inner.settle(&self.handle.space)?;
+        self.handle.engine.clone().bulk_load(&mut records)
     }
 
     /// This keyspace's own numbers.
     pub fn stats(&self) -> KeyspaceStats {
-        stats::keyspace(&self.space)
+        self.handle.stats()
     }
 
     /// Looks at the shape of the keyspace: walks over its structure and reads a few hundred pages. `None` if its engine has no such look.
     pub fn survey(&self) -> Result<Option<Survey>> {
-        self.database.inner.check_open()?;
-        self.space.engine.survey()
-    }
-
-    fn write(&self, operation: Operation<'_>) -> Result<()> {
-        self.database.inner.check_open()?;
-        self.database.inner.write(Target { space: &self.space, operation }, self.durability)
-    }
-
-    fn write_if(&self, operation: Operation<'_>, version: u64) -> Result<bool> {
-        self.database.inner.check_open()?;
-        self.database.inner.write_if(Target { space: &self.space, operation }, version, self.durability)
-    }
-
-    fn readable(&self, key: &[u8]) -> Result<()> {
-        limits_check::key(key)?;
-        self.database.inner.check_open()
+        self.handle.database.inner.check_open()?;
+        self.handle.engine.survey()
     }
 
     fn cursor(&self, start: Bound<Vec<u8>>, end: Bound<Vec<u8>>) -> Iter {
-        let cursor = self.database.inner.check_open().map(|()| self.space.engine.clone().cursor((start, end)));
-        Iter::new(self.database.clone(), cursor)
+        let Handle { database, engine, .. } = &self.handle;
+        let cursor = database.inner.check_open().map(|()| engine.clone().cursor((start, end)));
+        Iter::new(database.clone(), cursor)
     }
 }
 
@@ -222,7 +197,7 @@ fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
 
 impl fmt::Debug for Keyspace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keyspace").field("name", &self.space.name).field("engine", &self.space.kind).finish_non_exhaustive()
+        self.handle.debug("Keyspace", f)
     }
 }
 

@@ -37,25 +37,37 @@ mod builder;
 mod checkpoint;
 mod commit;
 mod database;
+mod handle;
+mod hash_iter;
+mod hash_keyspace;
 mod iter;
 mod keyspace;
 mod limits_check;
 mod options;
 mod recovery;
 mod repair;
+mod space;
 mod stats;
 mod stripes;
+mod update;
 
-pub use batch::Batch;
+pub use batch::{AnyKeyspace, Batch};
 pub use builder::Builder;
 pub use database::{Database, KeyspaceInfo};
-pub use ecotone_engines::engine::{Check, Survey};
+pub use ecotone_engines::{
+    engine::{Check, Survey},
+    merge::Merge,
+};
 pub use ecotone_substrate::{Error, Result, limits, storage::Counters};
 pub use iter::Iter;
-pub use keyspace::{Keyspace, Swap};
+pub use keyspace::Keyspace;
 pub use options::{Durability, Engine, KeyspaceOptions};
 pub use repair::{KeyRange, Ranges, Repair, RepairProgress, RepairReport, RepairStep, RepairedKeyspace};
 pub use stats::{KeyspaceStats, LogStats, MemoryUse, Stats};
+pub use update::Swap;
+
+use hash_keyspace::HashKeyspace;
+use options::HashOptions;
 
 /// Parts that tests of the house put together differently: another storage, another scheduler, other engines. Not a public interface.
 #[doc(hidden)]
@@ -63,7 +75,7 @@ pub mod internal {
     pub use ecotone_engines as engines;
     pub use ecotone_substrate as substrate;
 
-    pub use crate::builder::Parts;
+    pub use crate::{builder::Parts, hash_iter::HashIter, hash_keyspace::HashKeyspace, options::HashOptions};
 }
 
 /// Keeps the README's program compiling.

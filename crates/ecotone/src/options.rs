@@ -20,24 +20,38 @@ impl Engine {
     }
 }
 
+/// What a keyspace of any kind is made with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Creation {
+    /// The engine's name.
+    pub(crate) engine: String,
+    pub(crate) logged: bool,
+    /// Options of the engine, by name.
+    pub(crate) settings: Vec<(String, String)>,
+}
+
+impl Creation {
+    fn new(engine: &str) -> Self {
+        Creation { engine: engine.to_owned(), logged: true, settings: Vec::new() }
+    }
+}
+
 /// How a keyspace is made. Fixed at its creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyspaceOptions {
-    pub(crate) engine: String,
-    pub(crate) logged: bool,
-    pub(crate) settings: Vec<(String, String)>,
+    pub(crate) creation: Creation,
 }
 
 impl Default for KeyspaceOptions {
     fn default() -> Self {
-        KeyspaceOptions { engine: Engine::default().name().to_owned(), logged: true, settings: Vec::new() }
+        KeyspaceOptions { creation: Creation::new(Engine::default().name()) }
     }
 }
 
 impl KeyspaceOptions {
     /// The engine; the default is [`Engine::Tree`].
     pub fn engine(mut self, engine: Engine) -> Self {
-        self.engine = engine.name().to_owned();
+        self.creation.engine = engine.name().to_owned();
         self
     }
 
@@ -45,7 +59,7 @@ impl KeyspaceOptions {
     /// [`Database::flush`](crate::Database::flush) covered; later writes may or may not be there. An unlogged keyspace cannot share a batch with
     /// logged ones.
     pub fn unlogged(mut self) -> Self {
-        self.logged = false;
+        self.creation.logged = false;
         self
     }
 
@@ -60,13 +74,39 @@ impl KeyspaceOptions {
     /// | tree | `forecast` | `off` | where inserts will come, told from where they came, so that reorganisation leaves room there (TreeLine §4.6): `trend`, `seasonal`, `auto` (the one that told the past better) or `off`; saves reorganisations in a keyspace that grows much, and costs space |
     /// | tree | `record_cache` | `on` | `off`: records that were read, or are in their pages, do not stay in memory (a cache of capacity zero, TreeLine §5.3); only those that wait for their write-out do. For a keyspace whose reads hardly repeat, beside others that share the cache |
     pub fn set(mut self, option: impl Into<String>, value: impl Into<String>) -> Self {
-        self.settings.push((option.into(), value.into()));
+        self.creation.settings.push((option.into(), value.into()));
         self
     }
 
     #[doc(hidden)]
     pub fn engine_named(mut self, name: &str) -> Self {
-        self.engine = name.to_owned();
+        self.creation.engine = name.to_owned();
+        self
+    }
+}
+
+/// How a keyspace that finds its keys by a hash is made. Fixed at its creation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HashOptions {
+    pub(crate) creation: Creation,
+}
+
+impl HashOptions {
+    /// Options for the engine of this name.
+    pub fn engine_named(name: &str) -> Self {
+        HashOptions { creation: Creation::new(name) }
+    }
+
+    /// Keeps the operations of this keyspace out of the log, as [`KeyspaceOptions::unlogged`] does. Writes of it take no locks of the database then, and those
+    /// of a batch are made one by one.
+    pub fn unlogged(mut self) -> Self {
+        self.creation.logged = false;
+        self
+    }
+
+    /// Sets a documented option of the engine by its name. Unknown names and bad values are errors when the keyspace is made.
+    pub fn set(mut self, option: impl Into<String>, value: impl Into<String>) -> Self {
+        self.creation.settings.push((option.into(), value.into()));
         self
     }
 }

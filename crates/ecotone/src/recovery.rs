@@ -16,8 +16,9 @@ use crate::{
     Builder, Database, Error, Result,
     builder::Parts,
     checkpoint, commit,
-    database::{self, Inner, Space},
+    database::{self, Inner},
     limits,
+    space::Space,
 };
 
 /// Opens or makes the database in `parts.storage`.
@@ -76,9 +77,9 @@ fn recover(builder: &Builder, parts: Parts, manifest: Manifest) -> Result<Inner>
     let shared = Shared::new(environment, wal, double_write, parts.clock);
     let spaces = open_spaces(&shared, &parts.families, &manifest)?;
     let stretch = recover_structure(&shared.wal, &spaces, &manifest)?;
-    spaces.values().try_for_each(|opened| opened.space.engine.structure_recovered())?;
+    spaces.values().try_for_each(|opened| opened.space.engine().structure_recovered())?;
     replay_operations(&shared.wal, &spaces, &stretch)?;
-    spaces.values().try_for_each(|opened| opened.space.engine.recovered())?;
+    spaces.values().try_for_each(|opened| opened.space.engine().recovered())?;
     let manifest = note_life(&shared, manifest)?;
     let spaces = spaces.into_values().map(|opened| opened.space).collect();
     Ok(Inner::new(shared, parts.families, manifest, spaces, builder.durability))
@@ -145,8 +146,8 @@ fn open_spaces(shared: &Shared, families: &[Arc<dyn Family>], manifest: &Manifes
     let open = |record: &ecotone_substrate::manifest::KeyspaceRecord| {
         let family = database::family(families, &record.engine)?;
         let root = Root { structure: record.structure, blob: record.blob.clone() };
-        let engine = family.open(database::context(shared, record.id, record.logged, &[]), &root)?;
-        let space = Space { id: record.id, name: record.name.clone(), kind: family.name(), logged: record.logged, engine };
+        let made = family.open(database::context(shared, record.id, record.logged, &[]), &root)?;
+        let space = Space { id: record.id, name: record.name.clone(), kind: family.name(), logged: record.logged, made };
         Ok((record.id, Opened { space, watermark: record.watermark, structure: record.structure }))
     };
     manifest.keyspaces.iter().map(open).collect()
@@ -158,7 +159,7 @@ fn recover_structure(wal: &Wal, spaces: &BTreeMap<u32, Opened>, manifest: &Manif
     let from = Replay { from: manifest.replay, synced: manifest.synced, incarnation: manifest.incarnation };
     wal.recover(from, &mut |position, record| match record {
         Record::Structure { keyspace, body } => match spaces.get(&keyspace) {
-            Some(opened) if position >= opened.structure => opened.space.engine.replay_structure(position, body),
+            Some(opened) if position >= opened.structure => opened.space.engine().replay_structure(position, body),
             _ => Ok(()),
         },
         Record::Batch(mut operations) => operations.try_for_each(|operation| operation.map(drop)),
@@ -176,7 +177,7 @@ fn replay_operations(wal: &Wal, spaces: &BTreeMap<u32, Opened>, stretch: &Stretc
             match spaces.get(&keyspace) {
                 Some(opened) if seq >= opened.watermark => {
                     commit::weigh(wal, seq, keyspace, Operation { key, value });
-                    opened.space.engine.replay(seq, Operation { key, value })?;
+                    opened.space.engine().replay(seq, Operation { key, value })?;
                 }
                 _ => {}
             }

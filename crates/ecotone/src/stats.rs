@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use ecotone_substrate::storage::{FileKind, Storage};
 
-use crate::{
-    Counters,
-    database::{Inner, Space},
-};
+use crate::{Counters, database::Inner, space::Space};
 
 /// A look at a whole database.
 #[derive(Debug, Clone)]
@@ -112,5 +109,5 @@ fn io_by_file(storage: &dyn Storage) -> Vec<(&'static str, Counters)> {
 }
 
 pub(crate) fn keyspace(space: &Space) -> KeyspaceStats {
-    KeyspaceStats { name: space.name.clone(), engine: space.kind, counters: space.engine.stats() }
+    KeyspaceStats { name: space.name.clone(), engine: space.kind, counters: space.engine().stats() }
 }

@@ -88,6 +88,26 @@ pub trait Cursor: Send {
     fn next_back(&mut self) -> Result<Option<RecordRef<'_>>>;
 }
 
+/// Goes once through all records of a hashed keyspace, in an order of its own. After an error it ends. What it gives is lent until the next call.
+pub trait Walk: Send {
+    /// A record that was not given yet.
+    fn next(&mut self) -> Result<Option<RecordRef<'_>>>;
+}
+
+/// What becomes of a record that [`Hashed::modify`] shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It stays as it is.
+    Keep,
+    /// It gets the new value.
+    Store,
+    /// It goes.
+    Delete,
+}
+
+/// Makes of a value, or of none, a new one in an empty buffer.
+pub type Change<'a> = dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Outcome + 'a;
+
 /// What a checkpoint of a keyspace leaves for the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
@@ -148,9 +168,6 @@ pub trait Engine: Send + Sync + fmt::Debug {
     }
     /// Many keys at once, with many requests in flight; answers in the order of the keys.
     fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>>;
-    /// The records of a range. Consistent per key: each key is given at most once, with a value that was the newest at some time since the cursor
-    /// was made, and a key that exists all that time is given.
-    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor>;
 
     /// Takes whatever `operation` needs so that applying it cannot fail. May wait and do I/O.
     fn admit(&self, operation: Operation<'_>) -> Result<Admission>;
@@ -184,9 +201,6 @@ pub trait Engine: Send + Sync + fmt::Debug {
         Ok(())
     }
 
-    /// Loads records that come in ascending order, all above every key present. Gives the number of records. They are durable when it returns; after
-    /// a crash in between a prefix of them is there.
-    fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64>;
     /// Reads and checks everything. Damage goes into the report; an error means that checking itself could not go on.
     fn verify(&self) -> Result<Check>;
     /// Numbers for people and tools.
@@ -199,12 +213,55 @@ pub trait Engine: Send + Sync + fmt::Debug {
     fn retire(&self);
 }
 
-/// Makes the keyspaces of one engine kind within one database.
+/// A keyspace whose keys have an order.
+pub trait Ordered: Engine {
+    /// The records of a range. Consistent per key: each key is given at most once, with a value that was the newest at some time since the cursor
+    /// was made, and a key that exists all that time is given.
+    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor>;
+    /// Loads records that come in ascending order, all above every key present. Gives the number of records. They are durable when it returns; after
+    /// a crash in between a prefix of them is there.
+    fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64>;
+}
+
+/// A keyspace that finds its keys by a hash.
+///
+/// The database calls `modify` and `put` for unlogged keyspaces alone, with no lock of its own; operations on one key then come in the order that the engine
+/// gives them, and `admit` and `apply` are not called.
+pub trait Hashed: Engine {
+    /// All records. Consistent per key, as those of [`Ordered::cursor`].
+    fn walk(self: Arc<Self>) -> Box<dyn Walk>;
+    /// Changes one record, atomically, admission included. `change` gets the value that is there and an empty buffer for the new one. It runs without locks,
+    /// and again whenever another write of the key came between; the last run counts. If it panics, nothing is written.
+    fn modify(&self, key: &[u8], change: &mut Change<'_>) -> Result<()>;
+    /// Makes one operation, admission included.
+    fn put(&self, operation: Operation<'_>) -> Result<()>;
+}
+
+/// A keyspace of either kind.
+#[derive(Debug, Clone)]
+pub enum Made {
+    /// Its keys have an order.
+    Ordered(Arc<dyn Ordered>),
+    /// Its keys are found by a hash.
+    Hashed(Arc<dyn Hashed>),
+}
+
+impl Made {
+    /// What both kinds do.
+    pub fn engine(&self) -> &dyn Engine {
+        match self {
+            Made::Ordered(engine) => &**engine,
+            Made::Hashed(engine) => &**engine,
+        }
+    }
+}
+
+/// Makes the keyspaces of one engine within one database, all of one kind.
 pub trait Family: Send + Sync + fmt::Debug {
     /// The name that the manifest stores, such as `tree`.
     fn name(&self) -> &'static str;
     /// Makes an empty keyspace: its files exist, and their names are durable, when this returns. Its first checkpoint is in the result.
-    fn create(&self, context: Context) -> Result<(Arc<dyn Engine>, Root)>;
+    fn create(&self, context: Context) -> Result<(Made, Root)>;
     /// Opens a keyspace from its root. Replay follows.
-    fn open(&self, context: Context, root: &Root) -> Result<Arc<dyn Engine>>;
+    fn open(&self, context: Context, root: &Root) -> Result<Made>;
 }

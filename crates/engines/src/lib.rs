@@ -2,4 +2,5 @@
 
 pub mod engine;
 pub mod hash;
+pub mod merge;
 pub mod tree;

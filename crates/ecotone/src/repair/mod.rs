@@ -243,7 +243,8 @@ impl<'a> Work<'a> {
             self.report.problems.push(format!("the keyspace {name:?} has the engine {engine}, which cannot be repaired"));
             return Ok(None);
         }
-        let options = KeyspaceOptions { logged: *logged, ..KeyspaceOptions::default() };
+        let plain = KeyspaceOptions::default();
+        let options = if *logged { plain } else { plain.unlogged() };
         let keyspace = self.database.create_keyspace(name, options)?;
         let repaired = RepairedKeyspace::new(name, *id, named.is_some());
         let repaired = match self.files.contains(&FileId::Pages(*id)) {
@@ -273,7 +274,7 @@ impl<'a> Work<'a> {
             loaded += 1;
             tell(progress, RepairStep::Records, loaded);
         });
-        let records = keyspace.space.engine.clone().bulk_load(&mut records)?;
+        let records = keyspace.handle.engine.clone().bulk_load(&mut records)?;
         Ok(repaired.found(records, salvage.findings()))
     }
 

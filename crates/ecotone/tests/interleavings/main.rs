@@ -13,14 +13,17 @@ mod strides;
 use std::sync::{Arc, Mutex};
 
 use ecotone::internal::engines::{engine::Family, tree::TreeFamily};
-use ecotone_testkit::suite::crew::{
-    self, Crew, Image,
-    Role::{Batcher, Churner, Evicter, Flusher, Reader, Scanner, Writer},
+use ecotone_testkit::suite::{
+    Kind,
+    crew::{
+        self, Crew, Image,
+        Role::{Batcher, Churner, Evicter, Flusher, Reader, Scanner, Writer},
+    },
 };
 use store::Simulated;
 
 fn tree(workers: usize) -> Simulated {
-    Simulated::new(|| Arc::new(TreeFamily::default()) as Arc<dyn Family>).workers(workers)
+    Simulated::new(Kind::Ordered, || Arc::new(TreeFamily::default()) as Arc<dyn Family>).workers(workers)
 }
 
 /// The image that a crew begins with, made in a schedule of its own, so that it is the same for every seed.

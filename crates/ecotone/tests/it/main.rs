@@ -11,6 +11,10 @@ mod damage;
 #[cfg(not(feature = "bugs"))]
 mod delays;
 #[cfg(not(feature = "bugs"))]
+mod hash_keyspace;
+#[cfg(not(feature = "bugs"))]
+mod mixed;
+#[cfg(not(feature = "bugs"))]
 mod no_big_lock;
 #[cfg(not(feature = "bugs"))]
 mod overwrites;
@@ -28,23 +32,33 @@ mod suites;
 mod tables;
 #[cfg(not(feature = "bugs"))]
 mod traps;
+#[cfg(not(feature = "bugs"))]
+mod updates;
 
 mod store;
 
 use std::sync::Arc;
 
 use ecotone::internal::engines::{engine::Family, tree::TreeFamily};
-use ecotone_testkit::tiny::{append_only::TinyAppendOnly, in_place::TinyInPlace};
+use ecotone_testkit::{
+    suite::Kind,
+    tiny::{append_only::TinyAppendOnly, in_place::TinyInPlace},
+};
 use store::Simulated;
 
 fn in_place() -> Simulated {
-    Simulated::new(|| Arc::new(TinyInPlace) as Arc<dyn Family>)
+    Simulated::new(Kind::Ordered, || Arc::new(TinyInPlace) as Arc<dyn Family>)
 }
 
 fn append_only() -> Simulated {
-    Simulated::new(|| Arc::new(TinyAppendOnly) as Arc<dyn Family>)
+    Simulated::new(Kind::Ordered, || Arc::new(TinyAppendOnly) as Arc<dyn Family>)
+}
+
+#[cfg(not(feature = "bugs"))]
+fn hashed() -> Simulated {
+    Simulated::new(Kind::Hashed, || Arc::new(ecotone_testkit::tiny::hashed::TinyHashed) as Arc<dyn Family>)
 }
 
 fn tree() -> Simulated {
-    Simulated::new(|| Arc::new(TreeFamily::default()) as Arc<dyn Family>)
+    Simulated::new(Kind::Ordered, || Arc::new(TreeFamily::default()) as Arc<dyn Family>)
 }

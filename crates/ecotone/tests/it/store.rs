@@ -6,10 +6,10 @@ use std::{
 };
 
 use ecotone::{
-    Batch, Database, Durability, KeyspaceOptions, Result, Swap,
+    Batch, Database, Durability, Keyspace, KeyspaceOptions, Merge, Result, Swap,
     internal::{
-        Parts,
-        engines::engine::{Context, Engine, Family, Range, Record, Root, Shared},
+        HashKeyspace, HashOptions, Parts,
+        engines::engine::{Context, Family, Made, Range, Record, Root, Shared},
         substrate::{
             memory::Component,
             storage::{FileId, Storage},
@@ -21,7 +21,7 @@ use ecotone_sys::chunk::Size;
 use ecotone_testkit::{
     model::{Change, Level},
     sim::{SimClock, SimStorage},
-    suite::{Opener, Store, UNLOGGED, Update},
+    suite::{Kind, Opener, Store, UNLOGGED, Update},
 };
 
 /// Requests that an eviction says it could save: many more than a short history makes.
@@ -31,14 +31,16 @@ const DEMAND: u64 = 10_000;
 pub(crate) struct Simulated {
     family: fn() -> Arc<dyn Family>,
     name: &'static str,
+    kind: Kind,
     settings: &'static [(&'static str, &'static str)],
     budgets: &'static [usize],
+    logged: bool,
     workers: usize,
 }
 
 impl Simulated {
-    pub(crate) fn new(family: fn() -> Arc<dyn Family>) -> Self {
-        Simulated { family, name: family().name(), settings: &[], budgets: &[limits::MIN_BUDGET], workers: 0 }
+    pub(crate) fn new(kind: Kind, family: fn() -> Arc<dyn Family>) -> Self {
+        Simulated { family, name: family().name(), kind, settings: &[], budgets: &[limits::MIN_BUDGET], logged: true, workers: 0 }
     }
 
     /// With options of the engine.
@@ -58,6 +60,12 @@ impl Simulated {
         Simulated { budgets, ..self }
     }
 
+    /// With no keyspace in the log. Nothing is promised for a crash then.
+    #[cfg(not(any(feature = "bugs", feature = "shuttle")))]
+    pub(crate) fn unlogged(self) -> Self {
+        Simulated { logged: false, ..self }
+    }
+
     /// The budget of an opening, told from the disk, so that it is a function of the seed as all else: every life stores a manifest.
     fn budget(&self, disk: &SimStorage) -> Result<usize> {
         let number = |file| if let FileId::Manifest(number) = file { Some(number) } else { None };
@@ -71,13 +79,17 @@ impl Opener for Simulated {
         self.name
     }
 
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
     fn open(&self, disk: &SimStorage, seed: u64) -> Result<Box<dyn Store>> {
         let shared = Arc::new(OnceLock::new());
         let family = Arc::new(Watched { family: (self.family)(), shared: shared.clone() });
         let (storage, clock) = (Arc::new(disk.clone()), Arc::new(SimClock::new(seed)));
         let parts = Parts { storage, clock, workers: self.workers, families: vec![family] };
         let database = Database::builder("simulated").memory_budget(self.budget(disk)?).open_parts(parts)?;
-        Ok(Box::new(Open { database, engine: self.name, settings: self.settings, shared }))
+        Ok(Box::new(Open { database, engine: self.name, kind: self.kind, settings: self.settings, logged: self.logged, shared }))
     }
 }
 
@@ -92,12 +104,12 @@ impl Family for Watched {
         self.family.name()
     }
 
-    fn create(&self, context: Context) -> Result<(Arc<dyn Engine>, Root)> {
+    fn create(&self, context: Context) -> Result<(Made, Root)> {
         self.shared.get_or_init(|| context.shared.clone());
         self.family.create(context)
     }
 
-    fn open(&self, context: Context, root: &Root) -> Result<Arc<dyn Engine>> {
+    fn open(&self, context: Context, root: &Root) -> Result<Made> {
         self.shared.get_or_init(|| context.shared.clone());
         self.family.open(context, root)
     }
@@ -112,14 +124,64 @@ impl fmt::Debug for Watched {
 struct Open {
     database: Database,
     engine: &'static str,
+    kind: Kind,
     settings: &'static [(&'static str, &'static str)],
+    logged: bool,
     shared: Arc<OnceLock<Shared>>,
 }
 
+/// A keyspace of either kind.
+enum Either {
+    Ordered(Keyspace),
+    Hashed(HashKeyspace),
+}
+
+/// The same call on either kind.
+macro_rules! either {
+    ($either:expr, $keyspace:ident => $call:expr) => {
+        match $either {
+            Either::Ordered($keyspace) => $call,
+            Either::Hashed($keyspace) => $call,
+        }
+    };
+}
+
 impl Open {
-    fn keyspace(&self, number: u32) -> Result<ecotone::Keyspace> {
+    fn keyspace(&self, number: u32) -> Result<Either> {
+        match self.kind {
+            Kind::Ordered => self.ordered(number).map(Either::Ordered),
+            Kind::Hashed => self.database.open_hash_keyspace(&number.to_string()).map(Either::Hashed),
+        }
+    }
+
+    fn ordered(&self, number: u32) -> Result<Keyspace> {
         self.database.open_keyspace(&number.to_string())
     }
+
+    fn is_logged(&self, keyspace: u32) -> bool {
+        self.logged && keyspace != UNLOGGED
+    }
+
+    fn create_ordered(&self, keyspace: u32) -> Result<()> {
+        let options = KeyspaceOptions::default().engine_named(self.engine);
+        let options = self.settings.iter().fold(options, |options, (name, value)| options.set(*name, *value));
+        let options = if self.is_logged(keyspace) { options } else { options.unlogged() };
+        self.database.create_keyspace(&keyspace.to_string(), options).map(drop)
+    }
+
+    fn create_hashed(&self, keyspace: u32) -> Result<()> {
+        let options = HashOptions::engine_named(self.engine);
+        let options = self.settings.iter().fold(options, |options, (name, value)| options.set(*name, *value));
+        let options = if self.is_logged(keyspace) { options } else { options.unlogged() };
+        self.database.create_hash_keyspace(&keyspace.to_string(), options).map(drop)
+    }
+}
+
+fn write_one<T: AsRef<[u8]>>(keyspace: Either, key: T, value: Option<T>, level: Level) -> Result<()> {
+    either!(keyspace, keyspace => {
+        let keyspace = keyspace.durability(durability(level));
+        value.map_or_else(|| keyspace.remove(&key), |value| keyspace.insert(&key, value))
+    })
 }
 
 fn durability(level: Level) -> Durability {
@@ -132,10 +194,10 @@ impl Store for Open {
     }
 
     fn create(&self, keyspace: u32) -> Result<()> {
-        let options = KeyspaceOptions::default().engine_named(self.engine);
-        let options = self.settings.iter().fold(options, |options, (name, value)| options.set(*name, *value));
-        let options = if keyspace == UNLOGGED { options.unlogged() } else { options };
-        self.database.create_keyspace(&keyspace.to_string(), options).map(drop)
+        match self.kind {
+            Kind::Ordered => self.create_ordered(keyspace),
+            Kind::Hashed => self.create_hashed(keyspace),
+        }
     }
 
     fn drop_keyspace(&self, keyspace: u32) -> Result<()> {
@@ -144,47 +206,54 @@ impl Store for Open {
 
     fn write(&self, changes: &[Change], level: Level) -> Result<()> {
         if let [((keyspace, key), value)] = changes {
-            let keyspace = self.keyspace(*keyspace)?.durability(durability(level));
-            return value.as_ref().map_or_else(|| keyspace.remove(key), |value| keyspace.insert(key, value));
+            return write_one(self.keyspace(*keyspace)?, key, value.as_ref(), level);
         }
         let mut batch: Batch = self.database.batch().durability(durability(level));
         for ((keyspace, key), value) in changes {
             let keyspace = self.keyspace(*keyspace)?;
-            match value {
-                Some(value) => batch.insert(&keyspace, key.clone(), value.clone()),
-                None => batch.remove(&keyspace, key.clone()),
-            }
+            either!(&keyspace, keyspace => match value {
+                Some(value) => batch.insert(keyspace, key.clone(), value.clone()),
+                None => batch.remove(keyspace, key.clone()),
+            });
         }
         batch.commit()
     }
 
     fn get(&self, keyspace: u32, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.keyspace(keyspace)?.get(key)
+        either!(self.keyspace(keyspace)?, keyspace => keyspace.get(key))
     }
 
     fn multi_get(&self, keyspace: u32, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.keyspace(keyspace)?.multi_get(keys)
+        either!(self.keyspace(keyspace)?, keyspace => keyspace.multi_get(keys))
+    }
+
+    fn walk(&self, keyspace: u32) -> Result<Vec<Record>> {
+        self.database.open_hash_keyspace(&keyspace.to_string())?.iter().collect()
     }
 
     fn scan(&self, keyspace: u32, range: Range, reverse: bool) -> Result<Vec<Record>> {
-        let records = self.keyspace(keyspace)?.range::<Vec<u8>>(range);
+        let records = self.ordered(keyspace)?.range::<Vec<u8>>(range);
         if reverse { records.rev().collect() } else { records.collect() }
     }
 
     fn prefix(&self, keyspace: u32, prefix: &[u8]) -> Result<Vec<Record>> {
-        self.keyspace(keyspace)?.prefix(prefix).collect()
+        self.ordered(keyspace)?.prefix(prefix).collect()
     }
 
     fn update(&self, keyspace: u32, key: &[u8], update: &mut Update<'_>) -> Result<Option<Vec<u8>>> {
-        self.keyspace(keyspace)?.fetch_update(key, update)
+        either!(self.keyspace(keyspace)?, keyspace => keyspace.fetch_update(key, update))
     }
 
     fn swap(&self, keyspace: u32, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool> {
-        Ok(self.keyspace(keyspace)?.compare_and_swap(key, expected, new)? == Swap::Done)
+        Ok(either!(self.keyspace(keyspace)?, keyspace => keyspace.compare_and_swap(key, expected, new))? == Swap::Done)
+    }
+
+    fn merge(&self, keyspace: u32, key: &[u8], merge: Merge<'_>) -> Result<()> {
+        either!(self.keyspace(keyspace)?, keyspace => keyspace.merge(key, merge))
     }
 
     fn bulk_load(&self, keyspace: u32, records: Vec<Record>) -> Result<u64> {
-        self.keyspace(keyspace)?.bulk_load(records)
+        self.ordered(keyspace)?.bulk_load(records)
     }
 
     fn flush(&self) -> Result<()> {

@@ -8,12 +8,16 @@ use ecotone_testkit::{
         campaign::{self, Fill},
         concurrent, contract,
         contract::Shape,
+        crew::{
+            self, Crew, Image,
+            Role::{Batcher, Flusher, Reader, Scanner, Updater, Writer},
+        },
         exhaustive::{self, Extent},
         interleave, space,
     },
 };
 
-use crate::{append_only, in_place, store::Simulated, tree};
+use crate::{append_only, hashed, in_place, store::Simulated, tree};
 
 /// Many short steps over few keys.
 const SHORT: Shape = Shape { steps: 60, keys: 24, batch: 6, fill_log: Fill::Never, keyspaces: true };
@@ -53,6 +57,11 @@ fn contract_of_the_tiny_append_only_engine() {
 }
 
 #[test]
+fn contract_of_the_tiny_hashed_engine() {
+    contract(&hashed(), 60, 6);
+}
+
+#[test]
 fn contract_of_the_tree() {
     contract(&tree(), 60, 10);
     contract(&tree().set(&[("fill", "100"), ("neighbours", "1")]), 10, 5);
@@ -80,6 +89,11 @@ fn every_crash_of_short_histories_on_the_tiny_append_only_engine() {
 }
 
 #[test]
+fn every_crash_of_short_histories_on_the_tiny_hashed_engine() {
+    exhaustive(&hashed(), 16, 60);
+}
+
+#[test]
 fn every_crash_of_short_histories_on_the_tree() {
     exhaustive(&tree(), 16, 100);
 }
@@ -100,6 +114,11 @@ fn crash_campaign_on_the_tiny_in_place_engine() {
 #[test]
 fn crash_campaign_on_the_tiny_append_only_engine() {
     campaign(&append_only(), 160, &[SHORT, WIDE]);
+}
+
+#[test]
+fn crash_campaign_on_the_tiny_hashed_engine() {
+    campaign(&hashed(), 160, &[SHORT, WIDE]);
 }
 
 #[test]
@@ -150,6 +169,11 @@ fn a_full_disk_under_the_tiny_append_only_engine() {
 }
 
 #[test]
+fn a_full_disk_under_the_tiny_hashed_engine() {
+    full_disk(&hashed());
+}
+
+#[test]
 fn a_full_disk_under_the_tree() {
     full_disk(&tree());
 }
@@ -178,4 +202,26 @@ fn threads_and_crashes_on_the_tree() {
     let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
     let first = first_seed();
     println!("{:?}", pass(concurrent::run(&tree().workers(2), first..first + databases, extent)));
+}
+
+#[test]
+fn threads_and_crashes_on_the_tiny_hashed_engine() {
+    let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(10);
+    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 60, registers: 24, cold: 100 };
+    let first = first_seed();
+    println!("{:?}", pass(concurrent::run(&hashed().workers(2), first..first + databases, extent)));
+}
+
+/// Updates of both sorts against blind writes, batches and walks, on keyspaces whose engine makes updates whole by itself.
+#[test]
+fn updates_without_a_log_on_the_tiny_hashed_engine() {
+    const CREW: Crew = Crew {
+        threads: &[(Updater, 40), (Updater, 40), (Writer, 20), (Batcher, 10), (Reader, 20), (Scanner, 5), (Flusher, 4)],
+        registers: 4,
+        crash: false,
+    };
+    let (simulated, first) = (hashed().workers(1).unlogged(), first_seed());
+    let image = pass(Image::new(&simulated, CREW.registers));
+    let judged: u64 = (first..first + 40).map(|seed| pass(crew::run(&simulated, &image, &CREW, seed))).sum();
+    println!("{judged} answers");
 }

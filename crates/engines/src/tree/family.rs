@@ -20,7 +20,7 @@ use super::{
     store::Store,
     writeback::Writeback,
 };
-use crate::engine::{Context, Engine, Family, Root, Shared};
+use crate::engine::{Context, Family, Made, Root, Shared};
 
 /// The tree engine.
 #[derive(Debug, Default)]
@@ -90,7 +90,7 @@ impl Family for TreeFamily {
         "tree"
     }
 
-    fn create(&self, context: Context) -> Result<(Arc<dyn Engine>, Root)> {
+    fn create(&self, context: Context) -> Result<(Made, Root)> {
         let _turn = self.making.lock();
         let options = TreeOptions::parse(&context.settings)?;
         let Shared { storage, memory, double_write, .. } = &context.shared;
@@ -107,7 +107,7 @@ impl Family for TreeFamily {
             storage.sync_dir()?;
             let tree = self.tree(context.clone(), options, Store::new(file.clone(), space, index, 0, double_write))?;
             let root = tree.take_checkpoint()?;
-            Ok((tree as Arc<dyn Engine>, root))
+            Ok((Made::Ordered(tree), root))
         };
         made().inspect_err(|_| {
             // What went wrong first is what the caller needs to know; a file that stays is removed at the next open.
@@ -115,7 +115,7 @@ impl Family for TreeFamily {
         })
     }
 
-    fn open(&self, context: Context, root: &Root) -> Result<Arc<dyn Engine>> {
+    fn open(&self, context: Context, root: &Root) -> Result<Made> {
         let Shared { memory, double_write, .. } = &context.shared;
         let file = PageFile::open(&context.shared.environment(), context.keyspace)?;
         let place = format!("the root of keyspace {} in the manifest", context.keyspace);
@@ -123,6 +123,6 @@ impl Family for TreeFamily {
         let space = Space::new(&file)?;
         let index = Index::open(memory, &blob.index, &space)?;
         let store = Store::new(file, space, index, blob.production, double_write);
-        Ok(self.tree(context, blob.options, store)?)
+        Ok(Made::Ordered(self.tree(context, blob.options, store)?))
     }
 }

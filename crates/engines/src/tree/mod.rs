@@ -51,7 +51,7 @@ use self::{
     store::Store,
     writeback::Writeback,
 };
-use crate::engine::{Admission, Check, Context, Cursor, Engine, Operation, Range, Record, Root, Stats, Survey};
+use crate::engine::{Admission, Check, Context, Cursor, Engine, Operation, Ordered, Range, Record, Root, Stats, Survey};
 
 pub use self::{family::TreeFamily, forecast::ForecastKind, layout::Model, options::TreeOptions};
 
@@ -192,10 +192,6 @@ impl Engine for Tree {
         Ok(values)
     }
 
-    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
-        Box::new(scan::Scan::new(self, range))
-    }
-
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
         self.check_live()?;
         let shared = &self.context.shared;
@@ -262,11 +258,6 @@ impl Engine for Tree {
         Ok(())
     }
 
-    fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
-        self.check_live()?;
-        self.load_sorted(records)
-    }
-
     fn verify(&self) -> Result<Check> {
         self.check_live()?;
         self.check_all()
@@ -286,6 +277,17 @@ impl Engine for Tree {
         self.retired.store(true, Ordering::Release);
         self.cache.forget_keyspace(self.number);
         self.pages.forget_keyspace(self.number);
+    }
+}
+
+impl Ordered for Tree {
+    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
+        Box::new(scan::Scan::new(self, range))
+    }
+
+    fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
+        self.check_live()?;
+        self.load_sorted(records)
     }
 }
 

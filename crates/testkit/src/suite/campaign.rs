@@ -99,12 +99,12 @@ struct Case<'a> {
 
 impl<'a> Case<'a> {
     fn new(opener: &'a dyn Opener, seed: u64, shape: Shape) -> Verdict<Self> {
-        let mut generator = Generator::new(seed, shape);
+        let generate = |seed, shape| Generator::new(seed, opener.kind(), shape).history();
         let mut life = Life::aged(opener, seed, &KEYSPACES)?;
         let quiet = Shape { fill_log: Fill::Never, ..shape };
-        life.run(&Generator::new(!seed, quiet).history()).map_err(Halt::unexpected)?;
+        life.run(&generate(!seed, quiet)).map_err(Halt::unexpected)?;
         let (disk, expect) = life.close()?;
-        let (history, later) = (generator.history(), Generator::new(seed ^ 1 << 63, quiet).history());
+        let (history, later) = (generate(seed, shape), generate(seed ^ 1 << 63, quiet));
         let random = SmallRng::seed_from_u64(seed);
         let mut case = Case { opener, seed, random, disk, expect, history, later, moments: BTreeMap::new() };
         case.moments = case.measure()?;

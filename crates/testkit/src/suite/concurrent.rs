@@ -66,7 +66,7 @@ const MIX: Mix = Mix {
 
 /// Runs databases of these seeds. The opener must give databases that may be used by many threads.
 pub fn run(opener: &dyn Opener, seeds: std::ops::Range<u64>, extent: Extent) -> Verdict<Done> {
-    let registers = Registers { count: extent.registers, cold: extent.cold };
+    let registers = Registers { kind: opener.kind(), count: extent.registers, cold: extent.cold };
     let disk = guarded(|| format!("{}, concurrent", opener.name()), || registers.prepare(opener))?;
     let mut done = Done::default();
     for seed in seeds {

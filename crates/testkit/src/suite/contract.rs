@@ -22,7 +22,7 @@ pub fn run(opener: &dyn Opener, seeds: std::ops::Range<u64>, shape: Shape) -> Ve
 /// One history; what it leaves is opened once more after a clean end.
 fn history(opener: &dyn Opener, seed: u64, shape: Shape) -> Verdict {
     let mut life = Life::fresh(opener, seed, &KEYSPACES)?;
-    let steps = Generator::new(seed, shape).history();
+    let steps = Generator::new(seed, opener.kind(), shape).history();
     for (number, step) in steps.iter().enumerate() {
         life.step(step).map_err(|halt| format!("step {number}, {}: {}", brief(std::slice::from_ref(step)), halt.unexpected()))?;
     }

@@ -25,7 +25,7 @@ use crate::{
 pub enum Role {
     /// Gets, one key or several.
     Reader,
-    /// Scans, both ways.
+    /// Scans, both ways; walks over what has no order.
     Scanner,
     /// Puts and deletes, buffered and synced.
     Writer,
@@ -79,7 +79,7 @@ pub struct Image {
 impl Image {
     /// Makes the database for crews with so many registers.
     pub fn new(opener: &dyn Opener, registers: usize) -> Verdict<Image> {
-        let registers = Registers { count: registers, cold: COLD };
+        let registers = Registers { kind: opener.kind(), count: registers, cold: COLD };
         let disk = registers.prepare(opener)?;
         let store = opener.open(&disk, 1).map_err(|error| format!("opening failed: {error}"))?;
         // Every 11th number is a long value. Two at a place do not fit beside what is there.
@@ -124,7 +124,7 @@ impl<'a> Work<'a> {
         if image.values.len() != crew.registers {
             return Err(format!("the image is for {} registers", image.values.len()));
         }
-        let registers = Registers { count: crew.registers, cold: COLD };
+        let registers = Registers { kind: opener.kind(), count: crew.registers, cold: COLD };
         // Numbers of writes begin above those of the image.
         let ticks = Ticks::from((crew.registers as u64 + 1) * 11);
         Ok(Work { opener, crew, initial: &image.values, seed, disk: image.disk(seed), registers, ticks })

@@ -185,6 +185,6 @@ impl Base<'_> {
 
 /// Reads go on after a failure, of everything.
 fn read_on(life: &Life<'_>) -> Verdict {
-    let read = |keyspace| read_all(life.store(), keyspace).map(drop);
+    let read = |keyspace| read_all(life.store(), life.kind(), keyspace).map(drop);
     life.expect.keyspaces().into_iter().try_for_each(read).map_err(|wrong| format!("after the failure: {wrong}"))
 }

@@ -7,7 +7,7 @@ use std::{
 
 use ecotone_engines::engine::Record;
 
-use super::{Store, UNLOGGED, Verdict, unlogged::Unlogged, verified};
+use super::{Kind, Store, UNLOGGED, Verdict, unlogged::Unlogged, verified};
 use crate::model::{Change, Ending, Level, Model};
 
 /// Expectations of all keyspaces of one database.
@@ -87,11 +87,11 @@ impl Expect {
     }
 
     /// Judges what a store holds after an end, and goes on from there.
-    pub(super) fn restart(&mut self, ending: Ending, store: &dyn Store) -> Verdict {
+    pub(super) fn restart(&mut self, ending: Ending, store: &dyn Store, kind: Kind) -> Verdict {
         self.settle_keyspaces(store)?;
         let mut logged = Vec::new();
         for keyspace in self.keyspaces.clone() {
-            let found = read_all(store, keyspace)?;
+            let found = read_all(store, kind, keyspace)?;
             match keyspace {
                 UNLOGGED => self.unlogged.restart(ending == Ending::Closed, found.into_iter().collect())?,
                 _ => logged.extend(found.into_iter().map(|(key, value)| ((keyspace, key), value))),
@@ -135,8 +135,25 @@ fn absent(key: &[u8]) -> Vec<u8> {
     [&key[..key.len() - 1], &[key[key.len() - 1] ^ 1]].concat()
 }
 
-/// Everything in a keyspace, the same from both ends.
-pub(super) fn read_all(store: &dyn Store, keyspace: u32) -> Verdict<Vec<Record>> {
+/// Everything in a keyspace, by key.
+pub(super) fn read_all(store: &dyn Store, kind: Kind, keyspace: u32) -> Verdict<Vec<Record>> {
+    match kind {
+        Kind::Ordered => scan_all(store, keyspace),
+        Kind::Hashed => walk_all(store, keyspace),
+    }
+}
+
+fn walk_all(store: &dyn Store, keyspace: u32) -> Verdict<Vec<Record>> {
+    let mut records = store.walk(keyspace).map_err(|error| format!("the walk over keyspace {keyspace} failed: {error}"))?;
+    records.sort_unstable();
+    match records.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        None => Ok(records),
+        Some(pair) => Err(format!("the walk over keyspace {keyspace} gave {} twice", pair[0].0.escape_ascii())),
+    }
+}
+
+/// The same from both ends.
+fn scan_all(store: &dyn Store, keyspace: u32) -> Verdict<Vec<Record>> {
     let scan = |reverse| {
         let records = store.scan(keyspace, (Bound::Unbounded, Bound::Unbounded), reverse);
         records.map_err(|error| format!("the scan of keyspace {keyspace} failed: {error}"))

@@ -7,7 +7,7 @@ use ecotone_substrate::limits::MAX_RECORD;
 use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{
-    UNLOGGED,
+    Kind, UNLOGGED,
     step::{EVERYTHING, Step},
 };
 use crate::model::{Change, Level};
@@ -66,13 +66,14 @@ pub struct Shape {
 /// Draws histories. A version number in every value tells writes apart.
 pub(super) struct Generator {
     random: SmallRng,
+    kind: Kind,
     shape: Shape,
     version: u32,
 }
 
 impl Generator {
-    pub(super) fn new(seed: u64, shape: Shape) -> Self {
-        Generator { random: SmallRng::seed_from_u64(seed), shape, version: 0 }
+    pub(super) fn new(seed: u64, kind: Kind, shape: Shape) -> Self {
+        Generator { random: SmallRng::seed_from_u64(seed), kind, shape, version: 0 }
     }
 
     pub(super) fn history(&mut self) -> Vec<Step> {
@@ -91,6 +92,7 @@ impl Generator {
             30..42 => self.batch(),
             42..52 => Step::Get((self.keyspace(), self.key())),
             52..57 => Step::MultiGet(self.keyspace(), (0..self.random.random_range(0..20)).map(|_| self.key()).collect()),
+            57..69 | 79..81 if self.kind == Kind::Hashed => self.hashed_step(),
             57..66 => Step::Scan(self.keyspace(), self.range(), self.random.random()),
             66..69 => Step::Prefix(self.keyspace(), vec![(self.key())[0]]),
             69..74 => Step::Update((self.keyspace(), self.key()), self.value(24)),
@@ -101,6 +103,16 @@ impl Generator {
             91..95 => Step::Background,
             95..97 => Step::Reopen,
             _ => self.keyspace_step(),
+        }
+    }
+
+    /// What there is in place of ranges and bulk loads.
+    fn hashed_step(&mut self) -> Step {
+        let key = (self.keyspace(), self.key());
+        match self.random.random_range(0..7) {
+            0..3 => Step::Walk(key.0),
+            3..5 => Step::Add(key, self.random.random_range(-1000..1000)),
+            _ => Step::Append(key, vec![self.random.next_u32() as u8; self.random.random_range(0..200)]),
         }
     }
 
@@ -203,11 +215,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_one_history_and_keys_are_unique() {
+    fn a_seed_gives_one_history_of_its_kind_and_keys_are_unique() {
         let shape = Shape { steps: 200, keys: 300, batch: 8, fill_log: Fill::Always, keyspaces: true };
-        let histories = [1, 1, 2].map(|seed| Generator::new(seed, shape).history());
+        let histories = [1, 1, 2].map(|seed| Generator::new(seed, Kind::Ordered, shape).history());
         assert_eq!(histories[0], histories[1]);
         assert_ne!(histories[0], histories[2]);
+        let ordered = |step: &Step| matches!(step, Step::Scan(..) | Step::Prefix(..) | Step::BulkLoad(..));
+        assert!(histories[0].iter().any(ordered));
+        assert!(!Generator::new(1, Kind::Hashed, shape).history().iter().any(ordered), "there is no order in a hashed keyspace");
         let keys: std::collections::BTreeSet<_> = (0..300).map(key).collect();
         assert_eq!(keys.len(), 300);
         assert!(keys.iter().all(|key| key[0] < BULK_FIRST));

@@ -39,7 +39,7 @@ const WORK: Mix = Mix { flush: 3, background: 1, ..Mix::NONE };
 
 /// Runs the histories of these seeds, and gives the number of stops.
 pub fn run(opener: &dyn Opener, seeds: std::ops::Range<u64>, shape: Shape) -> Verdict<u64> {
-    let registers = Registers { count: shape.registers, cold: COLD };
+    let registers = Registers { kind: opener.kind(), count: shape.registers, cold: COLD };
     let disk = guarded(|| format!("{}, interleaved", opener.name()), || registers.prepare(opener))?;
     let mut stops = 0;
     for seed in seeds {

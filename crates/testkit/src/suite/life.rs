@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use ecotone_engines::engine::{Range, Record};
-use ecotone_substrate::{Error, Result};
+use ecotone_engines::{
+    engine::{Range, Record},
+    merge::Merge,
+};
+use ecotone_substrate::{Error, Result, limits::MAX_RECORD};
 
-use super::{Opener, Store, UNLOGGED, Verdict, expect::Expect, step::Step};
+use super::{Kind, Opener, Store, UNLOGGED, Verdict, expect::Expect, step::Step};
 use crate::{
     model::{Change, Ending, Key, Level},
     sim::SimStorage,
@@ -95,10 +98,14 @@ impl<'a> Life<'a> {
         self.store.as_deref().expect("the database is open")
     }
 
+    pub(super) fn kind(&self) -> Kind {
+        self.opener.kind()
+    }
+
     /// Compares everything that is there with what is expected after `ending`.
     fn judge(&mut self, ending: Ending) -> std::result::Result<(), Halt> {
         let store = self.store.as_deref().expect("the database is open");
-        self.expect.restart(ending, store).map_err(|wrong| match self.disk.is_off() {
+        self.expect.restart(ending, store, self.opener.kind()).map_err(|wrong| match self.disk.is_off() {
             true => Halt::Failed(Error::Invalid(wrong)),
             false => Halt::Wrong(wrong),
         })
@@ -127,10 +134,13 @@ impl<'a> Life<'a> {
             Step::Write(changes, level) => Ok(self.write(changes, *level)?),
             Step::Get((keyspace, key)) => self.get(*keyspace, key),
             Step::MultiGet(keyspace, keys) => self.multi_get(*keyspace, keys),
+            Step::Walk(keyspace) => self.walk(*keyspace),
             Step::Scan(keyspace, range, reverse) => self.scan(*keyspace, range, *reverse),
             Step::Prefix(keyspace, prefix) => self.prefix(*keyspace, prefix),
             Step::Update(key, add) => self.update(key, add.as_deref()),
             Step::Swap(key, new, right) => self.swap(key, new.as_deref(), *right),
+            Step::Add(key, amount) => self.merge(key, Merge::Add(*amount)),
+            Step::Append(key, bytes) => self.merge(key, Merge::Append(bytes)),
             Step::BulkLoad(keyspace, records) => Ok(self.bulk_load(*keyspace, records)?),
             Step::Flush => Ok(self.flush()?),
             Step::Sync => Ok(self.sync()?),
@@ -190,6 +200,15 @@ impl<'a> Life<'a> {
             .try_for_each(|(key, (got, want))| agree("multi_get", key, got.as_ref(), want))?)
     }
 
+    fn walk(&mut self, keyspace: u32) -> std::result::Result<(), Halt> {
+        if !self.expect.has(keyspace) {
+            return Ok(());
+        }
+        let mut got = self.store().walk(keyspace)?;
+        got.sort_unstable();
+        Ok(same_records("the walk", got, self.expect.content(keyspace), |_| true)?)
+    }
+
     fn scan(&mut self, keyspace: u32, range: &Range, reverse: bool) -> std::result::Result<(), Halt> {
         if !self.expect.has(keyspace) {
             return Ok(());
@@ -239,6 +258,20 @@ impl<'a> Life<'a> {
             Ok(swapped) if swapped != right => Err(Halt::Wrong(format!("a swap of {key:?} answered {swapped}"))),
             Ok(false) => Ok(()),
             answer => Ok(self.answered(&[(key.clone(), new.map(<[u8]>::to_vec))], Level::Buffered, answer.map(drop))?),
+        }
+    }
+
+    fn merge(&mut self, key: &Key, merge: Merge<'_>) -> std::result::Result<(), Halt> {
+        if !self.expect.has(key.0) {
+            return Ok(());
+        }
+        let after = merged(self.expect.get(key.0, &key.1), merge);
+        let answer = self.store().merge(key.0, &key.1, merge);
+        let fits = after.as_ref().is_some_and(|after| key.1.len() + after.len() <= MAX_RECORD);
+        match (after, answer) {
+            (_, Ok(())) if !fits => Err(Halt::Wrong(format!("{merge:?} to {key:?} was not refused"))),
+            (None, Err(Error::Invalid(_))) => Ok(()),
+            (after, answer) => Ok(self.answered(&[(key.clone(), after)], Level::Buffered, answer)?),
         }
     }
 
@@ -318,6 +351,16 @@ impl<'a> Life<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// What a merge makes of a value, or `None` if it is to be refused.
+fn merged(before: Option<&Vec<u8>>, merge: Merge<'_>) -> Option<Vec<u8>> {
+    let before = before.map_or(&[][..], Vec::as_slice);
+    match merge {
+        Merge::Append(bytes) => Some([before, bytes].concat()),
+        Merge::Add(amount) if before.is_empty() => Some(amount.to_le_bytes().to_vec()),
+        Merge::Add(amount) => Some(i64::from_le_bytes(before.try_into().ok()?).wrapping_add(amount).to_le_bytes().to_vec()),
     }
 }
 

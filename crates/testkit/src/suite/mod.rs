@@ -27,7 +27,7 @@ mod step;
 mod store;
 mod unlogged;
 
-pub use store::{Opener, Store, UNLOGGED, Update};
+pub use store::{Kind, Opener, Store, UNLOGGED, Update};
 
 /// What a suite answers: `Err` describes the first thing that went wrong.
 pub type Verdict<T = ()> = Result<T, String>;

@@ -15,6 +15,8 @@ pub(super) enum Step {
     Get(Key),
     /// A look at many keys of a keyspace.
     MultiGet(u32, Vec<Vec<u8>>),
+    /// All records of a hashed keyspace.
+    Walk(u32),
     /// A range, forward or in reverse.
     Scan(u32, Range, bool),
     /// A prefix.
@@ -23,6 +25,10 @@ pub(super) enum Step {
     Update(Key, Option<Vec<u8>>),
     /// A compare-and-swap; the expectation is right or wrong.
     Swap(Key, Option<Vec<u8>>, bool),
+    /// An addition to a counter, or to what may be none.
+    Add(Key, i64),
+    /// Bytes appended to a value.
+    Append(Key, Vec<u8>),
     /// A bulk load of records that are made to lie above everything.
     BulkLoad(u32, Vec<Record>),
     /// Everything into the files.

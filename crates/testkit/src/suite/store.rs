@@ -1,6 +1,9 @@
 //! What the suites ask of a database. The library implements it in its own tests, since the test kit must not depend on it.
 
-use ecotone_engines::engine::{Range, Record};
+use ecotone_engines::{
+    engine::{Range, Record},
+    merge::Merge,
+};
 use ecotone_substrate::Result;
 
 use crate::{
@@ -10,6 +13,15 @@ use crate::{
 
 /// Makes a new value, or none, of the one before.
 pub type Update<'a> = dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>> + 'a;
+
+/// What the keyspaces of an engine can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Their keys have an order: there are ranges, prefixes and bulk loads.
+    Ordered,
+    /// Their keys are found by a hash: all records can be walked over, in no order.
+    Hashed,
+}
 
 /// A database that is open. Most suites drive it with one thread; some with several. Keyspaces are known by number; [`UNLOGGED`] is an unlogged one.
 pub trait Store: Send + Sync {
@@ -25,15 +37,19 @@ pub trait Store: Send + Sync {
     fn get(&self, keyspace: u32, key: &[u8]) -> Result<Option<Vec<u8>>>;
     /// The values of many keys.
     fn multi_get(&self, keyspace: u32, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>>;
-    /// The records of a range, from its end if `reverse`.
+    /// All records of a hashed keyspace, as they come.
+    fn walk(&self, keyspace: u32) -> Result<Vec<Record>>;
+    /// The records of a range of an ordered keyspace, from its end if `reverse`.
     fn scan(&self, keyspace: u32, range: Range, reverse: bool) -> Result<Vec<Record>>;
-    /// The records with a prefix.
+    /// The records of an ordered keyspace with a prefix.
     fn prefix(&self, keyspace: u32, prefix: &[u8]) -> Result<Vec<Record>>;
     /// Replaces a value by what `update` makes of it; gives the one before.
     fn update(&self, keyspace: u32, key: &[u8], update: &mut Update<'_>) -> Result<Option<Vec<u8>>>;
     /// Replaces a value if it is as expected; gives whether it was.
     fn swap(&self, keyspace: u32, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<bool>;
-    /// Loads ascending records above all that are there.
+    /// Adds to a counter, or appends to a value.
+    fn merge(&self, keyspace: u32, key: &[u8], merge: Merge<'_>) -> Result<()>;
+    /// Loads into an ordered keyspace ascending records above all that are there.
     fn bulk_load(&self, keyspace: u32, records: Vec<Record>) -> Result<u64>;
     /// Brings everything into the data files and checkpoints.
     fn flush(&self) -> Result<()>;
@@ -60,6 +76,8 @@ pub const UNLOGGED: u32 = 0;
 pub trait Opener: Sync {
     /// The engine's name.
     fn name(&self) -> &'static str;
+    /// What its keyspaces can do.
+    fn kind(&self) -> Kind;
     /// Opens the database on `disk`, or makes it. Clock and identity come from `seed`.
     fn open(&self, disk: &SimStorage, seed: u64) -> Result<Box<dyn Store>>;
 }

@@ -6,19 +6,22 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use ecotone_engines::engine::{Admission, Check, Context, Cursor, Engine, Family, Operation, Range, Record, Root, Stats};
+use ecotone_engines::engine::{
+    Admission, Check, Context, Cursor, Engine, Family, Made, Operation, Ordered, Range, Record, Root, Stats,
+};
 use ecotone_substrate::{
     Error, Result, Seq,
-    storage::{Block, FileId},
+    storage::FileId,
     wal::{Durability, RecordKind, Room, encode_structure},
 };
 use parking_lot::Mutex;
 
 use super::{
     Content, check_ascends, cursor_over,
-    pages::{Pages, Stored, push},
+    pages::Stored,
     refuse_settings,
-    runs::{Change, Numbers, Run, Runs},
+    run::Run,
+    runs::{Change, Numbers, Runs},
     unflushed::{self, Unflushed},
 };
 
@@ -36,22 +39,20 @@ impl Family for TinyAppendOnly {
         "tiny-append-only"
     }
 
-    fn create(&self, context: Context) -> Result<(Arc<dyn Engine>, Root)> {
-        refuse_settings(&context)?;
-        let engine = AppendOnly::new(context, Numbers::default());
+    fn create(&self, context: Context) -> Result<(Made, Root)> {
+        let engine = AppendOnly::create(context)?;
         let root = engine.checkpoint()?;
-        Ok((Arc::new(engine), root))
+        Ok((Made::Ordered(Arc::new(engine)), root))
     }
 
-    fn open(&self, context: Context, root: &Root) -> Result<Arc<dyn Engine>> {
-        let numbers = Numbers::decode(&root.blob).map_err(|malformed| malformed.at("the root of a tiny keyspace", 0))?;
-        Ok(Arc::new(AppendOnly::new(context, numbers)))
+    fn open(&self, context: Context, root: &Root) -> Result<Made> {
+        Ok(Made::Ordered(Arc::new(AppendOnly::open(context, root)?)))
     }
 }
 
 /// One keyspace.
 #[derive(Debug)]
-struct AppendOnly {
+pub(super) struct AppendOnly {
     context: Context,
     retired: AtomicBool,
     /// Held by the one that writes and removes tables, across its I/O.
@@ -72,6 +73,16 @@ struct State {
 type Dead = Vec<(Seq, u32)>;
 
 impl AppendOnly {
+    pub(super) fn create(context: Context) -> Result<Self> {
+        refuse_settings(&context)?;
+        Ok(Self::new(context, Numbers::default()))
+    }
+
+    pub(super) fn open(context: Context, root: &Root) -> Result<Self> {
+        let numbers = Numbers::decode(&root.blob).map_err(|malformed| malformed.at("the root of a tiny keyspace", 0))?;
+        Ok(Self::new(context, numbers))
+    }
+
     fn new(context: Context, numbers: Numbers) -> Self {
         let state = State { numbers, runs: Runs::new(), unflushed: Unflushed::default() };
         AppendOnly { context, retired: AtomicBool::new(false), turn: Mutex::default(), state: Mutex::new(state) }
@@ -110,25 +121,12 @@ impl AppendOnly {
             return if out.is_empty() { Ok(()) } else { self.install(dead, out, None) };
         }
         let number = self.state.lock().numbers.next;
-        let written = self.write_run(number, &records);
+        let written = Run::write(&self.context, number, &records);
         let installed = written.and_then(|run| self.install(dead, out, Some(Arc::new(run))));
         installed.inspect_err(|_| {
             // What went wrong first is what the caller needs to know; a table that stays is removed by the next opening.
             let _ = self.context.shared.storage.remove(Run::file(&self.context, number));
         })
-    }
-
-    fn write_run(&self, number: u32, records: &[Stored]) -> Result<Run> {
-        let shared = &self.context.shared;
-        shared.health.check()?;
-        let created = Pages::create(&self.context, Run::file(&self.context, number));
-        let pages = created.map_err(|error| shared.health.poison(error))?;
-        let mut parts = split(&pages, records)?;
-        pages.reserve(u32::try_from(parts.len()).expect("a tiny run is small"))?;
-        let fresh = build(&pages, &mut parts)?;
-        pages.write_fresh(&fresh)?;
-        shared.storage.sync_dir().map_err(|error| shared.health.poison(error))?;
-        Ok(Run { number, lowers: parts.into_iter().map(|(lower, _)| lower).collect(), pages })
     }
 
     fn install(&self, dead: &mut Dead, out: Vec<u32>, run: Option<Arc<Run>>) -> Result<()> {
@@ -184,8 +182,31 @@ impl AppendOnly {
         Ok(content)
     }
 
+    /// How often a key was written in this life.
+    pub(super) fn writes_of(&self, key: &[u8]) -> u64 {
+        self.state.lock().unflushed.writes_of(key)
+    }
+
+    /// Makes an operation that has no place in the log, if its key was written so often and no more; false if it was.
+    pub(super) fn put_if(&self, writes: u64, operation: Operation<'_>) -> Result<bool> {
+        self.check_open()?;
+        let mut state = self.state.lock();
+        let unchanged = state.unflushed.writes_of(operation.key) == writes;
+        if unchanged {
+            state.unflushed.put(operation.key, operation.value, self.context.shared.wal.tail());
+        }
+        Ok(unchanged)
+    }
+
+    /// Makes an operation that has no place in the log.
+    pub(super) fn put_now(&self, operation: Operation<'_>) -> Result<()> {
+        self.check_open()?;
+        self.state.lock().unflushed.put(operation.key, operation.value, self.context.shared.wal.tail());
+        Ok(())
+    }
+
     /// Everything, with no flush on its way.
-    fn content(&self) -> Result<Content> {
+    pub(super) fn content(&self) -> Result<Content> {
         self.check_open()?;
         let _turn = self.turn.lock();
         let (runs, unflushed) = {
@@ -232,33 +253,6 @@ fn read(runs: &Runs, key: &[u8]) -> Result<Option<Vec<u8>>> {
     Ok(None)
 }
 
-/// The records of one page, and the smallest key among them.
-type Part<'a> = (Vec<u8>, &'a [Stored]);
-
-/// The records in as many parts as there are pages needed.
-fn split<'a>(pages: &Pages, mut records: &'a [Stored]) -> Result<Vec<Part<'a>>> {
-    let (mut parts, mut scratch) = (Vec::new(), pages.frame()?);
-    while let Some((lower, _)) = records.first() {
-        let mut builder = pages.build(&mut scratch, 0, (lower, None));
-        let fit = records.iter().take_while(|record| push(&mut builder, record)).count();
-        let (part, rest) = records.split_at(fit);
-        parts.push((lower.clone(), part));
-        records = rest;
-    }
-    Ok(parts)
-}
-
-fn build(pages: &Pages, parts: &mut [Part<'_>]) -> Result<Vec<(u32, Block)>> {
-    let page = |((lower, records), number): (&mut Part<'_>, u32)| {
-        let mut block = pages.frame()?;
-        let mut builder = pages.build(&mut block, number, (lower, None));
-        assert!(records.iter().all(|record| push(&mut builder, record)), "they fitted when they were split");
-        builder.finish(1);
-        Ok((number, block))
-    };
-    parts.iter_mut().zip(0..).map(page).collect()
-}
-
 impl Engine for AppendOnly {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.check_open()?;
@@ -274,10 +268,6 @@ impl Engine for AppendOnly {
 
     fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         keys.iter().map(|key| self.get(key)).collect()
-    }
-
-    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
-        cursor_over(self.content(), &range)
     }
 
     fn admit(&self, _: Operation<'_>) -> Result<Admission> {
@@ -336,23 +326,6 @@ impl Engine for AppendOnly {
         Ok(())
     }
 
-    fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
-        let mut last = self.content()?.into_keys().next_back();
-        let (mut count, mut waiting, wal) = (0, Vec::new(), &self.context.shared.wal);
-        for record in records {
-            let (key, value) = record?;
-            check_ascends(last.as_ref(), &key)?;
-            waiting.push((key.clone(), Some(value)));
-            (last, count) = (Some(key), count + 1);
-            if waiting.len() == BULK_RUN {
-                self.add_run(&mut self.turn.lock(), Vec::new(), std::mem::take(&mut waiting))?;
-            }
-        }
-        self.add_run(&mut self.turn.lock(), Vec::new(), waiting)?;
-        wal.commit(wal.tail(), Durability::Sync)?;
-        Ok(count)
-    }
-
     fn verify(&self) -> Result<Check> {
         self.check_open()?;
         let _turn = self.turn.lock();
@@ -369,5 +342,28 @@ impl Engine for AppendOnly {
 
     fn retire(&self) {
         self.retired.store(true, Ordering::Release);
+    }
+}
+
+impl Ordered for AppendOnly {
+    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
+        cursor_over(self.content(), &range)
+    }
+
+    fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
+        let mut last = self.content()?.into_keys().next_back();
+        let (mut count, mut waiting, wal) = (0, Vec::new(), &self.context.shared.wal);
+        for record in records {
+            let (key, value) = record?;
+            check_ascends(last.as_ref(), &key)?;
+            waiting.push((key.clone(), Some(value)));
+            (last, count) = (Some(key), count + 1);
+            if waiting.len() == BULK_RUN {
+                self.add_run(&mut self.turn.lock(), Vec::new(), std::mem::take(&mut waiting))?;
+            }
+        }
+        self.add_run(&mut self.turn.lock(), Vec::new(), waiting)?;
+        wal.commit(wal.tail(), Durability::Sync)?;
+        Ok(count)
     }
 }

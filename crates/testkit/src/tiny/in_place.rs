@@ -6,7 +6,9 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use ecotone_engines::engine::{Admission, Check, Context, Cursor, Engine, Family, Operation, Range, Record, Root, Stats};
+use ecotone_engines::engine::{
+    Admission, Check, Context, Cursor, Engine, Family, Made, Operation, Ordered, Range, Record, Root, Stats,
+};
 use ecotone_substrate::{
     Error, Result, Seq,
     double_write::{PageWrite, changed_sectors},
@@ -33,7 +35,7 @@ impl Family for TinyInPlace {
         "tiny-in-place"
     }
 
-    fn create(&self, context: Context) -> Result<(Arc<dyn Engine>, Root)> {
+    fn create(&self, context: Context) -> Result<(Made, Root)> {
         refuse_settings(&context)?;
         let engine = InPlace::new(Pages::create(&context, FileId::Pages(context.keyspace))?, context, Table::FIRST);
         engine.pages.reserve(Table::FIRST.end())?;
@@ -41,13 +43,13 @@ impl Family for TinyInPlace {
         engine.pages.write_fresh(&engine.build_table(Table::FIRST, &empty)?)?;
         engine.context.shared.storage.sync_dir().map_err(|error| engine.context.shared.health.poison(error))?;
         let root = engine.checkpoint()?;
-        Ok((Arc::new(engine), root))
+        Ok((Made::Ordered(Arc::new(engine)), root))
     }
 
-    fn open(&self, context: Context, root: &Root) -> Result<Arc<dyn Engine>> {
+    fn open(&self, context: Context, root: &Root) -> Result<Made> {
         let pages = Pages::open(&context, FileId::Pages(context.keyspace))?;
         let table = Table::decode(&root.blob).map_err(|malformed| malformed.at("the root of a tiny keyspace", 0))?;
-        Ok(Arc::new(InPlace::new(pages, context, table)))
+        Ok(Made::Ordered(Arc::new(InPlace::new(pages, context, table))))
     }
 }
 
@@ -311,10 +313,6 @@ impl Engine for InPlace {
         keys.iter().map(|key| self.get(key)).collect()
     }
 
-    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
-        cursor_over(self.content(), &range)
-    }
-
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
         self.check_open()?;
         let Some(value) = operation.value else { return Ok(self.state.lock().admit(operation.key, 0)) };
@@ -378,25 +376,6 @@ impl Engine for InPlace {
         Ok(())
     }
 
-    /// Bucket by bucket, so that what a crash leaves is a prefix. What was taken before an error stays.
-    fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
-        let mut last = self.content()?.into_keys().next_back();
-        let mut count = 0;
-        let load = || {
-            for record in records {
-                let record = record?;
-                self.load(last.as_ref(), &record)?;
-                (last, count) = (Some(record.0), count + 1);
-            }
-            Ok(())
-        };
-        let loaded = load();
-        self.flush(Seq::MAX)?;
-        let wal = &self.context.shared.wal;
-        wal.commit(wal.tail(), Durability::Sync)?;
-        loaded.map(|()| count)
-    }
-
     fn verify(&self) -> Result<Check> {
         self.check_open()?;
         let _turn = self.turn.lock();
@@ -422,5 +401,30 @@ impl Engine for InPlace {
 
     fn retire(&self) {
         self.retired.store(true, Ordering::Release);
+    }
+}
+
+impl Ordered for InPlace {
+    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
+        cursor_over(self.content(), &range)
+    }
+
+    /// Bucket by bucket, so that what a crash leaves is a prefix. What was taken before an error stays.
+    fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
+        let mut last = self.content()?.into_keys().next_back();
+        let mut count = 0;
+        let load = || {
+            for record in records {
+                let record = record?;
+                self.load(last.as_ref(), &record)?;
+                (last, count) = (Some(record.0), count + 1);
+            }
+            Ok(())
+        };
+        let loaded = load();
+        self.flush(Seq::MAX)?;
+        let wal = &self.context.shared.wal;
+        wal.commit(wal.tail(), Durability::Sync)?;
+        loaded.map(|()| count)
     }
 }

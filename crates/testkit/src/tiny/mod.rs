@@ -1,12 +1,14 @@
-//! Two engines of a few hundred lines each, whose only purpose is to prove the contracts that every engine and the database owe each
-//! other (`docs/decisions/0001-contracts.md`): one writes pages in place, one only appends.
+//! Engines of a few hundred lines each, whose only purpose is to prove the contracts that every engine and the database owe each
+//! other (`docs/decisions/0001-contracts.md`): one writes pages in place, one only appends, one finds its keys by a hash.
 //!
 //! They keep little in order to be easy to believe: one lock for what is in memory, one turn for whatever does I/O in the background, and
-//! cursors that copy their range.
+//! cursors that copy their range. The hashed one has the files of the one that only appends.
 
 pub mod append_only;
+pub mod hashed;
 pub mod in_place;
 mod pages;
+mod run;
 mod runs;
 mod table;
 mod unflushed;
@@ -16,7 +18,7 @@ use std::{
     ops::RangeBounds,
 };
 
-use ecotone_engines::engine::{Context, Cursor, Range, Record, RecordRef};
+use ecotone_engines::engine::{Context, Cursor, Range, Record, RecordRef, Walk};
 use ecotone_substrate::{Error, Result};
 
 /// Keys with their newest values.
@@ -30,6 +32,10 @@ struct CopyCursor {
 }
 
 impl CopyCursor {
+    fn new(left: Result<VecDeque<Record>>) -> Self {
+        CopyCursor { left, given: Record::default() }
+    }
+
     fn step(&mut self, take: fn(&mut VecDeque<Record>) -> Option<Record>) -> Result<Option<RecordRef<'_>>> {
         let Some(record) = take(self.left.as_mut().map_err(|error| error.clone())?) else { return Ok(None) };
         self.given = record;
@@ -47,13 +53,19 @@ impl Cursor for CopyCursor {
     }
 }
 
+impl Walk for CopyCursor {
+    fn next(&mut self) -> Result<Option<RecordRef<'_>>> {
+        self.step(VecDeque::pop_front)
+    }
+}
+
 /// A cursor over the part of `content` that lies in `range`.
 fn cursor_over(content: Result<Content>, range: &Range) -> Box<dyn Cursor> {
     let left = content.map(|content| content.into_iter().filter(|(key, _)| range.contains(key)).collect());
-    Box::new(CopyCursor { left, given: Record::default() })
+    Box::new(CopyCursor::new(left))
 }
 
-/// Neither engine has options.
+/// None of them has options.
 fn refuse_settings(context: &Context) -> Result<()> {
     match context.settings.first() {
         None => Ok(()),

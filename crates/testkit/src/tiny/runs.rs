@@ -2,47 +2,15 @@
 
 use std::sync::Arc;
 
-use ecotone_engines::engine::Context;
 use ecotone_substrate::{
     codec::{Malformed, Reader, Writer},
     limits::MAX_TABLES,
-    storage::FileId,
 };
 
-use super::pages::Pages;
+use super::run::Run;
 
 /// Most runs that a root or a change can name, for decoders.
 const MOST_RUNS: u64 = 1 << 20;
-
-/// A sorted run: the pages of its table, in order.
-#[derive(Debug)]
-pub(super) struct Run {
-    pub(super) number: u32,
-    pub(super) pages: Pages,
-    /// The smallest key of each page.
-    pub(super) lowers: Vec<Vec<u8>>,
-}
-
-impl Run {
-    /// The table's name.
-    pub(super) fn file(context: &Context, number: u32) -> FileId {
-        FileId::Table { keyspace: context.keyspace, number }
-    }
-
-    /// Opens the run and reads the fences of its pages.
-    pub(super) fn open(context: &Context, number: u32) -> ecotone_substrate::Result<Run> {
-        let pages = Pages::open(context, Run::file(context, number))?;
-        let lower = |page| Ok(pages.parse(page, &pages.read(page)?)?.lower().to_vec());
-        let lowers = (0..pages.count()?).map(lower).collect::<ecotone_substrate::Result<_>>()?;
-        Ok(Run { number, pages, lowers })
-    }
-
-    /// The page that has `key`, if any has.
-    pub(super) fn find(&self, key: &[u8]) -> Option<u32> {
-        let after = self.lowers.partition_point(|lower| lower.as_slice() <= key);
-        u32::try_from(after.checked_sub(1)?).ok()
-    }
-}
 
 /// The runs, oldest first. Shared with readers, who take a copy.
 pub(super) type Runs = Vec<Arc<Run>>;

@@ -1,6 +1,6 @@
 //! Records that are not in the files yet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use ecotone_substrate::Seq;
 
@@ -21,16 +21,24 @@ pub(super) type Records = BTreeMap<Vec<u8>, Record>;
 pub(super) struct Unflushed {
     fresh: Records,
     writing: Records,
+    /// How often each key was written.
+    writes: HashMap<Vec<u8>, u64>,
 }
 
 impl Unflushed {
     pub(super) fn put(&mut self, key: &[u8], value: Option<&[u8]>, seq: Seq) {
+        *self.writes.entry(key.to_vec()).or_default() += 1;
         let first = self.fresh.get(key).map_or(seq, |record| record.first);
         self.fresh.insert(key.to_vec(), Record { value: value.map(<[u8]>::to_vec), first, last: seq });
     }
 
     pub(super) fn get(&self, key: &[u8]) -> Option<&Record> {
         self.fresh.get(key).or_else(|| self.writing.get(key))
+    }
+
+    /// How often a key was written, flushed or not.
+    pub(super) fn writes_of(&self, key: &[u8]) -> u64 {
+        self.writes.get(key).copied().unwrap_or(0)
     }
 
     /// All records, older ones of a key before newer ones.

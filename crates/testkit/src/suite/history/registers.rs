@@ -1,19 +1,26 @@
 //! The registers as keys of two keyspaces, among records that never change.
 
+use std::ops::Bound;
+
+use ecotone_engines::engine::Record;
+
 use crate::{
-    model::Key,
+    model::{Change, Key, Level},
     sim::SimStorage,
-    suite::{Opener, Store, Verdict},
+    suite::{Kind, Opener, Store, Verdict},
 };
 
 use super::Value;
 
+/// Records that one batch brings into a hashed keyspace.
+const BATCH: usize = 64;
 /// The length of a cold record's value: two of them fill a page.
 const COLD: usize = 1800;
 
 /// The registers, and how many cold records lie around those of the first keyspace.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::suite) struct Registers {
+    pub(in crate::suite) kind: Kind,
     pub(in crate::suite) count: usize,
     pub(in crate::suite) cold: u32,
 }
@@ -34,15 +41,42 @@ impl Registers {
     /// A disk with a database that holds the keyspaces and the cold records.
     pub(in crate::suite) fn prepare(&self, opener: &dyn Opener) -> Verdict<SimStorage> {
         let disk = SimStorage::new(1);
-        let records = (0..self.cold).map(|number| (cold_key(number), cold_value(number))).collect();
         let make = |store: Box<dyn Store>| {
             store.create(1)?;
             store.create(2)?;
-            store.bulk_load(1, records)?;
+            self.load(&*store)?;
             store.close()
         };
         opener.open(&disk, 1).and_then(make).map_err(|error| format!("preparing failed: {error}"))?;
         Ok(disk)
+    }
+
+    /// Brings the cold records in.
+    fn load(&self, store: &dyn Store) -> ecotone_substrate::Result<()> {
+        let records: Vec<Record> = (0..self.cold).map(|number| (cold_key(number), cold_value(number))).collect();
+        if self.kind == Kind::Ordered {
+            return store.bulk_load(1, records).map(drop);
+        }
+        let change = |(key, value): &Record| -> Change { ((1, key.clone()), Some(value.clone())) };
+        let write = |batch: &[Record]| store.write(&batch.iter().map(change).collect::<Vec<_>>(), Level::Buffered);
+        records.chunks(BATCH).try_for_each(write)
+    }
+
+    /// The records of a keyspace whose keys lie between these two, from the end if `reverse`.
+    fn between(
+        &self,
+        store: &dyn Store,
+        keyspace: u32,
+        (low, high): (Vec<u8>, Vec<u8>),
+        reverse: bool,
+    ) -> ecotone_substrate::Result<Vec<Record>> {
+        if self.kind == Kind::Ordered {
+            return store.scan(keyspace, (Bound::Included(low), Bound::Included(high)), reverse);
+        }
+        let mut records = store.walk(keyspace)?;
+        records.retain(|(key, _)| (&low..=&high).contains(&key));
+        records.sort_unstable_by(|a, b| if reverse { b.cmp(a) } else { a.cmp(b) });
+        Ok(records)
     }
 
     /// Reads everything around and in the registers, in every way, and gives what they hold.
@@ -82,7 +116,7 @@ impl Registers {
         let numbers = &self.of(keyspace)[from..to];
         let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else { return Ok(Ok(Vec::new())) };
         let (low, high) = (self.key(*first).1, self.key(*last).1);
-        let mut records = match store.scan(keyspace, (std::ops::Bound::Included(low), std::ops::Bound::Included(high)), reverse) {
+        let mut records = match self.between(store, keyspace, (low, high), reverse) {
             Ok(records) => records,
             Err(error) => return Ok(Err(error)),
         };

@@ -1,0 +1,78 @@
+//! What the handles of ordered and of hashed keyspaces have in common: single reads and writes.
+
+use std::{fmt, sync::Arc};
+
+use ecotone_engines::engine::{Engine, Operation};
+
+use crate::{Database, Durability, KeyspaceStats, Result, commit::Target, limits_check, space::Space, stats};
+
+/// A keyspace of an open database, with its engine as one that does what its kind does.
+pub(crate) struct Handle<E: ?Sized> {
+    pub(crate) database: Database,
+    pub(crate) space: Arc<Space>,
+    pub(crate) engine: Arc<E>,
+    durability: Durability,
+}
+
+impl<E: ?Sized> Clone for Handle<E> {
+    fn clone(&self) -> Self {
+        let (database, space, engine) = (self.database.clone(), self.space.clone(), self.engine.clone());
+        Handle { database, space, engine, durability: self.durability }
+    }
+}
+
+impl<E: Engine + ?Sized> Handle<E> {
+    pub(crate) fn new(database: Database, space: Arc<Space>, engine: Arc<E>) -> Self {
+        let durability = database.inner.durability;
+        Handle { database, space, engine, durability }
+    }
+
+    pub(crate) fn durability(&self, durability: Durability) -> Self {
+        Handle { durability, ..self.clone() }
+    }
+
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.readable(key)?;
+        self.engine.get(key)
+    }
+
+    pub(crate) fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.readable(key)?;
+        self.engine.get_into(key, value)
+    }
+
+    pub(crate) fn multi_get<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
+        let keys: Vec<K> = keys.into_iter().collect();
+        let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+        keys.iter().try_for_each(|key| self.readable(key))?;
+        self.engine.multi_get(&keys)
+    }
+
+    pub(crate) fn write(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.database.inner.check_open()?;
+        self.database.inner.write(self.target(key, value), self.durability)
+    }
+
+    /// Writes if no write of the key came since its stripe had this version.
+    pub(crate) fn write_if(&self, key: &[u8], value: Option<&[u8]>, version: u64) -> Result<bool> {
+        self.database.inner.check_open()?;
+        self.database.inner.write_if(self.target(key, value), version, self.durability)
+    }
+
+    pub(crate) fn stats(&self) -> KeyspaceStats {
+        stats::keyspace(&self.space)
+    }
+
+    pub(crate) fn readable(&self, key: &[u8]) -> Result<()> {
+        limits_check::key(key)?;
+        self.database.inner.check_open()
+    }
+
+    pub(crate) fn debug(&self, what: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(what).field("name", &self.space.name).field("engine", &self.space.kind).finish_non_exhaustive()
+    }
+
+    fn target<'a>(&'a self, key: &'a [u8], value: Option<&'a [u8]>) -> Target<'a> {
+        Target { space: &self.space, operation: Operation { key, value } }
+    }
+}

@@ -1,0 +1,145 @@
+//! Reading a record and writing it anew, as one.
+//!
+//! Mostly this is a read and a write that happens only if no other write of the key came between, which the version of the key's stripe tells (decision 1,
+//! "Commit"). The engine of an unlogged hashed keyspace does it by itself, without stripes (decision 10, "Operations").
+
+use ecotone_engines::{
+    engine::{Engine, Hashed, Operation, Outcome},
+    merge::Merge,
+};
+
+use crate::{Result, handle::Handle, limits_check};
+
+/// What [`Keyspace::compare_and_swap`](crate::Keyspace::compare_and_swap) did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Swap {
+    /// The value was as expected and is replaced.
+    Done,
+    /// The value was this one instead; nothing was written.
+    Mismatch(Option<Vec<u8>>),
+}
+
+/// What is to become of a record.
+enum Next {
+    Keep,
+    Replace(Option<Vec<u8>>),
+}
+
+/// A record before an update and after it.
+struct Updated {
+    before: Option<Vec<u8>>,
+    after: Option<Vec<u8>>,
+}
+
+impl<E: Engine + ?Sized> Handle<E> {
+    pub(crate) fn fetch_update(
+        &self,
+        key: &[u8],
+        mut update: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>> {
+        Ok(self.update(key, |before| Ok(Next::Replace(update(before))))?.before)
+    }
+
+    pub(crate) fn update_fetch(
+        &self,
+        key: &[u8],
+        mut update: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>> {
+        Ok(self.update(key, |before| Ok(Next::Replace(update(before))))?.after)
+    }
+
+    pub(crate) fn compare_and_swap(&self, key: &[u8], expected: Option<&[u8]>, new: Option<&[u8]>) -> Result<Swap> {
+        limits_check::operation(Operation { key, value: new })?;
+        let mut done = false;
+        let updated = self.update(key, |before| {
+            done = before == expected;
+            Ok(if done { Next::Replace(new.map(<[u8]>::to_vec)) } else { Next::Keep })
+        })?;
+        Ok(if done { Swap::Done } else { Swap::Mismatch(updated.before) })
+    }
+
+    pub(crate) fn merge(&self, key: &[u8], merge: Merge<'_>) -> Result<()> {
+        if let Some(engine) = self.space.latch_free() {
+            return self.modify(&**engine, key, |before, after| merge.apply(before, after).map(|()| Outcome::Store));
+        }
+        let merged = |before: Option<&[u8]>| {
+            let mut after = Vec::new();
+            merge.apply(before, &mut after)?;
+            Ok(Next::Replace(Some(after)))
+        };
+        self.update(key, merged).map(drop)
+    }
+
+    /// Replaces a value by what `update` makes of it. An error of `update` is the answer, and nothing is written.
+    fn update(&self, key: &[u8], update: impl FnMut(Option<&[u8]>) -> Result<Next>) -> Result<Updated> {
+        limits_check::key(key)?;
+        match self.space.latch_free() {
+            Some(engine) => self.update_in_engine(&**engine, key, update),
+            None => self.update_by_version(key, update),
+        }
+    }
+
+    fn update_by_version(&self, key: &[u8], mut update: impl FnMut(Option<&[u8]>) -> Result<Next>) -> Result<Updated> {
+        let stripes = &self.database.inner.stripes;
+        let stripe = stripes.of(self.space.id, key);
+        loop {
+            let version = stripes.version(stripe);
+            self.readable(key)?;
+            let before = self.engine.get_to_update(key)?;
+            let after = match update(before.as_deref())? {
+                Next::Replace(after) if before.is_some() || after.is_some() => after,
+                Next::Replace(_) | Next::Keep => return Ok(Updated { after: before.clone(), before }),
+            };
+            if self.write_if(key, after.as_deref(), version)? {
+                return Ok(Updated { before, after });
+            }
+        }
+    }
+
+    fn update_in_engine(
+        &self,
+        engine: &dyn Hashed,
+        key: &[u8],
+        mut update: impl FnMut(Option<&[u8]>) -> Result<Next>,
+    ) -> Result<Updated> {
+        let mut updated = Updated { before: None, after: None };
+        self.modify(engine, key, |before, after| {
+            updated.before = before.map(<[u8]>::to_vec);
+            let (next, outcome) = match update(before)? {
+                Next::Replace(Some(value)) => {
+                    after.extend_from_slice(&value);
+                    (Some(value), Outcome::Store)
+                }
+                Next::Replace(None) if before.is_some() => (None, Outcome::Delete),
+                Next::Replace(None) | Next::Keep => (updated.before.clone(), Outcome::Keep),
+            };
+            updated.after = next;
+            Ok(outcome)
+        })?;
+        Ok(updated)
+    }
+
+    /// Has the engine change a record. An error of `change` is the answer, and nothing is written.
+    fn modify(
+        &self,
+        engine: &dyn Hashed,
+        key: &[u8],
+        mut change: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Result<Outcome>,
+    ) -> Result<()> {
+        self.readable(key)?;
+        self.database.inner.health.check()?;
+        let mut refused = None;
+        engine.modify(key, &mut |before, after| {
+            let outcome = change(before, after).and_then(|outcome| {
+                let value = (outcome == Outcome::Store).then_some(after.as_slice());
+                limits_check::operation(Operation { key, value }).map(|()| outcome)
+            });
+            refused = None;
+            outcome.unwrap_or_else(|error| {
+                refused = Some(error);
+                Outcome::Keep
+            })
+        })?;
+        refused.map_or(Ok(()), Err)
+    }
+}

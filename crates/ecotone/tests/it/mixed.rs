@@ -1,0 +1,39 @@
+//! A database with keyspaces of both kinds.
+
+use std::sync::Arc;
+
+use ecotone::{
+    Database, Keyspace, KeyspaceOptions,
+    internal::{HashKeyspace, HashOptions, Parts, engines::tree::TreeFamily},
+    limits,
+};
+use ecotone_testkit::{
+    sim::{SimClock, SimStorage},
+    tiny::hashed::TinyHashed,
+};
+
+pub(crate) fn open(disk: &SimStorage) -> Database {
+    let families = vec![Arc::new(TreeFamily::default()) as _, Arc::new(TinyHashed) as _];
+    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
+    Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts).unwrap()
+}
+
+pub(crate) fn hash_options() -> HashOptions {
+    HashOptions::engine_named("tiny-hashed")
+}
+
+pub(crate) fn ordered(database: &Database) -> Keyspace {
+    database.keyspace("ordered", KeyspaceOptions::default()).unwrap()
+}
+
+pub(crate) fn ordered_unlogged(database: &Database) -> Keyspace {
+    database.keyspace("ordered, unlogged", KeyspaceOptions::default().unlogged()).unwrap()
+}
+
+pub(crate) fn hashed(database: &Database) -> HashKeyspace {
+    database.hash_keyspace("hashed", hash_options()).unwrap()
+}
+
+pub(crate) fn hashed_unlogged(database: &Database) -> HashKeyspace {
+    database.hash_keyspace("hashed, unlogged", hash_options().unlogged()).unwrap()
+}

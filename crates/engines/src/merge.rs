@@ -1,0 +1,69 @@
+//! Changes of a value that depend on it and need no closure: an engine can make them where the value lies.
+
+use ecotone_substrate::{Error, Result};
+
+/// A change of the value that a key has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Merge<'a> {
+    /// Adds to a counter: eight bytes, little-endian, which wrap around. No value counts as 0.
+    Add(i64),
+    /// Puts these bytes behind the value. No value counts as an empty one.
+    Append(&'a [u8]),
+}
+
+impl Merge<'_> {
+    /// Writes what becomes of the value `before` into `after`, which is empty.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an addition to what is no counter.
+    pub fn apply(self, before: Option<&[u8]>, after: &mut Vec<u8>) -> Result<()> {
+        match self {
+            Merge::Add(amount) => after.extend_from_slice(&counter(before)?.wrapping_add(amount).to_le_bytes()),
+            Merge::Append(bytes) => {
+                after.extend_from_slice(before.unwrap_or_default());
+                after.extend_from_slice(bytes);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn counter(value: Option<&[u8]>) -> Result<i64> {
+    let Some(value) = value else { return Ok(0) };
+    let bytes = value.try_into().map_err(|_| {
+        Error::Invalid(format!("a counter has 8 bytes, and this value has {}; add to counters alone", value.len()))
+    })?;
+    Ok(i64::from_le_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn merged(merge: Merge<'_>, before: Option<&[u8]>) -> Result<Vec<u8>> {
+        let mut after = Vec::new();
+        merge.apply(before, &mut after).map(|()| after)
+    }
+
+    #[test]
+    fn counters_begin_at_nothing_go_both_ways_and_wrap() {
+        assert_eq!(merged(Merge::Add(3), None).unwrap(), 3i64.to_le_bytes());
+        assert_eq!(merged(Merge::Add(-5), Some(&3i64.to_le_bytes())).unwrap(), (-2i64).to_le_bytes());
+        assert_eq!(merged(Merge::Add(1), Some(&i64::MAX.to_le_bytes())).unwrap(), i64::MIN.to_le_bytes());
+    }
+
+    #[test]
+    fn what_has_not_eight_bytes_is_no_counter() {
+        for length in (0..20).filter(|length| *length != 8) {
+            let refused = merged(Merge::Add(1), Some(&vec![0; length]));
+            assert!(matches!(refused, Err(Error::Invalid(_))), "{length}: {refused:?}");
+        }
+    }
+
+    #[test]
+    fn appending_begins_with_nothing() {
+        assert_eq!(merged(Merge::Append(b"ab"), None).unwrap(), b"ab");
+        assert_eq!(merged(Merge::Append(b"cd"), Some(b"ab")).unwrap(), b"abcd");
+        assert_eq!(merged(Merge::Append(b""), None).unwrap(), b"");
+    }
+}

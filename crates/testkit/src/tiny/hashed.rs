@@ -1,0 +1,69 @@
+//! Hashed keyspaces over the files of the append-only engine: whoever has one asks for single keys, and for all records in an order that says nothing.
+
+use std::{
+    collections::VecDeque,
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
+    sync::Arc,
+};
+
+use ecotone_engines::engine::{Change, Context, Engine, Family, Hashed, Made, Operation, Outcome, Root, Walk};
+use ecotone_substrate::Result;
+
+use super::{Content, CopyCursor, append_only::AppendOnly};
+
+/// Makes keyspaces whose keys have no order.
+#[derive(Debug, Default)]
+pub struct TinyHashed;
+
+impl Family for TinyHashed {
+    fn name(&self) -> &'static str {
+        "tiny-hashed"
+    }
+
+    fn create(&self, context: Context) -> Result<(Made, Root)> {
+        let engine = AppendOnly::create(context)?;
+        let root = engine.checkpoint()?;
+        Ok((Made::Hashed(Arc::new(engine)), root))
+    }
+
+    fn open(&self, context: Context, root: &Root) -> Result<Made> {
+        Ok(Made::Hashed(Arc::new(AppendOnly::open(context, root)?)))
+    }
+}
+
+/// The order of a walk.
+fn place(key: &[u8]) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::new().hash_one(key)
+}
+
+impl Hashed for AppendOnly {
+    fn walk(self: Arc<Self>) -> Box<dyn Walk> {
+        let in_order = |content: Content| {
+            let mut records: VecDeque<_> = content.into_iter().collect();
+            records.make_contiguous().sort_by_key(|(key, _)| place(key));
+            records
+        };
+        Box::new(CopyCursor::new(self.content().map(in_order)))
+    }
+
+    fn modify(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
+        let mut after = Vec::new();
+        loop {
+            let writes = self.writes_of(key);
+            let before = self.get(key)?;
+            after.clear();
+            let value = match change(before.as_deref(), &mut after) {
+                Outcome::Keep => return Ok(()),
+                Outcome::Store => Some(after.as_slice()),
+                Outcome::Delete => None,
+            };
+            if self.put_if(writes, Operation { key, value })? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn put(&self, operation: Operation<'_>) -> Result<()> {
+        self.put_now(operation)
+    }
+}
