@@ -4,7 +4,7 @@ use std::fmt;
 
 use ecotone_engines::engine::Walk;
 
-use crate::{Database, Error, Result};
+use crate::{Database, Error, Result, iter::owned};
 
 /// An owned iterator over all records of a hashed keyspace, in an order of its own. It keeps the database open.
 ///
@@ -38,7 +38,7 @@ impl Iterator for HashIter {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_ref().transpose().map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())))
+        owned(self.next_ref())
     }
 }
 

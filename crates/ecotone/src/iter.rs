@@ -67,7 +67,8 @@ impl Iter {
     }
 }
 
-fn owned(record: Result<Option<(&[u8], &[u8])>>) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
+/// A copy of a record that is lent.
+pub(crate) fn owned(record: Result<Option<(&[u8], &[u8])>>) -> Option<Result<(Vec<u8>, Vec<u8>)>> {
     record.transpose().map(|record| record.map(|(key, value)| (key.to_vec(), value.to_vec())))
 }
 

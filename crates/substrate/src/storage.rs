@@ -251,6 +251,17 @@ pub trait Queue: Send + fmt::Debug {
     /// Starts what was submitted, waits until at least `at_least` requests (or all, if fewer) are finished, and appends
     /// all finished ones to `done`.
     fn complete(&mut self, at_least: usize, done: &mut Vec<Completion>);
+    /// Completes as [`complete`](Self::complete) does and puts the blocks of all finished requests back to `free`; gives the first failure.
+    fn take_back(&mut self, at_least: usize, free: &mut Vec<Block>) -> Result<()> {
+        let mut done = Vec::new();
+        self.complete(at_least, &mut done);
+        let mut result = Ok(());
+        for completion in done {
+            result = result.and(completion.result);
+            free.push(completion.request.block);
+        }
+        result
+    }
     /// Requests taken and not yet given back.
     fn in_flight(&self) -> usize;
 }

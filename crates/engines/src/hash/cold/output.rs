@@ -59,7 +59,8 @@ impl Output {
         if self.filled > 0 {
             self.flush()?;
         }
-        let written = self.collect(self.queue.in_flight());
+        let in_flight = self.queue.in_flight();
+        let written = self.queue.take_back(in_flight, &mut self.free);
         let written = written.and_then(|()| self.file.write(&first, 0)).and_then(|()| self.file.set_len(self.offset));
         written.and_then(|()| self.file.sync()).map_err(|e| self.health.poison(e))
     }
@@ -68,7 +69,7 @@ impl Output {
         let len = mem::take(&mut self.filled);
         self.reserve(self.offset + len as u64)?;
         if self.free.is_empty() {
-            self.collect(1).map_err(|e| self.health.poison(e))?;
+            self.queue.take_back(1, &mut self.free).map_err(|e| self.health.poison(e))?;
         }
         match self.free.pop() {
             Some(next) => self.submit(next, len),
@@ -92,17 +93,5 @@ impl Output {
             self.reserved += more;
         }
         Ok(())
-    }
-
-    /// Takes back the pieces of at least so many finished requests.
-    fn collect(&mut self, at_least: usize) -> Result<()> {
-        let mut done = Vec::new();
-        self.queue.complete(at_least, &mut done);
-        let mut result = Ok(());
-        for completion in done {
-            result = result.and(completion.result);
-            self.free.push(completion.request.block);
-        }
-        result
     }
 }

@@ -164,25 +164,14 @@ impl Writing {
         let mut result = Ok(());
         for (i, &page) in pages.iter().enumerate() {
             if self.frames.is_empty() {
-                result = self.collect(1);
+                result = self.queue.take_back(1, &mut self.frames);
             }
             let (true, Some(mut block)) = (result.is_ok(), self.frames.pop()) else { break };
             fill(i, self.file.place(page), &mut block);
             self.queue.submit(self.file.request(Op::Write, page, block, 0));
         }
         // All of it is waited for, also when one failed: the queue goes back to its pool.
-        self.collect(self.queue.in_flight()).and(result)
-    }
-
-    /// Takes the frames of at least so many finished requests back.
-    fn collect(&mut self, at_least: usize) -> Result<()> {
-        let mut done = Vec::new();
-        self.queue.complete(at_least, &mut done);
-        let mut result = Ok(());
-        for completion in done {
-            result = result.and(completion.result);
-            self.frames.push(completion.request.block);
-        }
-        result
+        let in_flight = self.queue.in_flight();
+        self.queue.take_back(in_flight, &mut self.frames).and(result)
     }
 }
