@@ -5,6 +5,8 @@
 // Built step by step (decision 9, "Build plan"): what is of the hot log has tests for its users until there is a family.
 #[cfg(test)]
 mod append;
+#[cfg(test)]
+mod blob;
 pub mod cold;
 #[cfg(test)]
 mod index;
@@ -22,6 +24,8 @@ mod multi_get;
 mod put;
 #[cfg(test)]
 mod room;
+#[cfg(test)]
+mod structure;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

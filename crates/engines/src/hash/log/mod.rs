@@ -18,7 +18,7 @@ use ecotone_sys::{
 };
 
 pub(crate) use self::{
-    address::{Address, FRAME, Link, PAGE, PAGE_HEADER},
+    address::{Address, FRAME, Link, MAX_LOG, PAGE, PAGE_HEADER},
     record::Record,
     state::{Kind, State},
 };

@@ -1,0 +1,57 @@
+//! The root of a hash keyspace in the manifest (`docs/format/hash.md`, "Root").
+
+use ecotone_substrate::codec::{Malformed, Reader, Writer};
+
+use super::structure::{
+    Delta, MAX_DELTAS, MAX_PARTITION_BITS, MAX_SEGMENTS, Partition, Structure,
+    codec::{address, index_bits, list, part, push_file, push_part, push_segment, segment, some_file},
+};
+
+/// The form of the root.
+const FORM: u8 = 1;
+
+/// The bytes that stand for a structure.
+pub(super) fn encode(structure: &Structure) -> Vec<u8> {
+    let Structure { index_bits, begin, durable, segments, deltas, partitions } = structure;
+    let mut w = Writer::new();
+    w.u8(FORM).u8(*index_bits).u64(begin.get()).u64(durable.get());
+    w.varint(segments.len() as u64);
+    segments.iter().for_each(|segment| push_segment(&mut w, *segment));
+    w.varint(deltas.len() as u64);
+    for Delta { file, until } in deltas {
+        push_file(&mut w, Some(*file));
+        w.u64(until.get());
+    }
+    w.varint(partitions.len() as u64);
+    for Partition { part, folded } in partitions {
+        push_part(&mut w, *part);
+        w.u64(folded.get());
+    }
+    w.finish()
+}
+
+/// Reads what [`encode`] wrote.
+pub(super) fn decode(bytes: &[u8]) -> Result<Structure, Malformed> {
+    let mut r = Reader::new(bytes);
+    r.version(FORM)?;
+    let structure = Structure {
+        index_bits: index_bits(&mut r)?,
+        begin: address(&mut r)?,
+        durable: address(&mut r)?,
+        segments: list(&mut r, MAX_SEGMENTS, segment)?,
+        deltas: list(&mut r, MAX_DELTAS, delta)?,
+        partitions: list(&mut r, 1 << MAX_PARTITION_BITS, partition)?,
+    };
+    let end = r.position();
+    r.finish()?;
+    structure.check().map_err(|what| Malformed::new(end, what))?;
+    Ok(structure)
+}
+
+fn delta(r: &mut Reader<'_>) -> Result<Delta, Malformed> {
+    Ok(Delta { file: some_file(r)?, until: address(r)? })
+}
+
+fn partition(r: &mut Reader<'_>) -> Result<Partition, Malformed> {
+    Ok(Partition { part: part(r)?, folded: address(r)? })
+}
