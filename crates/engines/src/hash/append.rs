@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
     use crate::hash::{
-        index::{Table, tests::table},
+        index::{Index, tests::index},
         log::tests::{arena, log},
     };
 
@@ -83,14 +83,14 @@ mod tests {
     struct World {
         domain: Arc<Domain>,
         log: HotLog,
-        table: Table,
+        table: Index,
     }
 
     impl World {
         fn new() -> Arc<World> {
             let arena = arena();
             let (domain, log) = log(&arena, 2);
-            let table = table(&domain, &arena, 0);
+            let table = index(&domain, &arena, 0);
             Arc::new(World { domain, log, table })
         }
 

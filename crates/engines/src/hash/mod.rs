@@ -29,6 +29,8 @@ mod structure;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod upkeep;
+#[cfg(test)]
 mod upsert;
 
 #[cfg(test)]
@@ -41,7 +43,7 @@ use ecotone_sys::epoch::Domain;
 
 #[cfg(test)]
 use self::{
-    index::Table,
+    index::Index,
     key::Key,
     log::{Address, HotLog},
     room::Room,
@@ -54,7 +56,7 @@ pub(crate) struct Hash {
     seed: u64,
     domain: Arc<Domain>,
     log: HotLog,
-    table: Table,
+    table: Index,
     room: Room,
 }
 
@@ -73,7 +75,7 @@ impl Hash {
     /// An empty engine. Its keys are hashed under the seed of its database.
     pub(crate) fn new(domain: &Arc<Domain>, memory: &Arc<Memory>, seed: u64, sizes: Sizes) -> Result<Hash> {
         let room = Room::new(memory);
-        let table = Table::new(domain, sizes.bucket_bits, room.lease_all(Table::bytes(sizes.bucket_bits))?);
+        let table = Index::new(domain, sizes.bucket_bits, room.lease_all(Index::bytes(sizes.bucket_bits))?);
         let log = HotLog::new(domain, Address::FIRST, sizes.frames);
         Ok(Hash { seed, domain: domain.clone(), log, table, room })
     }

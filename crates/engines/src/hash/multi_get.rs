@@ -16,7 +16,7 @@ impl Hash {
             let mut keyed = [Key::NONE; BATCH];
             for (key, bytes) in keyed.iter_mut().zip(batch) {
                 *key = self.key(bytes);
-                self.table.prefetch(key.hash);
+                self.table.prefetch(key.hash, &pin);
             }
             let mut starts = [None; BATCH];
             for (start, key) in starts.iter_mut().zip(&keyed[..batch.len()]) {

@@ -50,7 +50,7 @@ impl Room {
     }
 
     /// A block for the hot log or the index.
-    fn lease(&self) -> Result<Block> {
+    pub(super) fn lease(&self) -> Result<Block> {
         self.memory.lease(Component::Other, BLOCK).ok_or_else(|| self.refused())
     }
 

@@ -23,8 +23,13 @@ pub struct Words(Memory);
 
 impl Words {
     /// Takes the block and fills it with zero.
-    pub fn new(mut block: Block) -> Words {
-        block.fill(0);
+    pub fn new(block: Block) -> Words {
+        Words::filled(block, 0)
+    }
+
+    /// Takes the block and sets each of its bytes.
+    pub fn filled(mut block: Block, byte: u8) -> Words {
+        block.fill(byte);
         Words(Memory::new(block))
     }
 
@@ -39,14 +44,7 @@ impl Words {
     /// If there are fewer words.
     #[inline]
     pub fn copy_out(&self, first: usize, bytes: &mut [u8]) {
-        let words = &self[first..][..bytes.len().div_ceil(WORD)];
-        let (whole, rest) = bytes.as_chunks_mut::<WORD>();
-        for (word, bytes) in words.iter().zip(&mut *whole) {
-            *bytes = word.load(Ordering::Relaxed).to_le_bytes();
-        }
-        if let Some(last) = words.get(whole.len()) {
-            rest.copy_from_slice(&last.load(Ordering::Relaxed).to_le_bytes()[..rest.len()]);
-        }
+        copy_out(&self[first..], bytes);
     }
 
     /// Copies bytes to the words from `first` on, by relaxed stores. The last word is filled up with zeros.
@@ -55,16 +53,41 @@ impl Words {
     /// If there are fewer words; then none is changed.
     #[inline]
     pub fn copy_in(&self, first: usize, bytes: &[u8]) {
-        let words = &self[first..][..bytes.len().div_ceil(WORD)];
-        let (whole, rest) = bytes.as_chunks::<WORD>();
-        for (word, bytes) in words.iter().zip(whole) {
-            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
-        }
-        if let Some(last) = words.get(whole.len()) {
-            let mut filled = [0; WORD];
-            filled[..rest.len()].copy_from_slice(rest);
-            last.store(u64::from_le_bytes(filled), Ordering::Relaxed);
-        }
+        copy_in(&self[first..], bytes);
+    }
+}
+
+/// Copies bytes from the first of some words, as [`Words::copy_out`].
+///
+/// # Panics
+/// If there are fewer words.
+#[inline]
+pub fn copy_out(words: &[AtomicU64], bytes: &mut [u8]) {
+    let words = &words[..bytes.len().div_ceil(WORD)];
+    let (whole, rest) = bytes.as_chunks_mut::<WORD>();
+    for (word, bytes) in words.iter().zip(&mut *whole) {
+        *bytes = word.load(Ordering::Relaxed).to_le_bytes();
+    }
+    if let Some(last) = words.get(whole.len()) {
+        rest.copy_from_slice(&last.load(Ordering::Relaxed).to_le_bytes()[..rest.len()]);
+    }
+}
+
+/// Copies bytes to the first of some words, as [`Words::copy_in`].
+///
+/// # Panics
+/// If there are fewer words; then none is changed.
+#[inline]
+pub fn copy_in(words: &[AtomicU64], bytes: &[u8]) {
+    let words = &words[..bytes.len().div_ceil(WORD)];
+    let (whole, rest) = bytes.as_chunks::<WORD>();
+    for (word, bytes) in words.iter().zip(whole) {
+        word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+    }
+    if let Some(last) = words.get(whole.len()) {
+        let mut filled = [0; WORD];
+        filled[..rest.len()].copy_from_slice(rest);
+        last.store(u64::from_le_bytes(filled), Ordering::Relaxed);
     }
 }
 
@@ -126,7 +149,8 @@ mod checked {
         pub(super) fn new(block: Block) -> Memory {
             // With loom so few that all orders can be tried.
             let count = if cfg!(feature = "loom") { super::LOOM_WORDS } else { block.len() / WORD };
-            Memory { words: (0..count).map(|_| AtomicU64::new(0)).collect(), block }
+            let filled = u64::from_ne_bytes([block[0]; WORD]);
+            Memory { words: (0..count).map(|_| AtomicU64::new(filled)).collect(), block }
         }
 
         pub(super) fn into_block(self) -> Block {

@@ -7,13 +7,17 @@ pub(crate) const TAG_BITS: u32 = 21;
 const TAG_SHIFT: u32 = Link::BITS;
 const TENTATIVE: u64 = 1 << (TAG_SHIFT + TAG_BITS);
 
-/// A link, a tag, and whether it is being inserted. What has no link has [`Link::NONE`], so only a free entry is zero.
+/// A link, a tag, whether it is being inserted, and whether its bucket is being split. What has no link has [`Link::NONE`], so only a free entry is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry(u64);
 
 impl Entry {
     /// Nobody's.
     pub(crate) const FREE: Entry = Entry(0);
+    /// The bit of those that nobody changes any more, since their bucket is being split.
+    pub(super) const FROZEN: u64 = 1 << 63;
+    /// In a table that grows out of another: not known yet. It never comes back, so each word is made once.
+    pub(super) const UNMADE: Entry = Entry(u64::MAX);
 
     /// The head of a chain, or with [`Link::NONE`] an empty one.
     pub(crate) fn new(tag: u64, link: Link) -> Entry {
@@ -37,6 +41,7 @@ impl Entry {
     }
 
     /// The first record of its chain.
+    #[inline]
     pub(crate) fn link(self) -> Link {
         Link::from_bits(self.0)
     }
@@ -54,15 +59,26 @@ impl Entry {
         self.0 & TENTATIVE != 0
     }
 
-    /// Whether it is of this tag, and not tentative.
+    /// Whether nobody changes it any more.
+    pub(super) fn is_frozen(self) -> bool {
+        self.0 & Self::FROZEN != 0
+    }
+
+    /// What becomes of it, once it is frozen, in the next table: itself, or nothing if it is free or was never settled.
+    pub(super) fn carried(self) -> Option<Entry> {
+        let entry = Entry(self.0 & !Self::FROZEN);
+        (entry != Entry::FREE && !entry.is_tentative()).then_some(entry)
+    }
+
+    /// Whether it is of this tag, neither tentative nor frozen.
     #[inline]
     pub(super) fn is_of(self, tag: u64) -> bool {
         self.0 >> TAG_SHIFT == tag && self != Entry::FREE
     }
 
-    /// Whether it is of this tag, tentative or not.
+    /// Whether it is of this tag, tentative, frozen, or neither.
     pub(super) fn has_tag(self, tag: u64) -> bool {
-        self != Entry::FREE && self.tag() == tag
+        self.0 & !Self::FROZEN != 0 && self.tag() == tag
     }
 }
 
@@ -92,5 +108,20 @@ mod tests {
             );
         }
         assert!(!Entry::FREE.has_tag(0) && !Entry::FREE.is_of(0));
+    }
+
+    #[test]
+    fn a_frozen_entry_is_found_by_no_search_and_carried_if_it_was_settled() {
+        let frozen = |entry: Entry| Entry::from_word(entry.word() | Entry::FROZEN);
+        for tag in [0, 1, (1 << TAG_BITS) - 1] {
+            let (entry, tentative) = (Entry::new(tag, Link::to(Address::new(PAGE + 16))), Entry::tentative(tag));
+            for entry in [entry, tentative, Entry::FREE] {
+                assert!(frozen(entry).is_frozen() && !entry.is_frozen() && !frozen(entry).is_of(tag));
+                assert!(frozen(entry) != Entry::UNMADE && !Entry::UNMADE.is_of(tag));
+            }
+            assert!(frozen(entry).has_tag(tag) && frozen(tentative).has_tag(tag), "who inserts the tag sees it");
+            assert!(!frozen(Entry::FREE).has_tag(tag));
+            assert_eq!([entry, tentative, Entry::FREE].map(|entry| frozen(entry).carried()), [Some(entry), None, None]);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Entries by hash: found, or inserted in two phases (decision 10, invariant 15).
+//! Entries by hash in one table: found, or inserted in two phases (decision 10, invariant 15).
 
 use ecotone_sys::{
     epoch::Pin,
@@ -22,79 +22,98 @@ pub(crate) struct Found<'p> {
     pub(crate) entry: Entry,
 }
 
-/// What an attempt to insert came to.
-enum Attempt<'p> {
-    Done(Found<'p>),
-    /// Another inserts or has inserted the tag. Nobody can go on with it before that one is through.
-    Again,
-    /// All overflow buckets are in use.
-    NoRoom,
-}
+/// A table cannot do it: the bucket is being split or has been, or it is full and all overflow buckets are in use. The next table can, if there is one.
+#[derive(Debug)]
+pub(super) struct Refused;
 
 impl Table {
     /// The entry of a hash. One that is being inserted is none.
     #[inline]
-    pub(crate) fn find<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> Option<Found<'p>> {
-        let tag = self.tag(hash);
-        self.buckets(hash, pin).find_map(|bucket| {
+    pub(super) fn find<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> Result<Option<Found<'p>>, Refused> {
+        let (tag, mut bucket) = (self.tag(hash), self.bucket(self.number(hash)));
+        loop {
             let mut entries = bucket.entries().map(|place| Found { place, entry: place.load() });
-            entries.find(|found| found.entry.is_of(tag))
-        })
+            if let Some(found) = entries.find(|found| found.entry.is_of(tag)) {
+                return Ok(Some(found));
+            }
+            // Behind the entries: if it is not frozen now, they were not when they were read.
+            let control = bucket.control();
+            if control.is_frozen() {
+                return Err(Refused);
+            }
+            let Some(overflow) = control.overflow() else { return Ok(None) };
+            bucket = self.overflow.get(overflow, pin);
+        }
     }
 
-    /// The entry of a hash, which is inserted without an address if there is none. `None` if that needs an overflow bucket and there is none.
-    pub(crate) fn find_or_insert<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> Option<Found<'p>> {
+    /// The entry of a hash, which is inserted without an address if there is none.
+    pub(super) fn find_or_insert<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> Result<Found<'p>, Refused> {
         loop {
-            if let Some(found) = self.find(hash, pin) {
-                return Some(found);
+            if let Some(found) = self.find(hash, pin)? {
+                return Ok(found);
             }
-            match self.insert(hash, pin) {
-                Attempt::Done(found) => return Some(found),
-                Attempt::NoRoom => return None,
-                Attempt::Again => thread::yield_now(),
+            match self.insert(hash, pin)? {
+                Some(found) => return Ok(found),
+                // Another inserts or has inserted the tag. Nobody can go on with it before that one is through.
+                None => thread::yield_now(),
             }
         }
     }
 
-    /// First phase: the tag stands in a free entry, and nobody goes by it. Second phase: nobody else has put it into another.
-    fn insert<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> Attempt<'p> {
-        if self.with_tag(hash, pin).next().is_some() {
-            return Attempt::Again;
+    /// First phase: the tag stands in a free entry, and nobody goes by it. Second phase: nobody else has put it into another. `None` if somebody has, or if
+    /// that cannot be known.
+    fn insert<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> Result<Option<Found<'p>>, Refused> {
+        if self.with_tag(hash, pin) > 0 {
+            return Ok(None);
         }
         let (tentative, entry) = (Entry::tentative(self.tag(hash)), Entry::new(self.tag(hash), Link::NONE));
-        let Some(place) = self.free_place(hash, pin) else { return Attempt::NoRoom };
+        let place = self.free_place(hash, pin)?;
         if place.exchange(Entry::FREE, tentative).is_err() {
-            return Attempt::Again;
+            return Ok(None);
         }
         // Of two who insert the tag, the one whose fence comes second sees the word of the other.
         fence(Ordering::SeqCst);
-        let alone = self.with_tag(hash, pin).count() == 1;
-        let settled = place.exchange(tentative, if alone { entry } else { Entry::FREE });
-        settled.expect("nobody else changes a tentative entry");
-        if alone { Attempt::Done(Found { place, entry }) } else { Attempt::Again }
+        let alone = self.with_tag(hash, pin) == 1;
+        // This fails where the bucket was frozen meanwhile: then the entry was tentative, and is not carried to the next table.
+        let settled = place.exchange(tentative, if alone { entry } else { Entry::FREE }).is_ok();
+        if alone && settled {
+            self.load.came(entry);
+        }
+        Ok((alone && settled).then_some(Found { place, entry }))
     }
 
-    /// All entries of the hash's tag, tentative ones too.
-    fn with_tag<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> impl Iterator<Item = Found<'p>> {
+    /// How many entries have the hash's tag, tentative and frozen ones too.
+    fn with_tag(&self, hash: u64, pin: &Pin<'_>) -> usize {
         let tag = self.tag(hash);
-        let places = self.buckets(hash, pin).flat_map(Bucket::entries);
-        places.map(|place| Found { place, entry: place.load() }).filter(move |found| found.entry.has_tag(tag))
+        let places = self.chain(self.number(hash), pin).flat_map(Bucket::entries);
+        places.filter(|place| place.load().has_tag(tag)).count()
     }
 
     /// A free entry for the hash, in an overflow bucket more if there is none.
-    fn free_place<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> Option<Place<'p>> {
+    fn free_place<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> Result<Place<'p>, Refused> {
+        let mut bucket = self.bucket(self.number(hash));
         loop {
-            let mut last = None;
-            for bucket in self.buckets(hash, pin) {
-                if let Some(free) = bucket.entries().find(|place| place.load() == Entry::FREE) {
-                    return Some(free);
-                }
-                last = Some(bucket);
+            if let Some(free) = bucket.entries().find(|place| place.load() == Entry::FREE) {
+                return Ok(free);
             }
-            let number = self.overflow.take()?;
-            if !last?.set_overflow(number) {
-                self.overflow.give_back(number);
+            let control = bucket.control();
+            if control.is_frozen() {
+                return Err(Refused);
             }
+            bucket = match control.overflow() {
+                Some(overflow) => self.overflow.get(overflow, pin),
+                None => self.extend(bucket, pin)?,
+            };
         }
+    }
+
+    /// Lets a bucket go on in one that nobody has. The bucket itself, to be looked at again, if another has done so.
+    fn extend<'p>(&'p self, bucket: Bucket<'p>, pin: &'p Pin<'_>) -> Result<Bucket<'p>, Refused> {
+        let number = self.overflow.take(pin).ok_or(Refused)?;
+        if bucket.set_overflow(number) {
+            return Ok(self.overflow.get(number, pin));
+        }
+        self.overflow.give_back(number, pin);
+        Ok(bucket)
     }
 }

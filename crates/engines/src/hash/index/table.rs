@@ -9,91 +9,115 @@ use ecotone_sys::{
 };
 
 use super::{
-    bucket::{BUCKET_WORDS, Bucket, Place},
+    bucket::{BUCKET_WORDS, Bucket},
     entry::{Entry, TAG_BITS},
+    load::Load,
     overflow::Overflow,
 };
-use crate::hash::log::{Address, Link};
+
+/// Doublings of a table: they leave nine bits of a tag that the bucket does not say already.
+const MOST_DOUBLINGS: u32 = 12;
+
+/// Blocks for overflow buckets that a table may have more than blocks of its own, so that inserts go on when it is late to grow.
+pub(super) const MORE_OVERFLOW: usize = 63;
 
 /// Buckets for the hashes of a keyspace, as many as a power of two.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(super) struct Table {
     bits: u32,
+    /// Bits of the hash before the tag: as many as chose the bucket in the first table. So an entry is the same in all tables that follow.
+    before_tag: u32,
     blocks: Box<[Words]>,
     /// A block has two to the power of this many buckets.
     block_bits: u32,
     pub(super) overflow: Overflow,
+    pub(super) load: Arc<Load>,
 }
 
 impl Table {
     /// Bytes of 2^`bits` buckets.
-    pub(crate) const fn bytes(bits: u32) -> usize {
+    pub(super) const fn bytes(bits: u32) -> usize {
         (BUCKET_WORDS * WORD) << bits
     }
 
-    /// An empty table of 2^`bits` buckets in blocks of one size, with at most as many blocks for overflow buckets.
+    /// An empty table of 2^`bits` buckets in blocks of one size.
     ///
     /// # Panics
     /// If the blocks have too few words.
-    pub(crate) fn new(domain: &Arc<Domain>, bits: u32, blocks: Vec<Block>) -> Table {
-        let blocks: Box<[Words]> = blocks.into_iter().map(Words::new).collect();
+    pub(super) fn new(domain: &Arc<Domain>, bits: u32, blocks: Vec<Block>) -> Table {
+        let blocks = filled(blocks, 0);
         let block_bits = (blocks[0].len() / BUCKET_WORDS).ilog2();
         assert!((blocks.len() as u64) << block_bits >= 1 << bits, "room for all buckets");
-        let overflow = Overflow::new(domain, blocks.len(), 1 << block_bits);
-        Table { bits, blocks, block_bits, overflow }
+        let overflow = Overflow::new(domain, blocks.len() + MORE_OVERFLOW, 1 << block_bits);
+        Table { bits, before_tag: bits, blocks, block_bits, overflow, load: Arc::default() }
     }
 
-    /// Takes a block for overflow buckets. The block itself if there are enough.
-    pub(crate) fn add_overflow(&self, block: Block) -> Result<(), Block> {
-        self.overflow.add(block)
+    /// An unmade table of twice the buckets of this one, for the same entries. It may have as many blocks for overflow buckets more as this one may.
+    pub(super) fn double(&self, domain: &Arc<Domain>, blocks: Vec<Block>) -> Table {
+        assert_eq!(blocks.len(), self.blocks_for_double());
+        let Table { bits, before_tag, block_bits, .. } = *self;
+        let overflow = Overflow::new(domain, blocks.len() + self.overflow.most_blocks(), 1 << block_bits);
+        Table { bits: bits + 1, before_tag, blocks: filled(blocks, 0xff), block_bits, overflow, load: self.load.clone() }
     }
 
-    /// Overflow buckets that are left.
-    pub(crate) fn overflow_left(&self) -> u64 {
-        self.overflow.left()
+    /// The first buckets: their number.
+    pub(super) fn buckets(&self) -> u64 {
+        1 << self.bits
     }
 
-    /// The tag of a hash: the bits below those that choose the bucket, so that a table of more buckets finds in a tag what it needs of the hash.
+    /// Blocks for twice as many.
+    pub(super) fn blocks_for_double(&self) -> usize {
+        ((2 * self.buckets()) >> self.block_bits).max(1) as usize
+    }
+
+    /// Whether it may be followed by one of twice the buckets.
+    pub(super) fn may_double(&self) -> bool {
+        self.bits - self.before_tag < MOST_DOUBLINGS
+    }
+
+    /// The tag of a hash.
+    #[inline]
     pub(super) fn tag(&self, hash: u64) -> u64 {
-        hash << self.bits >> (u64::BITS - TAG_BITS)
+        hash << self.before_tag >> (u64::BITS - TAG_BITS)
     }
 
-    /// Asks for the first bucket of a hash.
-    pub(crate) fn prefetch(&self, hash: u64) {
-        self.bucket(self.number(hash)).prefetch();
+    /// Which of two buckets of a table with twice as many an entry of a bucket of this table goes to: the bit of the hash that follows those that
+    /// choose the bucket here.
+    pub(super) fn half(&self, entry: Entry) -> u64 {
+        entry.tag() >> (TAG_BITS - 1 - (self.bits - self.before_tag)) & 1
     }
 
-    fn number(&self, hash: u64) -> u64 {
-        hash.checked_shr(u64::BITS - self.bits).unwrap_or(0)
+    /// Number of a hash's bucket.
+    #[inline]
+    pub(super) fn number(&self, hash: u64) -> u64 {
+        // In two steps, since there may be one bucket.
+        hash >> 1 >> (u64::BITS - 1 - self.bits)
     }
 
-    fn bucket(&self, number: u64) -> Bucket<'_> {
+    /// Where the hashes of the bucket behind that of a hash begin, if there is one.
+    pub(super) fn behind(&self, hash: u64) -> Option<u64> {
+        let next = self.number(hash) + 1;
+        (next < self.buckets()).then(|| next << (u64::BITS - self.bits))
+    }
+
+    /// Bucket `number`.
+    #[inline]
+    pub(super) fn bucket(&self, number: u64) -> Bucket<'_> {
         let words = &self.blocks[(number >> self.block_bits) as usize];
         Bucket::new(words, (number & ((1 << self.block_bits) - 1)) as usize)
     }
 
-    /// The bucket of a hash and those in which it goes on.
-    pub(super) fn buckets<'p>(&'p self, hash: u64, pin: &'p Pin<'_>) -> impl Iterator<Item = Bucket<'p>> {
-        self.chain(self.number(hash), pin)
+    /// The bucket in which one goes on, if it goes on.
+    pub(super) fn following<'p>(&'p self, bucket: Bucket<'_>, pin: &'p Pin<'_>) -> Option<Bucket<'p>> {
+        Some(self.overflow.get(bucket.control().overflow()?, pin))
     }
 
-    /// Frees the entries of chains that no record in the log is part of: those that have none, or one below CLEARABLE. By one bucket of 2^`bits`.
-    pub(crate) fn sweep(&self, number: u64, clearable: Address, tail: Address, pin: &Pin<'_>) {
-        let stale = |link: Link| link.address(clearable, tail).is_none();
-        for place in self.chain(number, pin).flat_map(Bucket::entries) {
-            sweep_entry(place, &stale);
-        }
-    }
-
-    fn chain<'p>(&'p self, number: u64, pin: &'p Pin<'_>) -> impl Iterator<Item = Bucket<'p>> {
-        iter::successors(Some(self.bucket(number)), move |bucket| Some(self.overflow.get(bucket.overflow()?, pin)))
+    /// A bucket and those in which it goes on.
+    pub(super) fn chain<'p>(&'p self, number: u64, pin: &'p Pin<'_>) -> impl Iterator<Item = Bucket<'p>> {
+        iter::successors(Some(self.bucket(number)), move |bucket| self.following(*bucket, pin))
     }
 }
 
-/// Frees an entry, if nobody is inserting it or has just changed it: then it is left to the next sweep.
-fn sweep_entry(place: Place<'_>, stale: &impl Fn(Link) -> bool) {
-    let entry = place.load();
-    if entry != Entry::FREE && !entry.is_tentative() && stale(entry.link()) {
-        let _ = place.exchange(entry, Entry::FREE);
-    }
+fn filled(blocks: Vec<Block>, byte: u8) -> Box<[Words]> {
+    blocks.into_iter().map(|block| Words::filled(block, byte)).collect()
 }

@@ -90,6 +90,11 @@ impl Link {
         self.0
     }
 
+    /// Whether it names a copy in the read cache.
+    pub(crate) const fn is_copy(self) -> bool {
+        self.0 > SHORT
+    }
+
     /// The address from `begin` on that it names, if it names one. It was read later than `begin`, and swept when what it named had left the log before.
     #[inline]
     pub(crate) fn head(self, begin: Address) -> Option<Address> {

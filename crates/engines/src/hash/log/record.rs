@@ -6,7 +6,7 @@ use ecotone_sys::{
         atomic::{AtomicU64, Ordering, fence},
         thread,
     },
-    words::{WORD, Words},
+    words::{WORD, Words, copy_in, copy_out},
 };
 
 use super::{
@@ -14,8 +14,8 @@ use super::{
     state::{Kind, State},
 };
 
-/// Words of a cache line.
-const LINE_WORDS: usize = 8;
+/// Words of it in as many lines as a record of a hundred bytes lies in, wherever it begins.
+const IN_ITS_LINES: [usize; 3] = [0, 8, 15];
 /// Words before the key.
 const HEADER_WORDS: usize = 2;
 const CAPACITY_SHIFT: u32 = Link::BITS;
@@ -26,8 +26,8 @@ const SPINS: u32 = if cfg!(any(feature = "shuttle", feature = "loom")) { 0 } els
 /// Where the words of a record are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record<'a> {
-    words: &'a Words,
-    at: usize,
+    /// From its first one to the end of its frame.
+    words: &'a [AtomicU64],
 }
 
 impl<'a> Record<'a> {
@@ -44,13 +44,13 @@ impl<'a> Record<'a> {
     /// The record that begins at word `at`.
     #[inline]
     pub(super) fn new(words: &'a Words, at: usize) -> Record<'a> {
-        Record { words, at }
+        Record { words: &words[at..] }
     }
 
     /// Fills a raw record, which nobody else may know yet. Without a value it is a tombstone. A link is set before it is made known.
     pub(super) fn fill(&self, key: &[u8], value: Option<&[u8]>) {
         let capacity = Self::capacity_for(key.len() + value.map_or(0, <[u8]>::len));
-        self.words.copy_in(self.at + HEADER_WORDS, key);
+        copy_in(&self.words[HEADER_WORDS..], key);
         self.set_value(key.len(), value.unwrap_or_default());
         self.state_word().store(State::live(key.len(), value.map(<[u8]>::len)).word(), Ordering::Relaxed);
         self.chain_word().store((capacity as u64) << CAPACITY_SHIFT | Link::NONE.bits(), Ordering::Relaxed);
@@ -90,18 +90,17 @@ impl<'a> Record<'a> {
         if State::from_word(self.state_word().load(Ordering::Relaxed)).key_len() != key.len() {
             return false;
         }
-        let words = &self.words[self.at + HEADER_WORDS..][..key.len().div_ceil(WORD)];
+        let words = &self.words[HEADER_WORDS..][..key.len().div_ceil(WORD)];
         let (whole, rest) = key.as_chunks::<WORD>();
         let word = |place: usize| words[place].load(Ordering::Relaxed).to_le_bytes();
         whole.iter().enumerate().all(|(place, part)| word(place) == *part)
             && (rest.is_empty() || word(whole.len())[..rest.len()] == *rest)
     }
 
-    /// Asks for its first lines.
+    /// Asks for its first lines, as far as the frame goes on.
+    #[inline]
     pub(crate) fn prefetch(&self) {
-        prefetch_read(self.chain_word());
-        // A line further, if the frame goes on there; a page's end is not worth more.
-        self.words.get(self.at + LINE_WORDS).into_iter().for_each(prefetch_read);
+        IN_ITS_LINES.iter().filter_map(|word| self.words.get(*word)).for_each(prefetch_read);
     }
 
     /// Copies the value of one moment to `value`, and says what the record was then.
@@ -156,37 +155,37 @@ impl<'a> Record<'a> {
     }
 
     fn chain_word(&self) -> &'a AtomicU64 {
-        &self.words[self.at]
+        &self.words[0]
     }
 
     fn state_word(&self) -> &'a AtomicU64 {
-        &self.words[self.at + 1]
+        &self.words[1]
     }
 
     /// Copies the bytes behind a key of this length.
     #[inline]
     fn copy_value(&self, key_len: usize, value: &mut [u8]) {
-        let (first, within) = (self.at + HEADER_WORDS + key_len / WORD, key_len % WORD);
+        let (words, within) = (&self.words[HEADER_WORDS + key_len / WORD..], key_len % WORD);
         if within == 0 {
-            return self.words.copy_out(first, value);
+            return copy_out(words, value);
         }
         let (head, rest) = value.split_at_mut((WORD - within).min(value.len()));
-        let word = self.words[first].load(Ordering::Relaxed).to_le_bytes();
+        let word = words[0].load(Ordering::Relaxed).to_le_bytes();
         head.copy_from_slice(&word[within..][..head.len()]);
-        self.words.copy_out(first + 1, rest);
+        copy_out(&words[1..], rest);
     }
 
     /// Writes the bytes behind a key of this length. The word in which the key ends keeps the key's bytes.
     fn set_value(&self, key_len: usize, value: &[u8]) {
-        let (first, within) = (self.at + HEADER_WORDS + key_len / WORD, key_len % WORD);
+        let (words, within) = (&self.words[HEADER_WORDS + key_len / WORD..], key_len % WORD);
         if within == 0 {
-            return self.words.copy_in(first, value);
+            return copy_in(words, value);
         }
         let (head, rest) = value.split_at((WORD - within).min(value.len()));
-        let mut word = self.words[first].load(Ordering::Relaxed).to_le_bytes();
+        let mut word = words[0].load(Ordering::Relaxed).to_le_bytes();
         word[within..][..head.len()].copy_from_slice(head);
-        self.words[first].store(u64::from_le_bytes(word), Ordering::Relaxed);
-        self.words.copy_in(first + 1, rest);
+        words[0].store(u64::from_le_bytes(word), Ordering::Relaxed);
+        copy_in(&words[1..], rest);
     }
 }
 

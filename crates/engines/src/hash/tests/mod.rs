@@ -1,6 +1,8 @@
 //! The engine in memory.
 
 #[cfg(not(feature = "loom"))]
+mod growth;
+#[cfg(not(feature = "loom"))]
 mod model;
 #[cfg(feature = "loom")]
 mod orders;
@@ -34,6 +36,12 @@ impl Hash {
         let found = self.get_into(key, &mut value);
         assert!(found || value.is_empty());
         found.then_some(value)
+    }
+
+    /// Gives the index twice the buckets, as long as it may have more.
+    #[cfg(not(feature = "loom"))]
+    fn grow(&self) {
+        self.table.grow(|| self.room.lease().ok());
     }
 
     /// All that has been appended is read-only from now on, but the last `pages`.

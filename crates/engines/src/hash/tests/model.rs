@@ -47,7 +47,7 @@ fn step(hash: &Hash, model: &mut Model, key: &[u8], random: &mut SmallRng) {
     }
 }
 
-/// Threads write keys of their own, which have entries together; meanwhile what is old becomes read-only.
+/// Threads write keys of their own, which have entries together; meanwhile what is old becomes read-only, and the index grows.
 #[test]
 fn threads_of_random_operations_follow_the_model() {
     const THREADS: usize = 4;
@@ -69,6 +69,7 @@ fn threads_of_random_operations_follow_the_model() {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 hash.freeze(3);
+                hash.grow();
                 std::thread::yield_now();
             }
         });

@@ -13,7 +13,7 @@ use crate::hash::modify::Outcome;
 
 const THREADS: u64 = 8;
 
-/// Runs `work` in eight threads, while what is older than some pages becomes read-only again and again.
+/// Runs `work` in eight threads, while what is older than some pages becomes read-only again and again, and the index grows.
 fn in_threads(hash: &Hash, work: impl Fn(u64, &mut SmallRng) + Sync) {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -27,6 +27,7 @@ fn in_threads(hash: &Hash, work: impl Fn(u64, &mut SmallRng) + Sync) {
             while !done.load(Ordering::Relaxed) {
                 // Not so soon that who was held up finds nothing to change in place.
                 hash.freeze(64);
+                hash.grow();
                 thread::yield_now();
             }
         });

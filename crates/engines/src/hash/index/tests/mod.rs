@@ -1,9 +1,13 @@
 //! The index as a whole.
 
 #[cfg(not(feature = "loom"))]
+mod growth;
+#[cfg(not(feature = "loom"))]
 mod model;
 #[cfg(feature = "loom")]
 mod orders;
+#[cfg(feature = "loom")]
+mod splits;
 
 use std::sync::Arc;
 
@@ -12,9 +16,9 @@ use ecotone_sys::{chunk::Arena, epoch::Domain};
 use super::*;
 use crate::hash::log::tests::block;
 
-/// An empty table in one block, with one for overflow buckets.
-pub(in crate::hash) fn table(domain: &Arc<Domain>, arena: &Arc<Arena>, bits: u32) -> Table {
-    let table = Table::new(domain, bits, vec![block(arena)]);
-    table.add_overflow(block(arena)).expect("there is none yet");
-    table
+/// An empty index in one block, with one for overflow buckets.
+pub(in crate::hash) fn index(domain: &Arc<Domain>, arena: &Arc<Arena>, bits: u32) -> Index {
+    let index = Index::new(domain, bits, vec![block(arena)]);
+    index.add_overflow(block(arena)).expect("there is none yet");
+    index
 }

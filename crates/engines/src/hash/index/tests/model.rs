@@ -1,6 +1,9 @@
 //! The index against a map.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use ecotone_sys::epoch::Pin;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
@@ -10,99 +13,148 @@ use crate::hash::log::{Address, FRAME, Link, tests::arena};
 
 const BITS: u32 = 3;
 
-/// By bucket and tag, which is all that an index knows of a hash.
+/// By the bucket in the first table and the tag, which is all that an index knows of a hash.
 type Model = HashMap<u64, Address>;
 
 fn name(hash: u64) -> u64 {
     hash >> (64 - BITS - entry::TAG_BITS)
 }
 
-/// One of few hashes, of which some differ in bits that no table looks at, and some have tag 0.
+/// One of few hashes, of which some differ in bits that no table looks at, and some have tag 0. Tables that grow tell their tags apart by and by.
 fn hash(random: &mut SmallRng) -> u64 {
     let (bucket, tag) = (random.random_range(0..1u64 << BITS), random.random_range(0..40u64));
-    bucket << (64 - BITS) | tag << (64 - BITS - entry::TAG_BITS) | random.random_range(0..3u64)
+    bucket << (64 - BITS) | tag << (64 - BITS - 6) | random.random_range(0..3u64)
 }
 
-fn set(table: &Table, hash: u64, address: Address, pin: &Pin<'_>) {
-    let found = table.find_or_insert(hash, pin).unwrap();
+/// All of them, one for each tag.
+fn hashes() -> impl Iterator<Item = u64> {
+    (0..1u64 << BITS).flat_map(|bucket| (0..40u64).map(move |tag| (bucket << 6 | tag) << (64 - BITS - 6)))
+}
+
+fn set(index: &Index, hash: u64, address: Address, pin: &Pin<'_>) {
+    let found = index.find_or_insert(hash, pin).unwrap();
     found.place.exchange(found.entry, found.entry.with_link(Link::to(address))).unwrap();
 }
 
+/// An index that grows step by step, while it is used, sometimes.
+struct Grown {
+    index: Index,
+    arena: Arc<Arena>,
+    /// Buckets of the current table that are still to be split, if there is a next one.
+    left: Option<Vec<u64>>,
+    doublings: u32,
+}
+
+impl Grown {
+    /// Begins to grow, splits a bucket, or ends: what comes next.
+    fn step(&mut self, random: &mut SmallRng) {
+        match &mut self.left {
+            None if self.doublings < 7 => {
+                let buckets = self.index.begin_growth(|| Some(block(&self.arena))).expect("there is memory");
+                self.left = Some((0..buckets).collect());
+            }
+            None => {}
+            Some(left) if left.is_empty() => {
+                self.index.end_growth();
+                self.doublings += 1;
+                self.left = None;
+            }
+            Some(left) => {
+                let number = left.swap_remove(random.random_range(0..left.len()));
+                self.index.split(number..number + 1);
+            }
+        }
+    }
+}
+
 #[test]
-fn random_inserts_and_sweeps_follow_the_model() {
+fn random_inserts_sweeps_and_growth_follow_the_model() {
     for seed in 0..10 {
         let (arena, domain, mut random) = (arena(), Domain::new(), SmallRng::seed_from_u64(seed));
-        let table = table(&domain, &arena, BITS);
+        let mut grown = Grown { index: index(&domain, &arena, BITS), arena, left: None, doublings: 0 };
         let (mut model, mut clearable, mut tail) = (Model::new(), Address::FIRST, Address::FIRST);
         for _ in 0..20_000 {
-            let (pin, hash) = (domain.pin(), hash(&mut random));
+            let hash = hash(&mut random);
             match random.random_range(0..1_000) {
                 0 => {
                     clearable = Address::new(random.random_range(clearable.get()..=tail.get()) & !7);
-                    (0..1 << BITS).for_each(|number| table.sweep(number, clearable, tail, &pin));
+                    grown.index.sweep(clearable);
                     model.retain(|_, address| *address >= clearable);
                 }
                 1..300 => {
                     let address = Address::new(tail.get().next_multiple_of(FRAME) + 16);
                     tail = address.plus(8);
-                    set(&table, hash, address, &pin);
+                    set(&grown.index, hash, address, &domain.pin());
                     model.insert(name(hash), address);
                 }
+                300..400 if seed > 0 => grown.step(&mut random),
                 _ => {
-                    let found = table.find(hash, &pin).and_then(|found| found.entry.link().address(clearable, tail));
+                    let pin = domain.pin();
+                    let found = grown.index.find(hash, &pin).and_then(|found| found.entry.link().head(clearable));
                     assert_eq!(found, model.get(&name(hash)).copied(), "seed {seed}");
                 }
             }
         }
-        assert!(table.overflow_left() < 1024, "the buckets were too few");
+        if seed == 0 {
+            assert!(grown.index.overflow_left() < 1024, "the buckets were too few");
+        } else {
+            assert_eq!(grown.doublings, 7, "it grew until each bucket had one entry at most");
+        }
     }
 }
 
 #[test]
 fn without_memory_for_overflow_a_full_bucket_takes_nothing_more() {
     let (arena, domain) = (arena(), Domain::new());
-    let table = Table::new(&domain, 0, vec![block(&arena)]);
+    let index = Index::new(&domain, 0, vec![block(&arena)]);
     let hash = |tag: u64| tag << (64 - entry::TAG_BITS);
     let pin = domain.pin();
-    let full = (0..).take_while(|tag| table.find_or_insert(hash(*tag), &pin).is_some()).count();
-    assert_eq!((full, table.overflow_left()), (7, 0));
-    table.add_overflow(block(&arena)).unwrap();
-    table.add_overflow(block(&arena)).expect_err("as many as buckets");
-    assert!((7..7 * 1025).all(|tag| table.find_or_insert(hash(tag), &pin).is_some()));
-    assert!(table.find_or_insert(hash(7 * 1025), &pin).is_none() && table.overflow_left() == 0);
-    assert!((0..7 * 1025).all(|tag| table.find(hash(tag), &pin).is_some()));
-    table.sweep(0, Address::FIRST, Address::FIRST, &pin);
-    assert!((0..7 * 1025).all(|tag| table.find(hash(tag), &pin).is_none()), "all were without an address");
+    let full = (0..).take_while(|tag| index.find_or_insert(hash(*tag), &pin).is_some()).count();
+    assert_eq!((full, index.overflow_left()), (7, 0));
+    index.add_overflow(block(&arena)).unwrap();
+    assert!((7..7 * 1025).all(|tag| index.find_or_insert(hash(tag), &pin).is_some()));
+    assert!(index.find_or_insert(hash(7 * 1025), &pin).is_none() && index.overflow_left() == 0);
+    assert!((0..7 * 1025).all(|tag| index.find(hash(tag), &pin).is_some()));
+    index.sweep(Address::FIRST);
+    assert!((0..7 * 1025).all(|tag| index.find(hash(tag), &pin).is_none()), "all were without an address");
+    (1..=table::MORE_OVERFLOW).for_each(|_| index.add_overflow(block(&arena)).unwrap());
+    index.add_overflow(block(&arena)).expect_err("there is an end");
 }
 
+/// Four threads count in links while the index grows.
 #[test]
 fn threads_that_insert_the_same_tags_get_the_same_entries() {
     let (arena, domain) = (arena(), Domain::new());
-    let table = table(&domain, &arena, BITS);
+    let (index, done) = (index(&domain, &arena, BITS), AtomicBool::new(false));
     let counted = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4)
             .map(|seed| {
-                let (domain, table) = (&domain, &table);
-                scope.spawn(move || count(domain, table, seed))
+                let (domain, index) = (&domain, &index);
+                scope.spawn(move || count(domain, index, seed))
             })
             .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) && index.grow(|| Some(block(&arena))) {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        let counted = threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>();
+        done.store(true, Ordering::Relaxed);
+        counted
     });
     let pin = domain.pin();
-    let tags = (0..1u64 << BITS)
-        .flat_map(|bucket| (0..40u64).map(move |tag| (bucket << entry::TAG_BITS | tag) << (64 - BITS - entry::TAG_BITS)));
-    let links = tags.filter_map(|hash| table.find(hash, &pin)).map(|found| found.entry.link().bits() - 1);
+    let links = hashes().filter_map(|hash| index.find(hash, &pin)).map(|found| found.entry.link().bits() - 1);
     assert_eq!(links.sum::<u64>(), counted, "every one is counted in the only entry of its tag");
 }
 
 /// Raises the links of random hashes by one each, as if they were counters.
-fn count(domain: &Domain, table: &Table, seed: u64) -> u64 {
+fn count(domain: &Domain, index: &Index, seed: u64) -> u64 {
     const TURNS: u64 = 20_000;
     let mut random = SmallRng::seed_from_u64(seed);
     for _ in 0..TURNS {
         let (pin, hash) = (domain.pin(), hash(&mut random));
         loop {
-            let found = table.find_or_insert(hash, &pin).unwrap();
+            let found = index.find_or_insert(hash, &pin).unwrap();
             let next = Link::from_bits(found.entry.link().bits() + 1);
             if found.place.exchange(found.entry, found.entry.with_link(next)).is_ok() {
                 break;

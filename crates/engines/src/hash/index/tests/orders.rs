@@ -7,7 +7,7 @@ use crate::hash::log::{Address, Link, PAGE, PAGE_HEADER, tests::arena};
 
 struct World {
     domain: Arc<Domain>,
-    table: Table,
+    index: Index,
 }
 
 /// Tries the orders of `work` with at most so many preemptions. It begins with an empty table of one bucket.
@@ -18,8 +18,8 @@ fn all_orders(preemptions: usize, work: impl Fn(Arc<World>) + Send + Sync + 'sta
     let arena = arena();
     builder.check(move || {
         let domain = Domain::new();
-        let table = table(&domain, &arena, 0);
-        work(Arc::new(World { domain, table }));
+        let index = index(&domain, &arena, 0);
+        work(Arc::new(World { domain, index }));
     });
 }
 
@@ -36,15 +36,12 @@ fn address(number: u64) -> Address {
     Address::new(PAGE + PAGE_HEADER + 8 * number)
 }
 
-/// Where the log ends, for a sweep.
-const TAIL: Address = Address::new(2 * PAGE);
-
 impl World {
     /// Inserts the tag, and makes its entry the head of a chain.
     fn insert(&self, tag: u64, number: u64) {
         let pin = self.domain.pin();
         loop {
-            let found = self.table.find_or_insert(hash(tag), &pin).expect("there is room");
+            let found = self.index.find_or_insert(hash(tag), &pin).expect("there is room");
             if found.place.exchange(found.entry, found.entry.with_link(Link::to(address(number)))).is_ok() {
                 return;
             }
@@ -53,18 +50,18 @@ impl World {
     }
 
     fn sweep(&self, clearable: Address) {
-        self.table.sweep(0, clearable, TAIL, &self.domain.pin());
+        self.index.sweep(clearable);
     }
 
     fn found(&self, tag: u64) -> Option<Link> {
         let pin = self.domain.pin();
-        self.table.find(hash(tag), &pin).map(|found| found.entry.link())
+        self.index.find(hash(tag), &pin).map(|found| found.entry.link())
     }
 
     /// Tags of all entries, sorted.
     fn tags(&self) -> Vec<u64> {
         let pin = self.domain.pin();
-        let entries = self.table.buckets(0, &pin).flat_map(|bucket| bucket.entries()).map(|place| place.load());
+        let entries = self.index.current(&pin).chain(0, &pin).flat_map(|bucket| bucket.entries()).map(|place| place.load());
         let mut tags: Vec<u64> = entries.filter(|entry| *entry != entry::Entry::FREE).map(|entry| entry.tag()).collect();
         tags.sort_unstable();
         tags

@@ -1,0 +1,109 @@
+//! Live growth: a table of twice the buckets takes the place of one that is crowded, while everybody goes on (decision 10, "Growth of the index").
+
+use std::{ops::Range, sync::Arc};
+
+use ecotone_sys::{
+    chunk::Block,
+    primitive::{Mutex, atomic::Ordering, thread},
+};
+
+use super::{Index, Tables, table::Table};
+
+/// Entries of seven in the mean at which a table is crowded. An eighth of its buckets goes on in another then.
+const CROWDED: u64 = 5;
+/// Buckets that are split under one pin.
+const STRETCH: u64 = 16;
+
+impl Table {
+    /// Entries from which on it is crowded.
+    pub(super) fn crowded(&self) -> u64 {
+        CROWDED * self.buckets()
+    }
+}
+
+impl Index {
+    /// How many entries it has, by a sample of them.
+    pub(crate) fn entries(&self) -> u64 {
+        self.load.entries()
+    }
+
+    /// How many buckets it has, overflow buckets apart.
+    pub(crate) fn buckets(&self) -> u64 {
+        self.last().buckets()
+    }
+
+    /// Whether it should get more buckets.
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.load.entries() >= self.crowded.load(Ordering::Relaxed)
+    }
+
+    /// Gives it twice the buckets, from one thread at a time. Whether it got them: `lease` may refuse memory, and then it is not crowded again before it
+    /// has an eighth more entries.
+    pub(crate) fn grow(&self, lease: impl FnMut() -> Option<Block>) -> bool {
+        let Some(buckets) = self.begin_growth(lease) else {
+            let entries = self.load.entries();
+            self.crowded.store(entries + entries / 8 + 1, Ordering::Relaxed);
+            return false;
+        };
+        for first in (0..buckets).step_by(STRETCH as usize) {
+            self.split(first..buckets.min(first + STRETCH));
+        }
+        self.end_growth();
+        true
+    }
+
+    /// Lets it have a next table. How many buckets are to be split.
+    pub(super) fn begin_growth(&self, mut lease: impl FnMut() -> Option<Block>) -> Option<u64> {
+        let current = self.last();
+        if !current.may_double() {
+            return None;
+        }
+        let blocks: Option<Vec<Block>> = (0..current.blocks_for_double()).map(|_| lease()).collect();
+        let next = Arc::new(current.double(&self.domain, blocks?));
+        while !self.publish(&current, &next) {
+            next.overflow.add(lease()?).expect("it may have more than the one before");
+        }
+        Some(current.buckets())
+    }
+
+    /// Makes the next table known, if it has as much memory for overflow buckets as the current one, which gets no more from then on.
+    fn publish(&self, current: &Arc<Table>, next: &Arc<Table>) -> bool {
+        let _shape = self.shape.lock();
+        if next.overflow.blocks() < current.overflow.blocks() {
+            return false;
+        }
+        next.overflow.reserve_all();
+        self.replace(Tables { current: current.clone(), next: Some(next.clone()) }, drop);
+        true
+    }
+
+    /// Splits some buckets of the current table.
+    pub(super) fn split(&self, numbers: Range<u64>) {
+        let pin = self.domain.pin();
+        let Tables { current, next } = self.tables(&pin);
+        let next = next.as_ref().expect("growth has begun");
+        numbers.for_each(|number| current.split(number, next, &pin));
+    }
+
+    /// The next table, which has all entries now, becomes the current one.
+    pub(super) fn end_growth(&self) {
+        let next = self.last();
+        next.overflow.release_all();
+        self.crowded.store(next.crowded(), Ordering::Relaxed);
+        let gone = Arc::new(Mutex::new(None));
+        self.replace(Tables { current: next, next: None }, {
+            let gone = gone.clone();
+            move |tables| *gone.lock() = Some(tables)
+        });
+        // The memory of a table is given back here, and not by an operation that happens to be the last to unpin.
+        while gone.lock().take().is_none() {
+            self.domain.drain();
+            thread::yield_now();
+        }
+    }
+
+    fn replace(&self, tables: Tables, then: impl FnOnce(Box<Tables>) + Send + 'static) {
+        self.tables.swap(Some(Box::new(tables)), then);
+    }
+}

@@ -1,0 +1,73 @@
+//! The index grows, and is swept, under the operations of the engine.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::*;
+
+fn key(number: u64) -> [u8; 8] {
+    number.to_le_bytes()
+}
+
+/// Two threads fill the engine while the background gives the index buckets. It prints how long the longest operation took, which on a machine that does
+/// something else besides is how long a thread was preempted: an operation itself splits one bucket at most (decision 10, invariant 34).
+#[test]
+fn an_engine_that_fills_has_an_index_that_fits() {
+    const RECORDS: u64 = 40_000;
+    let (hash, done) = (engine(10, 1024), AtomicBool::new(false));
+    let longest = thread::scope(|scope| {
+        let writers = [0, 1].map(|writer| {
+            let hash = &hash;
+            scope.spawn(move || {
+                (0..RECORDS).map(|number| timed(|| set_and_see(hash, 2 * number + writer))).max().expect("there are some")
+            })
+        });
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                hash.grow_index();
+                thread::yield_now();
+            }
+        });
+        let ends = writers.map(|writer| writer.join());
+        done.store(true, Ordering::Relaxed);
+        ends.map(|end| end.unwrap()).into_iter().max()
+    });
+    println!("the longest of {} operations beside growth: {longest:?}", 2 * RECORDS);
+    hash.grow_index();
+    assert!(!hash.table.is_crowded());
+    assert!(hash.table.buckets() >= 2 * RECORDS / 5, "{} buckets", hash.table.buckets());
+    (0..2 * RECORDS).for_each(|number| assert_eq!(hash.value(&key(number)).as_deref(), Some(&key(number)[..])));
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    #[expect(clippy::disallowed_methods, reason = "it measures the machine")]
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+fn set_and_see(hash: &Hash, number: u64) {
+    hash.set(&key(number), &key(number));
+    assert_eq!(hash.value(&key(number)).as_deref(), Some(&key(number)[..]));
+}
+
+#[test]
+fn what_was_truncated_leaves_no_entries() {
+    let hash = engine(10, 64);
+    (0..4_000).for_each(|number| hash.set(&key(number), b"old"));
+    let end = hash.log.close_page();
+    hash.log.raise_read_only(end);
+    (4_000..5_000).for_each(|number| hash.set(&key(number), b"young"));
+    let before = hash.table.entries();
+    assert!((4_500..5_500).contains(&before), "{before} entries by a sample");
+    hash.log.evict(end, drop);
+    hash.log.truncate(end);
+    hash.clear_entries(end);
+    let after = hash.table.entries();
+    assert!((800..1_200).contains(&after), "{after} entries by a sample");
+    (0..4_000).for_each(|number| assert_eq!(hash.value(&key(number)), None));
+    (4_000..5_000).for_each(|number| assert_eq!(hash.value(&key(number)), Some(b"young".to_vec())));
+}
