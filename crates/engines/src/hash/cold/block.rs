@@ -1,6 +1,6 @@
 //! A block of a run: records of neighbouring hashes, with slots that narrow the search (`docs/format/hash.md`, "Run").
 
-use std::{cmp::Ordering, result};
+use std::{cmp::Ordering, ops::Range, result};
 
 use ecotone_substrate::{
     Result,
@@ -47,6 +47,14 @@ pub struct Entry<'a> {
     pub key: &'a [u8],
     /// Its value; `None` for a tombstone.
     pub value: Option<&'a [u8]>,
+}
+
+/// Where a record has its bytes, from the beginning of its block.
+#[derive(Debug, Clone)]
+pub(super) struct Places {
+    pub(super) key: Range<usize>,
+    /// `None` for a tombstone.
+    pub(super) value: Option<Range<usize>>,
 }
 
 /// The bits of a hash that stand in a slot.
@@ -112,6 +120,17 @@ impl<'a> Block<'a> {
     pub fn entries(&self) -> impl Iterator<Item = result::Result<Entry<'a>, Malformed>> + use<'a> {
         let block = *self;
         block.slots.iter().map(move |slot| Ok(block.at(slot)?.0))
+    }
+
+    /// Its records, and where each of them has key and value in the block, in the order of their hashes and keys.
+    pub(super) fn places(&self) -> impl Iterator<Item = result::Result<(Entry<'a>, Places), Malformed>> + use<'a> {
+        let block = *self;
+        block.slots.iter().map(move |slot| {
+            let (entry, end) = block.at(slot)?;
+            let value = end - entry.value.map_or(0, <[u8]>::len)..end;
+            let key = value.start - entry.key.len()..value.start;
+            Ok((entry, Places { key, value: entry.value.is_some().then_some(value) }))
+        })
     }
 
     /// The record that a slot names, and where it ends.

@@ -1,25 +1,38 @@
 //! The cold tier: runs of records in the order of their hashes, and what memory has of them (decision 9, "The cold tier"; H4, H5).
 
 mod block;
+mod cursor;
 mod delta_map;
+mod deltas;
 mod fences;
 mod header;
+mod lookup;
 mod output;
 mod pages;
 mod partition;
+mod punch;
 mod run;
+mod runs;
 mod stretch;
 mod tags;
 #[cfg(test)]
 mod tests;
+mod tier;
+mod union;
 mod writer;
 
 pub use self::{
     block::{Block, BlockBuilder, Entry, Place, record_bytes},
+    cursor::{Cursor, HashOf},
+    deltas::Deltas,
     header::{Name, RunKind},
-    partition::{Deltas, Partition, Search},
+    lookup::{Lookup, Step},
+    partition::{Partition, Search},
     run::{Answer, Extent, Run},
+    runs::{Part, Runs},
     stretch::Stretch,
     tags::Tags,
+    tier::{Changing, Tier},
+    union::Union,
     writer::{RunWriter, block_size},
 };

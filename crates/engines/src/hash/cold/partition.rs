@@ -1,89 +1,34 @@
 //! What there is of one partition: its base, the deltas that count, and the map that says which of them may have a key. An immutable value, replaced as a whole
 //! (decision 10, "Cold tier").
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{Arc, Weak},
+};
 
 use ecotone_substrate::{Result, memory::Memory, storage::Block};
 
 use super::{
-    delta_map::{Ages, DeltaMap, Matches, buckets_for},
-    header::RunKind,
+    delta_map::{DeltaMap, Matches, buckets_for},
+    deltas::Deltas,
     run::{Answer, Run},
     stretch::Stretch,
     tags::Tags,
 };
 
-/// Deltas that a keyspace can have at a time.
-const MAX_DELTAS: usize = 255;
-
-/// A delta by the number that it has in the slots of delta maps.
-#[derive(Debug, Clone)]
-struct Delta {
-    slot: u8,
-    run: Arc<Run>,
-    until: u64,
-}
-
-/// The deltas of a keyspace, oldest first. All partitions share them.
-#[derive(Debug, Clone, Default)]
-pub struct Deltas {
-    list: Vec<Delta>,
-}
-
-impl Deltas {
-    /// These and a younger one, and the number of that in slots.
-    ///
-    /// # Panics
-    /// If the run is no delta, or there are 255 already.
-    pub fn with(&self, run: Arc<Run>) -> (Deltas, u8) {
-        let RunKind::Delta { from, until } = run.kind() else { panic!("a base is no delta") };
-        let newest = self.list.last();
-        assert!(newest.is_none_or(|newest| newest.until <= from), "deltas follow each other");
-        assert!(self.list.len() < MAX_DELTAS, "there are too many deltas");
-        let mut slot = newest.map_or(0, |newest| newest.slot.wrapping_add(1));
-        while self.get(slot).is_some() {
-            slot = slot.wrapping_add(1);
-        }
-        let mut list = self.list.clone();
-        list.push(Delta { slot, run, until });
-        (Deltas { list }, slot)
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.list.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
-    fn get(&self, slot: u8) -> Option<&Delta> {
-        self.list.iter().find(|delta| delta.slot == slot)
-    }
-
-    /// The ages of those with records above address `folded`.
-    fn ages(&self, folded: u64) -> Ages {
-        let mut ages = [0; 256];
-        for (age, delta) in (1..=u8::MAX).zip(&self.list).filter(|(_, delta)| delta.until > folded) {
-            ages[usize::from(delta.slot)] = age;
-        }
-        ages
-    }
-}
-
 /// One partition.
 #[derive(Debug)]
 pub struct Partition {
     stretch: Stretch,
-    /// None, one, or one for each half.
-    bases: Vec<Arc<Run>>,
+    /// `None` where no record was left.
+    base: Option<Arc<Run>>,
     deltas: Arc<Deltas>,
     /// Deltas that end above this address count.
     folded: u64,
     /// `None` if no delta counts.
-    map: Option<DeltaMap>,
+    map: Option<Arc<DeltaMap>>,
+    /// Shared by all values of the partition since it was folded.
+    readers: Arc<()>,
 }
 
 /// A search for the newest record of a key. It holds nothing of the partition.
@@ -104,50 +49,57 @@ enum Stage {
     Base,
 }
 
+impl Search {
+    /// The hash of the key.
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
 impl Partition {
-    /// With these bases, and no deltas yet.
+    /// With this base, and no deltas yet: those that end at or below address `folded` will not count.
     ///
     /// # Panics
-    /// If a base is of another stretch.
-    pub fn new(stretch: Stretch, bases: Vec<Arc<Run>>, folded: u64) -> Partition {
-        let within = |base: &Arc<Run>| stretch.has(base.stretch().first()) && stretch.has(base.stretch().last());
-        assert!(bases.iter().all(within), "a base belongs to another partition");
-        Partition { stretch, bases, deltas: Arc::default(), folded, map: None }
+    /// If the base is of another stretch.
+    pub fn new(stretch: Stretch, base: Option<Arc<Run>>, folded: u64) -> Partition {
+        assert!(base.as_ref().is_none_or(|base| base.stretch() == stretch), "a base belongs to another partition");
+        Partition { stretch, base, deltas: Arc::default(), folded, map: None, readers: Arc::default() }
     }
 
     /// This one with other deltas: `tags` are of those that it has not had, by their numbers in slots.
     ///
     /// # Errors
     /// If there is no memory for the map.
-    pub fn with_deltas(&self, memory: &Memory, deltas: Arc<Deltas>, tags: &[(u8, &Tags)]) -> Result<Partition> {
-        let (bases, before) = (self.bases.clone(), self.map.as_ref());
-        Self::make(memory, Partition { stretch: self.stretch, bases, deltas, folded: self.folded, map: None }, before, tags)
-    }
-
-    /// This one after a fold: with new bases, which have all of the deltas that end at or below address `folded`.
-    ///
-    /// # Errors
-    /// If there is no memory for the map.
     ///
     /// # Panics
-    /// If a base is of another stretch.
-    pub fn after_fold(&self, memory: &Memory, bases: Vec<Arc<Run>>, folded: u64) -> Result<Partition> {
-        let next = Partition { deltas: self.deltas.clone(), ..Self::new(self.stretch, bases, folded) };
-        Self::make(memory, next, self.map.as_ref(), &[])
+    /// If tags are missing: records would be.
+    pub fn with_deltas(&self, memory: &Memory, deltas: Arc<Deltas>, tags: &[(u8, &Tags)]) -> Result<Partition> {
+        let ages = deltas.ages(self.folded);
+        let counts = |slot: u8| ages[usize::from(slot)] > 0;
+        let known = |slot, run: &Arc<Run>| self.deltas.get(slot).is_some_and(|known| Arc::ptr_eq(known, run));
+        let given = |slot| tags.iter().any(|(given, _)| *given == slot);
+        assert!(deltas.slots().all(|(slot, run)| !counts(slot) || known(slot, run) || given(slot)), "a delta is in no map");
+        let mut next = self.sharing(deltas);
+        next.map = None;
+        if ages.iter().any(|age| *age > 0) {
+            let tags: Vec<_> = tags.iter().copied().filter(|(slot, _)| counts(*slot)).collect();
+            let buckets = self.map.as_ref().map_or_else(|| buckets_for(self.expected(&tags)), |map| map.buckets());
+            let map = DeltaMap::build(memory, self.stretch, buckets, &ages, self.map.as_deref(), &tags)?;
+            next.map = Some(Arc::new(map));
+        }
+        Ok(next)
     }
 
-    fn make(memory: &Memory, mut next: Partition, before: Option<&DeltaMap>, tags: &[(u8, &Tags)]) -> Result<Partition> {
-        let ages = next.deltas.ages(next.folded);
-        if ages.iter().all(|age| *age == 0) {
-            return Ok(next);
-        }
-        let tags: Vec<_> = tags.iter().copied().filter(|(slot, _)| ages[usize::from(*slot)] > 0).collect();
-        let coming = || tags.iter().map(|(_, tags)| tags.count_of(next.stretch)).sum::<u64>();
-        // A fold is due when deltas have half as much as the base.
-        let expected = || coming().max(next.bases.iter().map(|base| base.records() / 2).sum());
-        let buckets = before.map_or_else(|| buckets_for(expected()), DeltaMap::buckets);
-        next.map = Some(DeltaMap::build(memory, next.stretch, buckets, &ages, before, &tags)?);
-        Ok(next)
+    /// This one with a list of deltas from which none is missing that counts here.
+    pub(super) fn sharing(&self, deltas: Arc<Deltas>) -> Partition {
+        let (base, map, readers) = (self.base.clone(), self.map.clone(), self.readers.clone());
+        Partition { stretch: self.stretch, base, deltas, folded: self.folded, map, readers }
+    }
+
+    /// Records that deltas will have when a fold is due, by what the base has: half as much.
+    fn expected(&self, tags: &[(u8, &Tags)]) -> u64 {
+        let coming: u64 = tags.iter().map(|(_, tags)| tags.count_of(self.stretch)).sum();
+        coming.max(self.base.iter().map(|base| base.records() / 2).sum())
     }
 
     /// The hashes of its keys.
@@ -155,14 +107,30 @@ impl Partition {
         self.stretch
     }
 
-    /// Its bases.
-    pub fn bases(&self) -> &[Arc<Run>] {
-        &self.bases
+    /// Its base.
+    pub fn base(&self) -> Option<&Arc<Run>> {
+        self.base.as_ref()
+    }
+
+    /// The address up to which it is folded.
+    pub fn folded(&self) -> u64 {
+        self.folded
+    }
+
+    /// Its runs that count, from the youngest delta to the base.
+    pub fn runs(&self) -> impl Iterator<Item = Arc<Run>> {
+        let deltas: Vec<_> = self.deltas.above(self.folded).runs().rev().cloned().collect();
+        deltas.into_iter().chain(self.base.clone())
     }
 
     /// Records of deltas that count: the slots of its map.
     pub fn delta_records(&self) -> u64 {
-        self.map.as_ref().map_or(0, DeltaMap::len)
+        self.map.as_ref().map_or(0, |map| map.len())
+    }
+
+    /// Alive as long as somebody may read what was to be read before the next fold.
+    pub(super) fn readers(&self) -> Weak<()> {
+        Arc::downgrade(&self.readers)
     }
 
     /// Begins a search.
@@ -205,9 +173,9 @@ impl Partition {
     /// The run that a search is in.
     fn run(&self, search: &Search) -> Option<&Arc<Run>> {
         match search.stage {
-            Stage::Delta(slot, _) => self.deltas.get(slot).map(|delta| &delta.run),
-            Stage::Any(position) => self.deltas.list.get(position).map(|delta| &delta.run),
-            Stage::Base => self.base(search.hash),
+            Stage::Delta(slot, _) => self.deltas.get(slot),
+            Stage::Any(position) => self.deltas.at(position),
+            Stage::Base => self.base.as_ref(),
         }
     }
 
@@ -224,11 +192,10 @@ impl Partition {
                 ))
             }
             (Stage::Any(position), Some(_)) => {
-                let counting = |position: &usize| self.deltas.list[*position].until > self.folded;
-                let next = (0..*position).rev().find(counting);
+                let next = self.deltas.before(*position, self.folded);
                 Some(next.map_or_else(
                     || self.in_base(hash),
-                    |next| Search { hash, blocks: self.deltas.list[next].run.candidates(hash), stage: Stage::Any(next) },
+                    |(next, run)| Search { hash, blocks: run.candidates(hash), stage: Stage::Any(next) },
                 ))
             }
             _ => None,
@@ -236,14 +203,10 @@ impl Partition {
     }
 
     fn in_base(&self, hash: u64) -> Search {
-        Search { hash, stage: Stage::Base, blocks: self.base(hash).map_or(0..0, |base| base.candidates(hash)) }
-    }
-
-    fn base(&self, hash: u64) -> Option<&Arc<Run>> {
-        self.bases.iter().find(|base| base.stretch().has(hash))
+        Search { hash, stage: Stage::Base, blocks: self.base.as_ref().map_or(0..0, |base| base.candidates(hash)) }
     }
 
     fn blocks_of(&self, slot: u8, hash: u64) -> Range<u32> {
-        self.deltas.get(slot).map_or(0..0, |delta| delta.run.candidates(hash))
+        self.deltas.get(slot).map_or(0..0, |run| run.candidates(hash))
     }
 }

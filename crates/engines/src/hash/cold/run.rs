@@ -1,6 +1,9 @@
 //! A run: sorted records in a file that never changes, with its fences in memory (decision 9, "The cold tier").
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::{Range, RangeInclusive},
+    sync::Arc,
+};
 
 use ecotone_substrate::{
     Error, Result,
@@ -131,12 +134,37 @@ impl Run {
         self.fences.candidates(hash)
     }
 
+    /// The blocks that can have keys of these hashes. The first and the last may have others too.
+    pub fn blocks_of(&self, hashes: &RangeInclusive<u64>) -> Range<u32> {
+        self.candidates(*hashes.start()).start..self.candidates(*hashes.end()).end
+    }
+
+    /// Bytes of these blocks.
+    pub fn bytes_of(&self, hashes: &RangeInclusive<u64>) -> u64 {
+        self.blocks_of(hashes).len() as u64 * self.header.block as u64
+    }
+
+    /// Bytes of all blocks.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.header.blocks) * self.header.block as u64
+    }
+
+    /// Bytes of a block.
+    pub fn block_size(&self) -> usize {
+        self.header.block
+    }
+
     /// What to read for a block, in one request.
     pub fn extent(&self, block: u32) -> Extent {
-        let size = self.header.block;
-        let offset = PAGE as u64 + u64::from(block) * size as u64;
-        let at = (offset % PAGE as u64) as usize;
-        Extent { offset: offset - at as u64, len: PAGE, at }
+        self.extent_of(block..block + 1)
+    }
+
+    /// What to read for blocks that follow each other, in one request.
+    pub(super) fn extent_of(&self, blocks: Range<u32>) -> Extent {
+        let [start, end] = [blocks.start, blocks.end].map(|block| PAGE as u64 + u64::from(block) * self.header.block as u64);
+        let at = (start % PAGE as u64) as usize;
+        let offset = start - at as u64;
+        Extent { offset, len: (end.next_multiple_of(PAGE as u64) - offset) as usize, at }
     }
 
     /// The block in the bytes that were read for it.
@@ -144,7 +172,11 @@ impl Run {
     /// # Errors
     /// If it is damaged.
     pub fn parse<'a>(&self, block: u32, read: &'a [u8]) -> Result<Block<'a>> {
-        let at = self.extent(block).at;
+        self.parse_at(block, read, self.extent(block).at)
+    }
+
+    /// The block that begins at `at` in bytes that were read.
+    pub(super) fn parse_at<'a>(&self, block: u32, read: &'a [u8], at: usize) -> Result<Block<'a>> {
         let bytes = read.get(at..at + self.header.block).unwrap_or_default();
         let place = Place { file: self.name.file().identity(), birth: self.name.birth, block };
         let parsed = Block::parse(bytes, place).map_err(|e| self.damaged(block, e))?;
@@ -167,6 +199,16 @@ impl Run {
         let extent = self.extent(block);
         self.file.read(&mut frame[..extent.len], extent.offset)?;
         self.parse(block, frame)
+    }
+
+    /// Gives the space of blocks back that nobody will read again, as far as they have whole pages.
+    ///
+    /// # Errors
+    /// If the file cannot be changed.
+    pub(super) fn punch(&self, blocks: Range<u32>) -> Result<()> {
+        let at = |block: u32| PAGE as u64 + u64::from(block) * self.header.block as u64;
+        let (start, end) = (at(blocks.start).next_multiple_of(PAGE as u64), at(blocks.end) / PAGE as u64 * PAGE as u64);
+        if start < end { self.file.punch(start, end - start).map(drop) } else { Ok(()) }
     }
 
     /// Looks for a key, in one request where one block can have it. A value is appended to `value`.

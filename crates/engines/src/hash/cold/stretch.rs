@@ -1,5 +1,7 @@
 //! A stretch of the hashes: those with the same upper bits.
 
+use std::ops::RangeInclusive;
+
 /// Most bits that the hashes of a partition have in common.
 const MOST_BITS: u8 = 8;
 
@@ -33,6 +35,17 @@ impl Stretch {
     #[inline]
     pub fn has(self, hash: u64) -> bool {
         hash.checked_shr(64 - u32::from(self.bits)).unwrap_or(0) == u64::from(self.number)
+    }
+
+    /// Its hashes.
+    pub fn hashes(self) -> RangeInclusive<u64> {
+        self.first()..=self.last()
+    }
+
+    /// The two that have its hashes between them; `None` if they would be too small.
+    pub fn halves(self) -> Option<[Stretch; 2]> {
+        let half = |upper| Stretch { bits: self.bits + 1, number: self.number << 1 | upper };
+        (self.bits < MOST_BITS).then(|| [half(0), half(1)])
     }
 
     /// Its first hash.

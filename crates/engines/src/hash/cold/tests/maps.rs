@@ -8,29 +8,23 @@ use super::*;
 struct World {
     environment: Environment,
     random: SmallRng,
-    bits: u8,
     next: u32,
     until: u64,
-    deltas: Arc<Deltas>,
-    partitions: Vec<Partition>,
+    runs: Runs,
     /// The newest of all records, tombstones included.
     newest: Records,
     hash_of: fn(&[u8]) -> u64,
 }
 
 impl World {
-    fn new(seed: u64, bits: u8, hash_of: fn(&[u8]) -> u64) -> World {
+    fn new(seed: u64, hash_of: fn(&[u8]) -> u64) -> World {
         println!("seed {seed}");
-        let partitions =
-            (0..1_u32 << bits).map(|number| Partition::new(Stretch::new(bits, number as u8).unwrap(), Vec::new(), 0));
         World {
             environment: environment(&SimStorage::new(seed)),
             random: SmallRng::seed_from_u64(seed),
-            bits,
             next: 0,
             until: 4096,
-            deltas: Arc::default(),
-            partitions: partitions.collect(),
+            runs: Runs::default(),
             newest: Records::new(),
             hash_of,
         }
@@ -41,7 +35,7 @@ impl World {
         Name { number: self.next, birth: u64::from(self.next), ..NAME }
     }
 
-    /// A delta of some keys, which every partition gets.
+    /// A delta of some keys.
     fn compact(&mut self, count: usize, keys: u32) {
         let mut records = Records::new();
         for _ in 0..count {
@@ -54,24 +48,61 @@ impl World {
         let kind = RunKind::Delta { from, until: self.until };
         let (run, tags) = write(&self.environment, name, kind, 1024, &records).unwrap().unwrap();
         self.newest.extend(records);
-        let (deltas, slot) = self.deltas.with(Arc::new(run));
-        self.deltas = Arc::new(deltas);
-        for partition in &mut self.partitions {
-            *partition = partition.with_deltas(&self.environment.memory, self.deltas.clone(), &[(slot, &tags)]).unwrap();
-        }
+        self.runs = self.runs.with_delta(&self.environment.memory, Arc::new(run), tags).unwrap();
     }
 
-    /// All that a partition has becomes its base, or two.
-    fn fold(&mut self, number: usize, halves: bool) {
-        let (bits, number_8) = (self.bits + u8::from(halves), number as u8);
-        let stretches: Vec<_> = if halves { vec![2 * number_8, 2 * number_8 + 1] } else { vec![number_8] };
+    /// All that the partition of a hash has becomes its base, or those of its halves. Meanwhile a delta of so many records comes, if any.
+    fn fold(&mut self, hash: u64, halves: bool, meanwhile: usize) {
+        let stretch = self.runs.partition(hash).stretch();
+        let stretches = stretch.halves().filter(|_| halves).map_or_else(|| vec![stretch], Vec::from);
         let living: Records = self.newest.iter().filter(|(_, v)| v.is_some()).map(|(k, v)| (k.clone(), v.clone())).collect();
-        let mut bases = Vec::new();
+        let (folded, mut parts) = (self.until, Vec::new());
         for stretch in stretches {
-            let (name, kind) = (self.name(), RunKind::Base(Stretch::new(bits, stretch).unwrap()));
-            bases.extend(write(&self.environment, name, kind, 1024, &living).unwrap().map(|(run, _)| Arc::new(run)));
+            let (name, kind) = (self.name(), RunKind::Base(stretch));
+            parts.push((stretch, write(&self.environment, name, kind, 1024, &living).unwrap().map(|(run, _)| Arc::new(run))));
         }
-        self.partitions[number] = self.partitions[number].after_fold(&self.environment.memory, bases, self.until).unwrap();
+        if meanwhile > 0 {
+            self.compact(meanwhile, 2_000);
+        }
+        self.runs = self.runs.with_folded(&self.environment, &parts, folded).unwrap();
+    }
+
+    /// Some neighbours among the deltas become one.
+    fn merge(&mut self) {
+        let count = self.runs.deltas().len();
+        if count < 2 {
+            return;
+        }
+        let first = self.random.random_range(0..count - 1);
+        let end = self.random.random_range(first + 2..=count);
+        let goes: Vec<_> = self.runs.deltas().runs().cloned().collect();
+        let mut records = Records::new();
+        for run in &goes[first..end] {
+            let window = self.environment.memory.lease_essential(Component::Frames, Size::Slab).unwrap();
+            let mut cursor = Cursor::new(run.clone(), Stretch::ALL.hashes(), window);
+            while cursor.advance(&self.hash_of).unwrap() {
+                records.insert((cursor.hash(), cursor.key().to_vec()), cursor.value().map(<[u8]>::to_vec));
+            }
+        }
+        let [RunKind::Delta { from, .. }, RunKind::Delta { until, .. }] = [&goes[first], &goes[end - 1]].map(|run| run.kind())
+        else {
+            panic!("a base is no delta")
+        };
+        let (name, kind) = (self.name(), RunKind::Delta { from, until });
+        let merged = write(&self.environment, name, kind, 1024, &records).unwrap().map(|(run, tags)| (Arc::new(run), tags));
+        self.runs = self.runs.with_merged(&self.environment.memory, first..end, merged).unwrap();
+    }
+
+    /// The same runs, opened anew.
+    fn reopen(&mut self) {
+        let deltas: Vec<_> = self.runs.deltas().runs().map(|run| run.name()).collect();
+        let named =
+            |partition: &Arc<Partition>| ((partition.stretch(), partition.base().map(|base| base.name())), partition.folded());
+        let partitions: Vec<_> = self.runs.partitions().map(named).collect();
+        let opened = Runs::open(&self.environment, &deltas, &partitions).unwrap();
+        let records = |runs: &Runs| runs.partitions().map(|partition| partition.delta_records()).sum::<u64>();
+        assert_eq!(records(&opened), records(&self.runs));
+        self.runs = opened;
     }
 
     /// Every key, there or not, has the answer of the model.
@@ -79,7 +110,8 @@ impl World {
         let mut frame = frame(&self.environment);
         for key in (0..keys + 100).map(u32::to_be_bytes) {
             let hash = (self.hash_of)(&key);
-            let partition = self.partitions.iter().find(|partition| partition.stretch().has(hash)).unwrap();
+            let partition = self.runs.partition(hash);
+            assert!(partition.stretch().has(hash));
             let mut value = Vec::new();
             let found = partition.find(hash, &key, &mut frame, &mut value).unwrap().then_some(value);
             assert_eq!(found.as_ref(), self.newest.get(&(hash, key.to_vec())).and_then(Option::as_ref));
@@ -88,16 +120,19 @@ impl World {
 }
 
 #[test]
-fn random_deltas_and_folds_follow_the_model() {
+fn random_deltas_folds_and_merges_follow_the_model() {
     for seed in 0..20 {
-        let mut world = World::new(seed, [0, 1, 2][seed as usize % 3], hash);
+        let mut world = World::new(seed, hash);
         let keys = 2_000;
         for _ in 0..30 {
-            match world.random.random_range(0..4) {
-                0 => {
-                    let (number, halves) = (world.random.random_range(0..world.partitions.len()), world.random.random_bool(0.3));
-                    world.fold(number, halves);
+            match world.random.random_range(0..10) {
+                0..3 => {
+                    let (hash, halves) = (world.random.next_u64(), world.random.random_bool(0.3));
+                    let meanwhile = world.random.random_range(0..2) * 100;
+                    world.fold(hash, halves, meanwhile);
                 }
+                3 => world.merge(),
+                4 => world.reopen(),
                 _ => {
                     let count = world.random.random_range(1..600);
                     world.compact(count, keys);
@@ -109,11 +144,32 @@ fn random_deltas_and_folds_follow_the_model() {
 }
 
 #[test]
+fn a_delta_goes_when_every_partition_is_folded_beyond_it() {
+    let mut world = World::new(1, hash);
+    let fold = |world: &mut World, hash, meanwhile| {
+        world.fold(hash, false, meanwhile);
+        world.runs.deltas().len()
+    };
+    world.compact(500, 2_000);
+    world.fold(0, true, 0);
+    assert!(world.runs.deltas().is_empty() && world.runs.partitions().count() == 2);
+    world.compact(500, 2_000);
+    assert_eq!(fold(&mut world, 0, 0), 1, "the other half needs it");
+    assert_eq!(fold(&mut world, u64::MAX, 0), 0);
+    world.compact(500, 2_000);
+    assert_eq!(fold(&mut world, 0, 100), 2);
+    assert_eq!(fold(&mut world, u64::MAX, 0), 1, "what came beside the first fold is not in its base");
+    world.check(2_000);
+    assert_eq!(fold(&mut world, 0, 0), 0);
+    world.check(2_000);
+}
+
+#[test]
 fn two_hundred_and_fifty_five_deltas_are_told_apart() {
-    let mut world = World::new(1, 0, hash);
+    let mut world = World::new(1, hash);
     (0..255).for_each(|_| world.compact(20, 500));
     world.check(500);
-    assert_eq!(world.deltas.len(), 255);
+    assert_eq!(world.runs.deltas().len(), 255);
     let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.compact(1, 500)));
     assert!(refused.is_err(), "there is no number for another one");
 }
@@ -121,36 +177,37 @@ fn two_hundred_and_fifty_five_deltas_are_told_apart() {
 /// Buckets with more slots than they can count send a search to every delta.
 #[test]
 fn keys_of_equal_hashes_crowd_a_bucket_and_are_found() {
-    let mut world = World::new(1, 0, |key| hash(&key[3..4]) >> 62 << 62);
+    let mut world = World::new(1, |key| hash(&key[3..4]) >> 62 << 62);
     (0..8).for_each(|_| world.compact(300, 600));
     world.check(600);
-    world.fold(0, true);
+    world.fold(0, true, 0);
     world.compact(300, 600);
+    world.merge();
     world.check(600);
 }
 
-/// A map made of the tags of all deltas at once is the one that grew with them.
+/// A map is made for the base that there is: the mean of its buckets stays where it should be while the base grows.
 #[test]
-fn a_map_from_tags_alone_answers_as_the_one_that_grew() {
-    let mut world = World::new(1, 1, hash);
-    (0..20).for_each(|_| world.compact(300, 2_000));
-    let mut deltas = Deltas::default();
-    let mut tags = Vec::new();
-    for number in 1..=20 {
-        let name = Name { number, birth: u64::from(number), ..NAME };
-        let run = Run::open(&world.environment, name).unwrap();
-        let its = run.tags(&world.environment).unwrap();
-        let (more, slot) = deltas.with(Arc::new(run));
-        deltas = more;
-        tags.push((slot, its));
+fn a_map_grows_with_its_base() {
+    let mut world = World::new(1, hash);
+    world.compact(10, 50_000);
+    world.fold(0, false, 0);
+    for _ in 0..6 {
+        world.compact(2_000, 50_000);
+        world.fold(0, false, 0);
     }
-    let tags: Vec<_> = tags.iter().map(|(slot, tags)| (*slot, tags)).collect();
-    let deltas = Arc::new(deltas);
-    for partition in &mut world.partitions {
-        let fresh = Partition::new(partition.stretch(), Vec::new(), 0);
-        let fresh = fresh.with_deltas(&world.environment.memory, deltas.clone(), &tags).unwrap();
-        assert_eq!(fresh.delta_records(), partition.delta_records());
-        *partition = fresh;
+    let records = world.runs.partition(0).base().unwrap().records();
+    while world.runs.partition(0).delta_records() < records / 2 {
+        world.compact(500, 50_000);
     }
-    world.check(2_000);
+    let (mut astray, mut asked) = (0, 0);
+    for key in (50_000..60_000u32).map(u32::to_be_bytes) {
+        let (hash, partition) = (hash(&key), world.runs.partition(hash(&key)));
+        let mut search = partition.search(hash);
+        while let Some((run, _)) = partition.next(&mut search) {
+            astray += u64::from(matches!(run.kind(), RunKind::Delta { .. }));
+        }
+        asked += 1;
+    }
+    assert!(f64::from(astray as u32) / f64::from(asked) < 0.035, "{astray} of {asked} were led astray");
 }

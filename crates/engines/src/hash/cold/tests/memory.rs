@@ -8,7 +8,7 @@ const RECORDS: u64 = 80_000;
 /// A base of records of 8 + 100 bytes in blocks of `block` bytes, and deltas with so many of them. What the partition without and with its map has leased.
 fn partition(environment: &Environment, block: usize, in_deltas: u64) -> (Partition, [f64; 2]) {
     let base = write(environment, NAME, RunKind::Base(Stretch::ALL), block, &usual(RECORDS, 0)).unwrap().unwrap();
-    let partition = Partition::new(Stretch::ALL, vec![Arc::new(base.0)], 0);
+    let partition = Partition::new(Stretch::ALL, Some(Arc::new(base.0)), 0);
     let (base, each) = (leased(environment), in_deltas / 20);
     let (mut deltas, mut tags) = (Deltas::default(), Vec::new());
     for number in 0..20 {

@@ -1,0 +1,61 @@
+//! A search in a partition, one read after the other (decision 9, "Reading many at once").
+
+use std::sync::Arc;
+
+use ecotone_substrate::{Result, storage::File};
+
+use super::{
+    partition::{Partition, Search},
+    run::{Answer, Run},
+};
+
+/// A search that wants to read a block. It keeps its partition, with the files, as it was when it began.
+#[derive(Debug)]
+pub struct Lookup {
+    partition: Arc<Partition>,
+    search: Search,
+    run: Arc<Run>,
+    block: u32,
+}
+
+/// How a search goes on.
+#[derive(Debug)]
+pub enum Step {
+    /// It has ended: whether the key has a value.
+    Ended(bool),
+    /// When this was read.
+    Reads(Lookup),
+}
+
+impl Lookup {
+    /// Begins a search for a key of this hash.
+    pub fn begin(partition: Arc<Partition>, hash: u64) -> Step {
+        let search = partition.search(hash);
+        Lookup::go_on(partition, search)
+    }
+
+    /// What is to be read: a file, the offset there, and how many bytes.
+    pub fn wanted(&self) -> (&Arc<dyn File>, u64, usize) {
+        let extent = self.run.extent(self.block);
+        (self.run.file(), extent.offset, extent.len)
+    }
+
+    /// Goes on with what was read for it. A value is appended to `value`.
+    ///
+    /// # Errors
+    /// If the block is damaged.
+    pub fn resume(self, key: &[u8], read: &[u8], value: &mut Vec<u8>) -> Result<Step> {
+        let parsed = self.run.parse(self.block, read)?;
+        let answer = self.run.find_in(&parsed, self.block, self.search.hash(), key, value)?;
+        let ended = answer.map(|answer| Step::Ended(answer == Answer::Value));
+        Ok(ended.unwrap_or_else(|| Lookup::go_on(self.partition, self.search)))
+    }
+
+    fn go_on(partition: Arc<Partition>, mut search: Search) -> Step {
+        let next = partition.next(&mut search).map(|(run, block)| (run.clone(), block));
+        match next {
+            Some((run, block)) => Step::Reads(Lookup { partition, search, run, block }),
+            None => Step::Ended(false),
+        }
+    }
+}

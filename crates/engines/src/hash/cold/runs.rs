@@ -1,0 +1,229 @@
+//! All runs of a keyspace: the partitions of the hashes, each with its base, and the deltas that they share. An immutable value, replaced as a whole.
+
+use std::{iter, ops::Range, sync::Arc};
+
+use ecotone_substrate::{
+    Error, Result,
+    environment::Environment,
+    memory::{Component, Memory},
+};
+use ecotone_sys::chunk::Size;
+
+use super::{
+    cursor::{Cursor, HashOf},
+    deltas::Deltas,
+    header::{Name, RunKind},
+    partition::Partition,
+    run::Run,
+    stretch::Stretch,
+    tags::Tags,
+};
+
+/// Deltas whose tags are in memory at a time while a keyspace is opened.
+const AT_ONCE: usize = 8;
+
+/// A stretch of the hashes, and the base that has its records, if there are any.
+pub type Part<B> = (Stretch, Option<B>);
+
+/// All runs of a keyspace.
+#[derive(Debug, Clone)]
+pub struct Runs {
+    /// Of the smallest partitions.
+    bits: u8,
+    /// The partition of each number that so many bits can be. One with fewer bits of its own stands here more than once.
+    directory: Box<[Arc<Partition>]>,
+    deltas: Arc<Deltas>,
+}
+
+impl Default for Runs {
+    /// No runs, in one partition.
+    fn default() -> Runs {
+        Runs::of(vec![Arc::new(Partition::new(Stretch::ALL, None, 0))], Arc::default())
+    }
+}
+
+impl Runs {
+    /// Opens the runs of a keyspace: its deltas, oldest first, and for each partition its base and the address up to which it is folded. The partitions have
+    /// all hashes, in order.
+    ///
+    /// # Errors
+    /// If a run is damaged where that is looked at or cannot be read, or memory is wanting.
+    ///
+    /// # Panics
+    /// If deltas or partitions do not follow each other.
+    pub fn open(environment: &Environment, deltas: &[Name], partitions: &[(Part<Name>, u64)]) -> Result<Runs> {
+        let open = |name: &Name| Run::open(environment, *name).map(Arc::new);
+        let partition = |((stretch, base), folded): &(Part<Name>, u64)| {
+            let base = base.as_ref().map(open).transpose()?;
+            Ok(Arc::new(Partition::new(*stretch, base, *folded)))
+        };
+        let partitions: Result<Vec<_>> = partitions.iter().map(partition).collect();
+        let mut runs = Runs::of(partitions?, Arc::default());
+        for names in deltas.chunks(AT_ONCE) {
+            let (mut list, mut tags) = (Deltas::clone(&runs.deltas), Vec::new());
+            for name in names {
+                let run = open(name)?;
+                let its = run.tags(environment)?;
+                let (more, slot) = list.with(run);
+                list = more;
+                tags.push((slot, its));
+            }
+            runs = runs.with_deltas(&environment.memory, list, &tags)?;
+        }
+        Ok(runs)
+    }
+
+    /// # Panics
+    /// If the partitions are not in order, or not all of them.
+    fn of(partitions: Vec<Arc<Partition>>, deltas: Arc<Deltas>) -> Runs {
+        let bits = partitions.iter().map(|partition| partition.stretch().bits()).max().unwrap_or(0);
+        let mut directory = Vec::with_capacity(1 << bits);
+        for partition in partitions {
+            let stretch = partition.stretch();
+            let times = 1 << (bits - stretch.bits());
+            assert_eq!(directory.len(), usize::from(stretch.number()) * times, "the partitions follow each other");
+            directory.extend(iter::repeat_n(partition, times));
+        }
+        assert_eq!(directory.len(), 1 << bits, "the partitions have all hashes");
+        Runs { bits, directory: directory.into(), deltas }
+    }
+
+    /// The partition that has a hash.
+    #[inline]
+    pub fn partition(&self, hash: u64) -> &Arc<Partition> {
+        &self.directory[hash.checked_shr(u64::BITS - u32::from(self.bits)).unwrap_or(0) as usize]
+    }
+
+    /// All partitions, in the order of their hashes.
+    pub fn partitions(&self) -> impl Iterator<Item = &Arc<Partition>> {
+        let mut at = 0;
+        iter::from_fn(move || {
+            let partition = self.directory.get(at)?;
+            at += 1 << (self.bits - partition.stretch().bits());
+            Some(partition)
+        })
+    }
+
+    /// The deltas, of which not all may count everywhere.
+    pub fn deltas(&self) -> &Deltas {
+        &self.deltas
+    }
+
+    /// Bytes of the blocks of all bases.
+    pub fn base_bytes(&self) -> u64 {
+        self.partitions().filter_map(|partition| partition.base()).map(|base| base.bytes()).sum()
+    }
+
+    /// Bytes of the blocks of all deltas, where they count: as many of their records as are in maps.
+    pub fn delta_bytes(&self) -> u64 {
+        let sum = |number: fn(&Run) -> u64| self.deltas.runs().map(|run| number(run)).sum::<u64>();
+        let (bytes, records) = (sum(Run::bytes), sum(Run::records));
+        let counting: u64 = self.partitions().map(|partition| partition.delta_records()).sum();
+        (u128::from(bytes) * u128::from(counting) / u128::from(records.max(1))) as u64
+    }
+
+    /// Reads all that counts and gives every damage to `damage`, after which it goes on with the next run. The number of blocks that were read.
+    ///
+    /// # Errors
+    /// If there is no memory for a window.
+    pub fn check(&self, environment: &Environment, hash_of: &HashOf<'_>, damage: &mut dyn FnMut(Error)) -> Result<u64> {
+        let mut blocks = 0;
+        for partition in self.partitions() {
+            let hashes = partition.stretch().hashes();
+            for run in partition.runs() {
+                blocks += run.blocks_of(&hashes).len() as u64;
+                let window = environment.memory.lease_essential(Component::Frames, Size::Slab)?;
+                let checked = match run.kind() {
+                    RunKind::Base(_) => run.check(environment, hash_of),
+                    // Other stretches of it may be gone.
+                    RunKind::Delta { .. } => Cursor::new(run, hashes.clone(), window).check(hash_of),
+                };
+                checked.unwrap_or_else(&mut *damage);
+            }
+        }
+        Ok(blocks)
+    }
+
+    /// The deltas that are there for the hashes of a stretch no longer, and their blocks that nobody looks at any more who looks for hashes of other stretches.
+    pub(super) fn superseded(&self, stretch: Stretch) -> Vec<(Arc<Run>, Range<u32>)> {
+        let hashes = stretch.hashes();
+        let folded = self.partition(*hashes.start()).folded();
+        let (before, others): (Vec<_>, Vec<_>) =
+            self.partitions().partition(|partition| partition.stretch().first() < *hashes.start());
+        let behind: Vec<_> = others.into_iter().filter(|partition| !stretch.has(partition.stretch().first())).collect();
+        let mut superseded = Vec::new();
+        for (until, run) in self.deltas.ends().take_while(|(until, _)| *until <= folded) {
+            let needs = |partition: &&&Arc<Partition>| partition.folded() < until;
+            let blocks_of = |partition: &&Arc<Partition>| run.blocks_of(&partition.stretch().hashes());
+            let mut blocks = run.blocks_of(&hashes);
+            // Fences tell a little more than they need to, so partitions have blocks in common, and small ones lie in one.
+            if let Some(before) = before.iter().rev().find(needs) {
+                blocks.start = blocks.start.max(blocks_of(before).end);
+            }
+            if let Some(behind) = behind.iter().find(needs) {
+                blocks.end = blocks.end.min(blocks_of(behind).start);
+            }
+            superseded.push((run.clone(), blocks));
+        }
+        superseded
+    }
+
+    /// These with a younger delta.
+    ///
+    /// # Errors
+    /// If there is no memory for the maps.
+    pub fn with_delta(&self, memory: &Memory, run: Arc<Run>, tags: Tags) -> Result<Runs> {
+        let (deltas, slot) = self.deltas.with(run);
+        self.with_deltas(memory, deltas, &[(slot, tags)])
+    }
+
+    /// These with one delta for those at some positions, or with none for them.
+    ///
+    /// # Errors
+    /// If there is no memory for the maps.
+    pub fn with_merged(&self, memory: &Memory, positions: Range<usize>, merged: Option<(Arc<Run>, Tags)>) -> Result<Runs> {
+        let (run, tags) = merged.unzip();
+        let (deltas, slot) = self.deltas.merged(positions, run);
+        let tags: Vec<_> = slot.zip(tags).into_iter().collect();
+        self.with_deltas(memory, deltas, &tags)
+    }
+
+    /// These when one partition was folded, which becomes one or two: they have all of its deltas that end at or below address `folded`. Deltas that no
+    /// partition needs any more are left out.
+    ///
+    /// # Errors
+    /// If the tags of younger deltas cannot be read, or there is no memory for the maps.
+    pub fn with_folded(&self, environment: &Environment, parts: &[Part<Arc<Run>>], folded: u64) -> Result<Runs> {
+        let younger: Vec<_> = self.deltas.above(folded).slots().map(|(slot, run)| (slot, run.clone())).collect();
+        let tags: Result<Vec<_>> = younger.iter().map(|(slot, run)| Ok((*slot, run.tags(environment)?))).collect();
+        let tags = tags?;
+        let tags: Vec<_> = tags.iter().map(|(slot, tags)| (*slot, tags)).collect();
+        let comes = |stretch: &Stretch| parts.iter().any(|(part, _)| stretch.has(part.first()));
+        let mut partitions: Vec<_> = self.partitions().filter(|partition| !comes(&partition.stretch())).cloned().collect();
+        for (stretch, base) in parts {
+            let fresh = Partition::new(*stretch, base.clone(), folded);
+            partitions.push(Arc::new(fresh.with_deltas(&environment.memory, self.deltas.clone(), &tags)?));
+        }
+        partitions.sort_by_key(|partition| partition.stretch().first());
+        Ok(Runs::of(partitions, self.deltas.clone()).without_folded())
+    }
+
+    /// These without the deltas that count nowhere.
+    fn without_folded(self) -> Runs {
+        let oldest = self.partitions().map(|partition| partition.folded()).min().unwrap_or(0);
+        let needed = self.deltas.above(oldest);
+        if needed.len() == self.deltas.len() {
+            return self;
+        }
+        let deltas = Arc::new(needed);
+        let partitions = self.partitions().map(|partition| Arc::new(partition.sharing(deltas.clone()))).collect();
+        Runs::of(partitions, deltas)
+    }
+
+    fn with_deltas(&self, memory: &Memory, deltas: Deltas, tags: &[(u8, Tags)]) -> Result<Runs> {
+        let (deltas, tags) = (Arc::new(deltas), tags.iter().map(|(slot, tags)| (*slot, tags)).collect::<Vec<_>>());
+        let next = |partition: &Arc<Partition>| Ok(Arc::new(partition.with_deltas(memory, deltas.clone(), &tags)?));
+        let partitions: Result<Vec<_>> = self.partitions().map(next).collect();
+        Ok(Runs::of(partitions?, deltas.clone()))
+    }
+}
