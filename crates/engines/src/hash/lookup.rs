@@ -1,12 +1,13 @@
 //! Searches in the hot log: where one begins, and the newest record of a key in its chain (decision 10, "Positions of an operation").
 
+use ecotone_substrate::Result;
 use ecotone_sys::epoch::Pin;
 
 use super::{
     Hash,
-    index::Entry,
     key::Key,
-    log::{Address, Kind, Link, Record},
+    log::{Address, Kind, Link, Record, State},
+    read_cache::CachedRecord,
 };
 
 /// What a search goes by, also when its pin is gone: words alone.
@@ -16,14 +17,38 @@ pub(super) struct Start {
     pub(super) safe: Address,
     /// What lies below is not in the chain.
     pub(super) begin: Address,
-    /// The entry, if there is one.
-    entry: Option<Entry>,
+    /// The first record of the chain in the log.
+    pub(super) hot: Link,
 }
 
-impl Start {
-    /// The first record of the chain.
-    pub(super) fn link(&self) -> Link {
-        self.entry.map_or(Link::NONE, Entry::link)
+/// What a search came to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen {
+    /// Where it began.
+    pub(super) start: Start,
+    /// Where the newest record is.
+    pub(super) place: Place,
+}
+
+/// Where the newest record of a key was found.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
+    /// In the hot log, in memory, and what it was when its value was copied.
+    Memory(Address, State),
+    /// In a file; a copy of it is in memory.
+    Copy,
+    /// Nowhere.
+    Nowhere,
+}
+
+impl Seen {
+    /// Whether the key has a value.
+    pub(super) fn has_value(&self) -> bool {
+        match self.place {
+            Place::Memory(_, state) => state.kind() == Kind::Value,
+            Place::Copy => true,
+            Place::Nowhere => false,
+        }
     }
 }
 
@@ -54,33 +79,62 @@ pub(super) enum Newest<'p> {
     Nowhere,
 }
 
+/// Where a search begins, and the copy of the key's record, if there is one. The copy stays as long as the pin.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Begun<'p> {
+    pub(super) start: Start,
+    copy: Option<CachedRecord<'p>>,
+}
+
 impl Hash {
     /// The value of a key, to a buffer that holds it and nothing else then. False if it has none.
-    pub(crate) fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> bool {
-        let (key, pin) = (self.key(key), self.domain.pin());
-        let start = self.start(&key, &pin);
-        self.read(&key, &start, &pin, value)
+    pub(crate) fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        Ok(self.search(&self.key(key), value)?.has_value())
+    }
+
+    /// Looks for a key everywhere. Its value is in the buffer then, which is empty if it has none.
+    #[inline]
+    pub(super) fn search(&self, key: &Key<'_>, value: &mut Vec<u8>) -> Result<Seen> {
+        loop {
+            let pin = self.domain.pin();
+            if let Some(seen) = self.search_from(key, &self.begin(key, &pin), &pin, value) {
+                return Ok(seen);
+            }
+        }
+    }
+
+    /// Goes on with a search that has begun. `None` if it has to begin again, since what it looks at has left the log meanwhile.
+    #[inline]
+    pub(super) fn search_from(&self, key: &Key<'_>, begun: &Begun<'_>, pin: &Pin<'_>, value: &mut Vec<u8>) -> Option<Seen> {
+        let start = begun.start;
+        if let Some(copy) = begun.copy {
+            copy.read(value);
+            return Some(Seen { start, place: Place::Copy });
+        }
+        let place = match self.newest(key, start.hot, Reach::whole(start.begin), pin) {
+            Newest::Here(address, record) => Place::Memory(address, record.read(value)),
+            Newest::OnDisk => return None,
+            Newest::Nowhere => {
+                value.clear();
+                Place::Nowhere
+            }
+        };
+        Some(Seen { start, place })
     }
 
     /// Where a search for the key begins now.
-    #[inline]
     pub(super) fn start(&self, key: &Key<'_>, pin: &Pin<'_>) -> Start {
-        // In this order: what is linked when the entry has been read is above a SAFE that was read before.
-        let (safe, begin) = (self.log.bounds().safe(), self.log.bounds().begin());
-        Start { safe, begin, entry: self.table.find(key.hash, pin).map(|found| found.entry) }
+        self.begin(key, pin).start
     }
 
-    /// Reads the newest value that a search finds. False if there is none.
+    /// Begins a search for the key.
     #[inline]
-    pub(super) fn read(&self, key: &Key<'_>, start: &Start, pin: &Pin<'_>, value: &mut Vec<u8>) -> bool {
-        match self.newest(key, start.link(), Reach::whole(start.begin), pin) {
-            Newest::Here(_, record) => record.read(value).kind() == Kind::Value,
-            Newest::OnDisk => unreachable!("nothing leaves memory yet"),
-            Newest::Nowhere => {
-                value.clear();
-                false
-            }
-        }
+    pub(super) fn begin<'p>(&'p self, key: &Key<'_>, pin: &'p Pin<'_>) -> Begun<'p> {
+        // In this order: what is linked when the entry has been read is above a SAFE that was read before.
+        let (safe, begin) = (self.log.bounds().safe(), self.log.bounds().begin());
+        let link = self.table.find(key.hash, pin).map_or(Link::NONE, |found| found.entry.link());
+        let met = self.copies.search(key.bytes, link, pin);
+        Begun { start: Start { safe, begin, hot: met.hot }, copy: met.copy }
     }
 
     /// The newest record of the key in a chain that begins by `link`.

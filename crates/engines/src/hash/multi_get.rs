@@ -1,15 +1,16 @@
 //! Many keys at once, in three passes, so that the waits for memory of all of them are one (H9; decision 9, "Reading many at once").
 
+use ecotone_substrate::Result;
 use ecotone_sys::epoch::Pin;
 
-use super::{Hash, key::Key, lookup::Start};
+use super::{Hash, key::Key, lookup::Begun};
 
 /// Keys that are looked for side by side: as many as the processor's caches keep what was asked for.
 const BATCH: usize = 32;
 
 impl Hash {
     /// Calls `found` with the value of each key, in their order.
-    pub(crate) fn multi_get(&self, keys: &[&[u8]], mut found: impl FnMut(Option<&[u8]>)) {
+    pub(crate) fn multi_get(&self, keys: &[&[u8]], mut found: impl FnMut(Option<&[u8]>)) -> Result<()> {
         let mut value = Vec::new();
         for batch in keys.chunks(BATCH) {
             let pin = self.domain.pin();
@@ -20,21 +21,25 @@ impl Hash {
             }
             let mut starts = [None; BATCH];
             for (start, key) in starts.iter_mut().zip(&keyed[..batch.len()]) {
-                *start = Some(self.start_ahead(key, &pin));
+                *start = Some(self.begin_ahead(key, &pin));
             }
             for (start, key) in starts.iter().flatten().zip(&keyed) {
-                let there = self.read(key, start, &pin, &mut value);
-                found(there.then_some(&value));
+                let seen = match self.search_from(key, start, &pin, &mut value) {
+                    Some(seen) => seen,
+                    None => self.search(key, &mut value)?,
+                };
+                found(seen.has_value().then_some(&value));
             }
         }
+        Ok(())
     }
 
     /// Where the search for the key begins. The record that it looks at first is asked for.
-    fn start_ahead(&self, key: &Key<'_>, pin: &Pin<'_>) -> Start {
-        let start = self.start(key, pin);
-        if let Some(record) = start.link().head(start.begin).and_then(|address| self.log.record(address, pin)) {
+    fn begin_ahead<'p>(&'p self, key: &Key<'_>, pin: &'p Pin<'_>) -> Begun<'p> {
+        let begun = self.begin(key, pin);
+        if let Some(record) = begun.start.hot.head(begun.start.begin).and_then(|address| self.log.record(address, pin)) {
             record.prefetch();
         }
-        start
+        begun
     }
 }

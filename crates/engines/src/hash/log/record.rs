@@ -6,7 +6,7 @@ use ecotone_sys::{
         atomic::{AtomicU64, Ordering, fence},
         thread,
     },
-    words::{WORD, Words, copy_in, copy_out},
+    words::{WORD, Words, begin_with, copy_in, copy_out},
 };
 
 use super::{
@@ -90,11 +90,13 @@ impl<'a> Record<'a> {
         if State::from_word(self.state_word().load(Ordering::Relaxed)).key_len() != key.len() {
             return false;
         }
-        let words = &self.words[HEADER_WORDS..][..key.len().div_ceil(WORD)];
-        let (whole, rest) = key.as_chunks::<WORD>();
-        let word = |place: usize| words[place].load(Ordering::Relaxed).to_le_bytes();
-        whole.iter().enumerate().all(|(place, part)| word(place) == *part)
-            && (rest.is_empty() || word(whole.len())[..rest.len()] == *rest)
+        begin_with(&self.words[HEADER_WORDS..], key)
+    }
+
+    /// Copies the key.
+    pub(crate) fn read_key(&self, key: &mut Vec<u8>) {
+        key.resize(self.state().key_len(), 0);
+        copy_out(&self.words[HEADER_WORDS..], key);
     }
 
     /// Asks for its first lines, as far as the frame goes on.
