@@ -143,7 +143,7 @@ impl Hash {
     }
 
     /// Evicts the copies of a frame. Whether there was one.
-    fn evict_frame(&self, evictor: &mut Evictor) -> bool {
+    pub(super) fn evict_frame(&self, evictor: &mut Evictor) -> bool {
         let Some(part) = self.copies.victim(evictor) else { return false };
         let number = evictor.ends(part).linked;
         let mut word = Queue::first_word(number);
