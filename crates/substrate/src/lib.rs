@@ -20,7 +20,9 @@ pub mod model;
 pub mod pace;
 pub mod page;
 pub mod scheduler;
+pub mod search;
 pub mod storage;
+pub mod table;
 pub mod wal;
 
 pub use error::{Error, Result};

@@ -8,8 +8,9 @@ use ecotone_substrate::{
     limits::{MAX_KEY, MAX_RECORD},
     memory::{Component, Memory},
     storage,
+    table::Place,
 };
-use ecotone_sys::{checksum::crc32c, chunk::Size};
+use ecotone_sys::chunk::Size;
 
 const HEADER: usize = 16;
 const SLOT: usize = 4;
@@ -20,24 +21,6 @@ const TOMBSTONE: u8 = 2;
 /// Bytes that a record takes of a block, its slot included.
 pub fn record_bytes(key: usize, value: usize) -> usize {
     SLOT + 1 + varint_len(key as u64) + varint_len(value as u64) + key + value
-}
-
-/// Where a block belongs. It is part of the checksum, so that a block found elsewhere does not verify.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// [`FileId::identity`](ecotone_substrate::storage::FileId::identity) of the file.
-    pub file: u64,
-    /// The file's birth.
-    pub birth: u64,
-    /// Number of the block in the file.
-    pub block: u32,
-}
-
-impl Place {
-    fn checksum(self, bytes: &[u8]) -> u32 {
-        let seed = crc32c(crc32c(0, &self.file.to_le_bytes()), &self.birth.to_le_bytes());
-        crc32c(crc32c(seed, &self.block.to_le_bytes()), bytes.get(4..).unwrap_or_default())
-    }
 }
 
 /// A record of a block.

@@ -10,9 +10,10 @@ use ecotone_substrate::{
     Result,
     limits::PAGE,
     memory::{Component, Memory},
+    table::Pages,
 };
 
-use super::{pages::Pages, stretch::Stretch, tags::Tags};
+use super::{stretch::Stretch, tags::Tags};
 
 /// Slots that a bucket should have when a fold is due.
 const MEAN: u64 = 6;

@@ -8,9 +8,9 @@ use ecotone_substrate::{
     codec::Malformed,
     limits::PAGE,
     memory::{Component, Memory},
+    search::partition_near,
+    table::Pages,
 };
-
-use super::pages::Pages;
 
 /// Blocks of a group.
 const BLOCKS: usize = 64;
@@ -114,21 +114,7 @@ impl Fences {
     /// How many groups begin with this hash or a lower one: guessed by a line, then sought from there.
     #[inline]
     fn groups_up_to(&self, hash: u64) -> usize {
-        let begins_above = |number: usize| self.group(number).first() > hash;
-        let count = self.groups();
-        let guess = self.guess(hash);
-        let (mut low, mut high, mut step) = (guess, guess, 1);
-        while low > 0 && begins_above(low - 1) {
-            (low, high, step) = (low.saturating_sub(step), low, step * 2);
-        }
-        while high < count && !begins_above(high) {
-            (low, high, step) = (high + 1, (high + step).min(count), step * 2);
-        }
-        while low < high {
-            let middle = (low + high) / 2;
-            if begins_above(middle) { high = middle } else { low = middle + 1 }
-        }
-        low
+        partition_near(self.groups(), self.guess(hash), |number| self.group(number).first() <= hash)
     }
 
     /// About how many groups begin with this hash or a lower one.

@@ -3,39 +3,17 @@
 use std::result;
 
 use ecotone_substrate::{
-    Error, Result,
-    codec::{Malformed, Reader, Writer},
+    Result,
+    codec::{Malformed, Reader},
     limits::PAGE,
-    storage::FileId,
+    table::{self, Name},
 };
-use ecotone_sys::checksum::crc32c;
 
 use super::{fences, stretch::Stretch, tags};
 
-const MAGIC: &[u8; 8] = b"ECOhsrun";
-const VERSION: u32 = 1;
+const FORMAT: table::Header = table::Header { magic: b"ECOhsrun", version: 1 };
 /// Blocks are from 1024 to 4096 bytes long.
 const BLOCK_BITS: [u8; 3] = [10, 11, 12];
-
-/// Which run of which database this is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Name {
-    /// Identity of the database.
-    pub database: u64,
-    /// The keyspace.
-    pub keyspace: u32,
-    /// The file's number within it, which may have been another file's before.
-    pub number: u32,
-    /// The file's birth, which no other file of the keyspace has or had.
-    pub birth: u64,
-}
-
-impl Name {
-    /// The file.
-    pub fn file(self) -> FileId {
-        FileId::Table { keyspace: self.keyspace, number: self.number }
-    }
-}
 
 /// Whose records a run holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,35 +77,20 @@ impl Header {
 
     /// Fills a page.
     pub(super) fn encode(&self, name: Name, page: &mut [u8]) {
-        let mut w = Writer::new();
-        w.u32(0).bytes(MAGIC).u32(VERSION);
-        // Feature bits: compatible, compatible for readers, incompatible. None exists yet.
-        w.u64(0).u64(0).u64(0);
-        w.u64(name.database).u32(name.keyspace).u32(name.number).u64(name.birth);
+        let mut w = FORMAT.begin(name);
         let (stretch, block) = (self.kind.stretch(), self.block.trailing_zeros() as u8);
         w.u8(if self.kind.is_delta() { 1 } else { 2 }).u8(block).u8(stretch.bits()).u8(stretch.number());
         w.u32(self.blocks).u64(self.records).u64(self.tombstones);
         let (from, until) = if let RunKind::Delta { from, until } = self.kind { (from, until) } else { (0, 0) };
         w.u64(from).u64(until).u64(self.fences_at()).u64(self.tags_at());
         w.u32(self.fences_checksum).u32(self.tags_checksum);
-        page.fill(0);
-        page[..w.len()].copy_from_slice(w.as_slice());
-        let sum = checksum(name, page);
-        page[..4].copy_from_slice(&sum.to_le_bytes());
+        FORMAT.seal(name, &w, page);
     }
 
     /// Reads the header of this very file.
     pub(super) fn decode(name: Name, page: &[u8]) -> Result<Header> {
         let file = name.file();
-        let (version, unknown) = identify(name, page).map_err(|e| e.at(file, 0))?;
-        let newer = |found, known| Err(Error::NewerFormat { file: file.to_string(), found, known });
-        if version > VERSION {
-            return newer(version.into(), VERSION.into());
-        }
-        if unknown != 0 {
-            return newer(unknown, 0);
-        }
-        let header = fields(name, page).map_err(|e| e.at(file, 0))?;
+        let header = fields(FORMAT.open(name, page)?, page).map_err(|e| e.at(file, 0))?;
         header.plausible().map_err(|e| e.at(file, 0))?;
         Ok(header)
     }
@@ -144,34 +107,7 @@ impl Header {
     }
 }
 
-fn checksum(name: Name, page: &[u8]) -> u32 {
-    crc32c(crc32c(0, &name.file().identity().to_le_bytes()), page.get(4..PAGE).unwrap_or_default())
-}
-
-/// The version, and the feature bits that forbid writing or reading, of a header with a right checksum.
-fn identify(name: Name, page: &[u8]) -> result::Result<(u32, u64), Malformed> {
-    let mut r = Reader::new(page);
-    if r.u32()? != checksum(name, page) {
-        return Err(Malformed::new(0, "the checksum of the file header does not match"));
-    }
-    if r.array()? != *MAGIC {
-        return r.fail("the file does not begin like a run");
-    }
-    let version = r.u32()?;
-    if version == 0 {
-        return r.fail("there is no format version 0");
-    }
-    let (_compatible, read_only, incompatible) = (r.u64()?, r.u64()?, r.u64()?);
-    Ok((version, read_only | incompatible))
-}
-
-fn fields(name: Name, page: &[u8]) -> result::Result<Header, Malformed> {
-    let mut r = Reader::new(page);
-    r.bytes(40)?;
-    let found = Name { database: r.u64()?, keyspace: r.u32()?, number: r.u32()?, birth: r.u64()? };
-    if found != name {
-        return r.fail("the file is another one than was named");
-    }
+fn fields(mut r: Reader<'_>, page: &[u8]) -> result::Result<Header, Malformed> {
     let (kind, block) = (r.u8()?, r.u8()?);
     let Some(stretch) = Stretch::new(r.u8()?, r.u8()?) else { return r.fail("there is no such partition") };
     let (blocks, records, tombstones) = (r.u32()?, r.u64()?, r.u64()?);

@@ -7,8 +7,6 @@ mod deltas;
 mod fences;
 mod header;
 mod lookup;
-mod output;
-mod pages;
 mod partition;
 mod punch;
 mod run;
@@ -22,10 +20,10 @@ mod union;
 mod writer;
 
 pub use self::{
-    block::{Block, BlockBuilder, Entry, Place, record_bytes},
+    block::{Block, BlockBuilder, Entry, record_bytes},
     cursor::{Cursor, HashOf},
     deltas::Deltas,
-    header::{Name, RunKind},
+    header::RunKind,
     lookup::{Lookup, Step},
     partition::{Partition, Search},
     run::{Answer, Extent, Run},
@@ -36,3 +34,4 @@ pub use self::{
     union::Union,
     writer::{RunWriter, block_size},
 };
+pub use ecotone_substrate::table::{Name, Place};

@@ -12,14 +12,14 @@ use ecotone_substrate::{
     limits::PAGE,
     memory::Component,
     storage::{self, Access, File},
+    table::{Name, Pages},
 };
 use ecotone_sys::chunk::Size;
 
 use super::{
-    block::{Block, Entry, Place},
+    block::{Block, Entry},
     fences::{self, Fences},
-    header::{Header, Name, RunKind},
-    pages::Pages,
+    header::{Header, RunKind},
     stretch::Stretch,
     tags::{self, Tags},
 };
@@ -178,8 +178,7 @@ impl Run {
     /// The block that begins at `at` in bytes that were read.
     pub(super) fn parse_at<'a>(&self, block: u32, read: &'a [u8], at: usize) -> Result<Block<'a>> {
         let bytes = read.get(at..at + self.header.block).unwrap_or_default();
-        let place = Place { file: self.name.file().identity(), birth: self.name.birth, block };
-        let parsed = Block::parse(bytes, place).map_err(|e| self.damaged(block, e))?;
+        let parsed = Block::parse(bytes, self.name.place(block)).map_err(|e| self.damaged(block, e))?;
         if !self.fences.fits(block, parsed.first_hash()) {
             return Err(self.damaged(block, Malformed::new(8, "the block begins with another hash than its fence")));
         }

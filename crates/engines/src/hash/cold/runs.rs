@@ -6,13 +6,14 @@ use ecotone_substrate::{
     Error, Result,
     environment::Environment,
     memory::{Component, Memory},
+    table::Name,
 };
 use ecotone_sys::chunk::Size;
 
 use super::{
     cursor::{Cursor, HashOf},
     deltas::Deltas,
-    header::{Name, RunKind},
+    header::RunKind,
     partition::Partition,
     run::Run,
     stretch::Stretch,

@@ -7,9 +7,10 @@ use ecotone_substrate::{
     codec::Malformed,
     limits::PAGE,
     memory::{Component, Memory},
+    table::Pages,
 };
 
-use super::{pages::Pages, stretch::Stretch};
+use super::stretch::Stretch;
 
 /// Bytes of a tag.
 const TAG: usize = 5;

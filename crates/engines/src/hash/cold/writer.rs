@@ -1,21 +1,18 @@
 //! Makes a run of records that come in its order.
 
-use std::sync::Arc;
-
 use ecotone_substrate::{
     Result,
     environment::Environment,
     limits::MAX_RECORD,
     memory::Component,
-    storage::{Access, File},
+    table::{Name, Output},
 };
 use ecotone_sys::chunk::Size;
 
 use super::{
-    block::{BlockBuilder, Place},
+    block::BlockBuilder,
     fences::FencesBuilder,
-    header::{Header, Name, RunKind},
-    output::Output,
+    header::{Header, RunKind},
     run::Run,
     tags::Tags,
 };
@@ -34,9 +31,7 @@ pub fn block_size(least: usize, mean: usize, largest: usize) -> usize {
 pub struct RunWriter {
     environment: Environment,
     name: Name,
-    file: Arc<dyn File>,
-    /// `None` once there is nothing left to do.
-    output: Option<Output>,
+    output: Output,
     block: BlockBuilder,
     fences: FencesBuilder,
     tags: Tags,
@@ -52,17 +47,12 @@ impl RunWriter {
     /// If it cannot be made, or memory for writing it is wanting. Then there is no file.
     pub fn create(environment: &Environment, name: Name, kind: RunKind, block: usize) -> Result<RunWriter> {
         let builder = BlockBuilder::new(&environment.memory, block)?;
-        let file = environment.storage.create(name.file(), Access::Direct)?;
-        let output = Output::new(environment, file.clone()).inspect_err(|_| {
-            // What went wrong first is what the caller needs to know.
-            let _ = environment.storage.remove(name.file());
-        })?;
+        let output = Output::create(environment, name)?;
         let header = Header { kind, block, blocks: 0, records: 0, tombstones: 0, fences_checksum: 0, tags_checksum: 0 };
         Ok(RunWriter {
             environment: environment.clone(),
             name,
-            file,
-            output: Some(output),
+            output,
             block: builder,
             fences: FencesBuilder::default(),
             tags: Tags::default(),
@@ -125,36 +115,19 @@ impl RunWriter {
         self.header.tags_checksum = self.tags.pages().checksum();
         let mut first = memory.lease_essential(Component::Frames, Size::Frame)?;
         self.header.encode(self.name, &mut first);
-        let mut output = self.output.take().expect("it is there until the end");
-        let written = output.pad().and_then(|()| {
-            fences.pages().iter().chain(self.tags.pages().iter()).try_for_each(|page| output.append(page))?;
-            output.finish(first)
-        });
-        written.inspect_err(|_| self.remove())?;
-        let run = Run::of(self.file.clone(), self.name, self.header, fences);
-        Ok(Some((run, std::mem::take(&mut self.tags))))
+        let mut output = self.output;
+        output.pad()?;
+        fences.pages().iter().chain(self.tags.pages().iter()).try_for_each(|page| output.append(page))?;
+        let file = output.finish(first)?;
+        Ok(Some((Run::of(file, self.name, self.header, fences), self.tags)))
     }
 
     fn end_block(&mut self) -> Result<()> {
-        let place = Place { file: self.name.file().identity(), birth: self.name.birth, block: self.header.blocks };
+        let place = self.name.place(self.header.blocks);
         self.fences.push(&self.environment.memory, self.block.first_hash())?;
         self.header.blocks += 1;
-        let output = self.output.as_mut().expect("it is there until the end");
+        let output = &mut self.output;
         self.block.finish(place, |bytes| output.append(bytes))
-    }
-
-    fn remove(&self) {
-        // A file that stays is a stray, which the next opening removes.
-        let _ = self.environment.storage.remove(self.name.file());
-    }
-}
-
-impl Drop for RunWriter {
-    fn drop(&mut self) {
-        // Nothing of it is in flight when its name goes.
-        if self.output.take().is_some() {
-            self.remove();
-        }
     }
 }
 

@@ -1,26 +1,30 @@
-//! The bytes of a run on their way to its file: in large pieces, several in flight.
+//! The bytes of a file on their way to it: in large pieces, several in flight.
 
 use std::{mem, sync::Arc};
 
-use ecotone_substrate::{
+use ecotone_sys::chunk::Size;
+
+use super::Name;
+use crate::{
     Result,
     environment::Environment,
     health::Health,
     limits::PAGE,
     memory::Component,
-    storage::{Block, File, Op, Queue, Request},
+    storage::{Access, Block, File, Op, Queue, Request, Storage},
 };
-use ecotone_sys::chunk::Size;
 
 /// Pieces in memory, if there is enough for them.
 const PIECES: usize = 4;
 /// Bytes of which the space is reserved at a time.
 const RESERVE: u64 = 1 << 20;
 
-/// A file that is written from byte 4096 on, front to back.
+/// A file that is written from byte 4096 on, front to back. Dropped before it is finished, it takes the file with it.
 #[derive(Debug)]
-pub(super) struct Output {
+pub struct Output {
+    storage: Arc<dyn Storage>,
     file: Arc<dyn File>,
+    finished: bool,
     health: Arc<Health>,
     queue: Box<dyn Queue>,
     free: Vec<Block>,
@@ -32,37 +36,54 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new(environment: &Environment, file: Arc<dyn File>) -> Result<Output> {
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// If writing has stopped, there is no memory for a piece, or the file cannot be made. Then there is none.
+    pub fn create(environment: &Environment, name: Name) -> Result<Output> {
         environment.health.check()?;
-        let memory = &environment.memory;
+        let (storage, memory) = (environment.storage.clone(), &environment.memory);
         let piece = memory.lease_essential(Component::Frames, Size::Slab)?;
         let free = (1..PIECES).map_while(|_| memory.lease(Component::Frames, Size::Slab)).collect();
-        let (health, queue) = (environment.health.clone(), environment.storage.queue()?);
-        Ok(Output { file, health, queue, free, piece, filled: 0, offset: PAGE as u64, reserved: 0 })
+        let (health, queue) = (environment.health.clone(), storage.queue()?);
+        let file = storage.create(name.file(), Access::Direct)?;
+        Ok(Output { storage, file, finished: false, health, queue, free, piece, filled: 0, offset: PAGE as u64, reserved: 0 })
     }
 
-    /// Appends bytes, of which a whole number fills a piece.
-    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<()> {
+    /// Appends bytes, of which a whole number fills a piece of 64 KiB.
+    ///
+    /// # Errors
+    /// If there is no space on the disk, or a write fails.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.piece[self.filled..][..bytes.len()].copy_from_slice(bytes);
         self.filled += bytes.len();
         if self.filled == self.piece.len() { self.flush() } else { Ok(()) }
     }
 
     /// Fills up with zeros to the next page.
-    pub(super) fn pad(&mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// As for [`append`](Self::append).
+    pub fn pad(&mut self) -> Result<()> {
         let padding = self.filled.next_multiple_of(PAGE) - self.filled;
         self.append(&[0; PAGE][..padding])
     }
 
-    /// Writes the rest and the first page, and syncs. `first` is the whole page.
-    pub(super) fn finish(mut self, first: Block) -> Result<()> {
+    /// Writes the rest and the first page, and syncs; gives the file. `first` is the whole page. The name is durable after
+    /// [`sync_dir`](Storage::sync_dir).
+    ///
+    /// # Errors
+    /// As for [`append`](Self::append); or if the sync fails. Then there is no file.
+    pub fn finish(mut self, first: Block) -> Result<Arc<dyn File>> {
         if self.filled > 0 {
             self.flush()?;
         }
         let in_flight = self.queue.in_flight();
         let written = self.queue.take_back(in_flight, &mut self.free);
         let written = written.and_then(|()| self.file.write(&first, 0)).and_then(|()| self.file.set_len(self.offset));
-        written.and_then(|()| self.file.sync()).map_err(|e| self.health.poison(e))
+        written.and_then(|()| self.file.sync()).map_err(|e| self.health.poison(e))?;
+        self.finished = true;
+        Ok(self.file.clone())
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -93,5 +114,18 @@ impl Output {
             self.reserved += more;
         }
         Ok(())
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        // Nothing of it is in flight when its name goes. What went wrong first is what the caller needs to know, and a file that stays is a stray, which the
+        // next opening removes.
+        let in_flight = self.queue.in_flight();
+        let _ = self.queue.take_back(in_flight, &mut self.free);
+        let _ = self.storage.remove(self.file.id());
     }
 }

@@ -1,35 +1,54 @@
-//! Pages of leased memory with many small things of one size, as a run's file has them too: fences and tags of a run, and the parts of a delta map.
+//! Pages of leased memory with many small things, of which none lies across two; mostly a part of a file, as the file has it.
 
 use std::{iter, sync::Arc};
 
-use ecotone_substrate::{
+use ecotone_sys::{checksum::crc32c, chunk::Size};
+
+use crate::{
     Result,
     environment::Environment,
     limits::PAGE,
     memory::{Component, Memory},
     storage::{Block, Completion, File, Op, Queue, Request},
 };
-use ecotone_sys::{checksum::crc32c, chunk::Size};
 
 /// Requests in flight while pages are read.
 const DEPTH: usize = 64;
 
 /// Pages one behind the other.
 #[derive(Debug, Default)]
-pub(super) struct Pages {
+pub struct Pages {
     frames: Vec<Block>,
 }
 
 impl Pages {
     /// So many pages of zeros.
-    pub(super) fn zeroed(memory: &Memory, component: Component, count: usize) -> Result<Pages> {
+    ///
+    /// # Errors
+    /// If there is no memory for them.
+    pub fn zeroed(memory: &Memory, component: Component, count: usize) -> Result<Pages> {
         let mut pages = Pages::default();
         (0..count).try_for_each(|_| pages.grow(memory, component))?;
         Ok(pages)
     }
 
+    /// Pages with these bytes, and zeros up to the end of the last.
+    ///
+    /// # Errors
+    /// If there is no memory for them.
+    pub fn of(memory: &Memory, component: Component, bytes: &[u8]) -> Result<Pages> {
+        let mut pages = Pages::zeroed(memory, component, bytes.len().div_ceil(PAGE))?;
+        for (frame, bytes) in pages.frames.iter_mut().zip(bytes.chunks(PAGE)) {
+            frame[..bytes.len()].copy_from_slice(bytes);
+        }
+        Ok(pages)
+    }
+
     /// Reads pages of a file, many requests in flight.
-    pub(super) fn read(
+    ///
+    /// # Errors
+    /// If they cannot be read, or there is no memory for them.
+    pub fn read(
         environment: &Environment,
         component: Component,
         file: &Arc<dyn File>,
@@ -51,7 +70,10 @@ impl Pages {
     }
 
     /// Another page, of zeros, behind the others.
-    pub(super) fn grow(&mut self, memory: &Memory, component: Component) -> Result<()> {
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn grow(&mut self, memory: &Memory, component: Component) -> Result<()> {
         let mut frame = memory.lease_essential(component, Size::Frame)?;
         frame.fill(0);
         self.frames.push(frame);
@@ -59,33 +81,49 @@ impl Pages {
     }
 
     /// How many there are.
-    pub(super) fn len(&self) -> usize {
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(&self) -> usize {
         self.frames.len()
     }
 
     /// All of them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.frames.iter().map(|frame| &frame[..])
     }
 
-    /// `N` bytes of a page.
+    /// A page.
+    ///
+    /// # Panics
+    /// If there are fewer.
     #[inline]
-    pub(super) fn get<const N: usize>(&self, page: usize, at: usize) -> &[u8; N] {
+    pub fn page(&self, number: usize) -> &[u8] {
+        &self.frames[number]
+    }
+
+    /// `N` bytes of a page.
+    ///
+    /// # Panics
+    /// If they lie elsewhere.
+    #[inline]
+    pub fn get<const N: usize>(&self, page: usize, at: usize) -> &[u8; N] {
         self.frames[page][at..].first_chunk().expect("what is asked for lies in a page")
     }
 
     /// Sets bytes of a page.
-    pub(super) fn set(&mut self, page: usize, at: usize, bytes: &[u8]) {
+    ///
+    /// # Panics
+    /// If they lie elsewhere.
+    pub fn set(&mut self, page: usize, at: usize, bytes: &[u8]) {
         self.frames[page][at..][..bytes.len()].copy_from_slice(bytes);
     }
 
     /// The checksum of all pages.
-    pub(super) fn checksum(&self) -> u32 {
+    pub fn checksum(&self) -> u32 {
         self.iter().fold(0, crc32c)
     }
 
     /// Whether all pages are zero from byte `at` of the page on.
-    pub(super) fn is_zero_from(&self, at: usize) -> bool {
+    pub fn is_zero_from(&self, at: usize) -> bool {
         self.iter().all(|page| page[at..].iter().all(|&byte| byte == 0))
     }
 }
