@@ -2,5 +2,6 @@
 
 pub mod engine;
 pub mod hash;
+pub mod lsm;
 pub mod merge;
 pub mod tree;

@@ -1,0 +1,5 @@
+//! The lsm engine: tables of sorted records in levels, found by small indexes (decisions 11 and 12, `docs/format/lsm.md`).
+//!
+//! Built step by step (decision 11, "Build plan"): tables so far.
+
+pub mod table;

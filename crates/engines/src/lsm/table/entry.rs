@@ -1,0 +1,136 @@
+//! An entry of a block: a record whose key leaves out what it shares with the key before (`docs/format/lsm.md`, "Entry").
+
+use std::result;
+
+use ecotone_substrate::{
+    codec::{Malformed, Reader, varint_len},
+    limits::{MAX_KEY, MAX_RECORD},
+};
+
+/// Kinds of records.
+const VALUE: u8 = 1;
+const TOMBSTONE: u8 = 2;
+const KIND_BITS: u32 = 3;
+const KIND: u8 = (1 << KIND_BITS) - 1;
+/// In place of the shared bytes if a number of its own tells them.
+const MANY: usize = 31;
+
+/// A record without the beginning of its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry<'a> {
+    /// Bytes of the key that are those of the key before.
+    pub(super) shared: usize,
+    /// The others.
+    pub(super) rest: &'a [u8],
+    /// `None` for a tombstone.
+    pub(super) value: Option<&'a [u8]>,
+}
+
+impl<'a> Entry<'a> {
+    /// Bytes that it takes.
+    pub(super) fn len(&self) -> usize {
+        let many = self.shared.checked_sub(MANY).map_or(0, |more| varint_len(more as u64));
+        let value = self.value.map_or(0, |value| varint_len(value.len() as u64) + value.len());
+        1 + many + varint_len(self.rest.len() as u64) + self.rest.len() + value
+    }
+
+    /// Writes it to the beginning of `bytes`, which has room for it.
+    pub(super) fn write(&self, bytes: &mut [u8]) {
+        let kind = if self.value.is_some() { VALUE } else { TOMBSTONE };
+        bytes[0] = kind | (self.shared.min(MANY) as u8) << KIND_BITS;
+        let mut at = 1;
+        if let Some(more) = self.shared.checked_sub(MANY) {
+            at = put_varint(bytes, at, more);
+        }
+        at = put_varint(bytes, at, self.rest.len());
+        if let Some(value) = self.value {
+            at = put_varint(bytes, at, value.len());
+        }
+        let parts = [self.rest, self.value.unwrap_or_default()];
+        for part in parts {
+            bytes[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+    }
+
+    /// Reads the next one.
+    pub(super) fn read(r: &mut Reader<'a>) -> result::Result<Entry<'a>, Malformed> {
+        let head = r.u8()?;
+        let mut shared = usize::from(head >> KIND_BITS);
+        if shared == MANY {
+            shared += length(r)?;
+        }
+        let rest = length(r)?;
+        if rest == 0 || rest > MAX_KEY || shared > MAX_KEY - rest {
+            return r.fail("a key is longer or shorter than keys are");
+        }
+        let value = match head & KIND {
+            VALUE => Some(length(r)?),
+            TOMBSTONE => None,
+            _ => return r.fail("there is no such kind of record"),
+        };
+        if value.is_some_and(|value| value > MAX_RECORD - shared - rest) {
+            return r.fail("a value exceeds its limit");
+        }
+        let rest = r.bytes(rest)?;
+        let value = value.map(|value| r.bytes(value)).transpose()?;
+        Ok(Entry { shared, rest, value })
+    }
+}
+
+/// A length, which is compared with its limit by whoever asks. The longest counts as longer than all limits.
+fn length(r: &mut Reader<'_>) -> result::Result<usize, Malformed> {
+    Ok(r.varint()?.min(1 << 20) as usize)
+}
+
+/// Writes a length of at most two bytes, and says where it ends.
+fn put_varint(bytes: &mut [u8], at: usize, length: usize) -> usize {
+    let low = (length & 0x7f) as u8;
+    if length < 0x80 {
+        bytes[at] = low;
+        return at + 1;
+    }
+    bytes[at..at + 2].copy_from_slice(&[low | 0x80, (length >> 7) as u8]);
+    at + 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_its_length_told() {
+        let bytes = vec![7; 1900];
+        for (shared, rest, value) in
+            [(0, 8, Some(100)), (30, 1, None), (31, 2, Some(0)), (500, 524, Some(876)), (0, 1024, None), (2, 1, Some(1897))]
+        {
+            let entry = Entry { shared, rest: &bytes[..rest], value: value.map(|value| &bytes[..value]) };
+            let mut buffer = [0; 2000];
+            entry.write(&mut buffer);
+            let mut r = Reader::new(&buffer);
+            assert_eq!(Entry::read(&mut r), Ok(entry));
+            assert_eq!(r.position(), entry.len());
+        }
+        assert_eq!(Entry { shared: 2, rest: &[0; 6], value: Some(&[0; 100]) }.len(), 109);
+    }
+
+    #[test]
+    fn lengths_above_the_limits_and_unknown_kinds_are_refused() {
+        for bytes in [
+            &[1, 0, 1, 9][..],
+            &[0, 1, 0, 9],
+            &[3, 1, 0, 9],
+            &[7, 1, 0, 9],
+            &[1, 0x81, 0x08, 0],
+            &[0xf9, 0xe1, 0x07, 1, 1, 1],
+            &[1, 1, 0xec, 0x0e, 1],
+            &[1, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 1],
+            &[2],
+        ] {
+            let mut long = bytes.to_vec();
+            long.extend([0; 2000]);
+            let whole = if bytes.len() > 1 { &long[..] } else { bytes };
+            assert!(Entry::read(&mut Reader::new(whole)).is_err(), "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The first page of a table: which file this is, what lies where in it, and what its records are like (`docs/format/lsm.md`, "Header").
+
+use std::result;
+
+use ecotone_substrate::{
+    Result,
+    codec::{Malformed, Reader},
+    limits::{MAX_KEY, PAGE},
+    table::{self, Name},
+};
+
+use super::{
+    filter,
+    index::{Kind, Shape},
+    rank::common,
+};
+
+const FORMAT: table::Header = table::Header { magic: b"ECOlstab", version: 1 };
+/// Blocks are from 4096 to 16384 bytes long.
+const BLOCK_BITS: std::ops::RangeInclusive<u8> = 12..=14;
+/// Most bits of a key in a filter.
+const MOST_FILTER_BITS: u16 = 32;
+/// Most bytes of an index.
+const MOST_INDEX: u32 = 16 << 20;
+/// Where blocks end at the latest.
+const MOST_BLOCK_BYTES: u64 = 256 << 20;
+
+/// What the header says about the rest of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Header {
+    /// Bytes of a block.
+    pub(super) block: usize,
+    pub(super) kind: Kind,
+    pub(super) filter_bits: u16,
+    pub(super) blocks: u32,
+    /// Records, tombstones included.
+    pub(super) records: u64,
+    pub(super) tombstones: u64,
+    /// Bytes of all keys and values.
+    pub(super) bytes: u64,
+    /// The smallest and the largest of the records.
+    pub(super) sequences: (u64, u64),
+    pub(super) index_bytes: u32,
+    pub(super) filter_lines: u32,
+    pub(super) index_checksum: u32,
+    pub(super) filter_checksum: u32,
+    pub(super) first: Box<[u8]>,
+    pub(super) last: Box<[u8]>,
+}
+
+impl Header {
+    /// What the blocks are like.
+    pub(super) fn shape(&self) -> Shape {
+        Shape { blocks: self.blocks, block: self.block, skip: common(&self.first, &self.last) }
+    }
+
+    /// Where a block begins.
+    pub(super) fn block_at(&self, block: u32) -> u64 {
+        PAGE as u64 + u64::from(block) * self.block as u64
+    }
+
+    /// Where the index begins: behind the blocks.
+    pub(super) fn index_at(&self) -> u64 {
+        self.block_at(self.blocks)
+    }
+
+    /// Pages of the index.
+    pub(super) fn index_pages(&self) -> usize {
+        (self.index_bytes as usize).div_ceil(PAGE)
+    }
+
+    /// Where the filter begins, or would if there were one.
+    pub(super) fn filter_at(&self) -> u64 {
+        self.index_at() + (self.index_pages() * PAGE) as u64
+    }
+
+    /// Where the file ends.
+    pub(super) fn end(&self) -> u64 {
+        self.filter_at() + (filter::pages(self.filter_lines) * PAGE) as u64
+    }
+
+    /// Fills a page.
+    pub(super) fn encode(&self, name: Name, page: &mut [u8]) {
+        let mut w = FORMAT.begin(name);
+        w.u8(self.block.trailing_zeros() as u8).u8(self.kind.number()).u16(self.filter_bits);
+        w.u32(self.blocks).u64(self.records).u64(self.tombstones).u64(self.bytes);
+        w.u64(self.sequences.0).u64(self.sequences.1);
+        // No pages of a partitioned index.
+        w.u32(0).u32(self.index_bytes).u32(self.filter_lines).u32(self.index_checksum).u32(self.filter_checksum);
+        w.u16(self.first.len() as u16).u16(self.last.len() as u16).bytes(&self.first).bytes(&self.last);
+        FORMAT.seal(name, &w, page);
+    }
+
+    /// Reads the header of this very file.
+    pub(super) fn decode(name: Name, page: &[u8]) -> Result<Header> {
+        let file = name.file();
+        let header = fields(FORMAT.open(name, page)?, page).map_err(|e| e.at(file, 0))?;
+        header.plausible().map_err(|e| e.at(file, 0))?;
+        Ok(header)
+    }
+
+    fn plausible(&self) -> result::Result<(), Malformed> {
+        let fail = |offset, what| Err(Malformed::new(offset, what));
+        if self.blocks == 0 || self.index_at() > MOST_BLOCK_BYTES {
+            return fail(68, "a table has no blocks, or too many");
+        }
+        if self.records < self.blocks.into() || self.tombstones > self.records {
+            return fail(72, "a table has fewer records than blocks, or more tombstones than records");
+        }
+        if self.sequences.0 > self.sequences.1 || self.first > self.last {
+            return fail(96, "what comes first in a table comes last");
+        }
+        if self.index_bytes == 0 || self.index_bytes > MOST_INDEX {
+            return fail(116, "a table has no index, or one that is too long");
+        }
+        let bits = self.filter_bits <= MOST_FILTER_BITS && self.filter_lines == filter::lines(self.records, self.filter_bits);
+        if !bits || (self.filter_lines == 0 && self.filter_checksum != 0) {
+            return fail(120, "a filter has another length than its bits and records say");
+        }
+        Ok(())
+    }
+}
+
+fn fields(mut r: Reader<'_>, page: &[u8]) -> result::Result<Header, Malformed> {
+    let block = r.u8()?;
+    if !BLOCK_BITS.contains(&block) {
+        return r.fail("there are no blocks of this size");
+    }
+    let Some(kind) = Kind::of(r.u8()?) else { return r.fail("there is no such kind of index") };
+    let (filter_bits, blocks) = (r.u16()?, r.u32()?);
+    let (records, tombstones, bytes, sequences) = (r.u64()?, r.u64()?, r.u64()?, (r.u64()?, r.u64()?));
+    if r.u32()? != 0 {
+        return r.fail("an index has pages that its kind has not");
+    }
+    let (index_bytes, filter_lines) = (r.u32()?, r.u32()?);
+    let (index_checksum, filter_checksum) = (r.u32()?, r.u32()?);
+    let (first, last) = (usize::from(r.u16()?), usize::from(r.u16()?));
+    if !(1..=MAX_KEY).contains(&first) || !(1..=MAX_KEY).contains(&last) {
+        return r.fail("a key is longer or shorter than keys are");
+    }
+    let (first, last) = (r.bytes(first)?.into(), r.bytes(last)?.into());
+    if page.get(r.position()..PAGE).is_none_or(|rest| rest.iter().any(|&byte| byte != 0)) {
+        return r.fail("reserved bytes are not zero");
+    }
+    let block = 1 << block;
+    Ok(Header {
+        block,
+        kind,
+        filter_bits,
+        blocks,
+        records,
+        tombstones,
+        bytes,
+        sequences,
+        index_bytes,
+        filter_lines,
+        index_checksum,
+        filter_checksum,
+        first,
+        last,
+    })
+}

@@ -1,0 +1,188 @@
+//! From a key to the block of a table that can have it: several kinds behind one interface (L2; decision 11, "Index").
+//!
+//! Every kind gives the block to look at first and bounds that hold for every key of the table. The blocks themselves decide, so that neither a bad model nor equal
+//! digests can give a wrong answer.
+
+mod bits;
+mod layout;
+mod linear;
+mod plr;
+mod single;
+#[cfg(test)]
+mod tests;
+
+use std::result;
+
+use ecotone_substrate::{codec::Malformed, table::Pages};
+
+pub(super) use self::single::Separators;
+use self::{linear::Linear, plr::Plr, single::Single};
+use super::boundaries::Boundaries;
+
+/// Memory for indexes comes in cells of so many bytes, so that less is not worth another kind.
+const CELL: usize = 256;
+
+/// How an index finds a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// By a separator of each two blocks, in memory.
+    Single,
+    /// By lines that come near, for stretches of the table.
+    Plr,
+    /// By a line for a group of blocks and how far each block is from it.
+    Linear,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 3] = [Kind::Single, Kind::Plr, Kind::Linear];
+
+    /// Its number in a file.
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Kind::Single => 1,
+            Kind::Plr => 3,
+            Kind::Linear => 4,
+        }
+    }
+
+    /// The kind with a number.
+    pub(super) fn of(number: u8) -> Option<Kind> {
+        Self::ALL.into_iter().find(|kind| kind.number() == number)
+    }
+}
+
+/// What an index should be like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// The kind, unless it cannot tell the blocks of a table apart, which then gets a [`Kind::Single`].
+    pub kind: Kind,
+    /// By how many bytes lines of [`Kind::Plr`] may err.
+    pub error: u32,
+}
+
+/// What the blocks of a table are like.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    /// How many there are.
+    pub(super) blocks: u32,
+    /// Bytes of one.
+    pub(super) block: usize,
+    /// Bytes that all keys of the table share, behind which digests begin.
+    pub(super) skip: usize,
+}
+
+/// Blocks that can have a key. Those from `low` to `high` are left; `first` is the one to look at next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidates {
+    /// The likeliest.
+    pub first: u32,
+    /// The lowest.
+    pub low: u32,
+    /// The highest.
+    pub high: u32,
+    /// How far from the last one the next is looked for.
+    step: u32,
+}
+
+impl Candidates {
+    fn new(first: u32, low: u32, high: u32) -> Candidates {
+        Candidates { first: first.clamp(low, high), low, high, step: 1 }
+    }
+
+    fn one(block: u32) -> Candidates {
+        Candidates::new(block, block, block)
+    }
+
+    /// The key lies before the first one. False if no block is left.
+    pub fn go_down(&mut self) -> bool {
+        let Some(high) = self.first.checked_sub(1).filter(|high| *high >= self.low) else { return false };
+        let step = self.next_step();
+        *self = Candidates { first: high.saturating_sub(step).max(self.low), high, ..*self };
+        true
+    }
+
+    /// The key lies behind the first one. False if no block is left.
+    pub fn go_up(&mut self) -> bool {
+        if self.first >= self.high {
+            return false;
+        }
+        let (low, step) = (self.first + 1, self.next_step());
+        *self = Candidates { first: low.saturating_add(step).min(self.high), low, ..*self };
+        true
+    }
+
+    /// Neighbours first, then farther and farther away, but never beyond the middle of what is left.
+    fn next_step(&mut self) -> u32 {
+        let step = self.step - 1;
+        self.step = self.step.saturating_mul(2);
+        step.min((self.high - self.low) / 2)
+    }
+}
+
+/// The bytes of an index, and what it became.
+#[derive(Debug)]
+pub(super) struct Built {
+    pub(super) kind: Kind,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Learns an index of the blocks of a table.
+pub(super) fn build(boundaries: &Boundaries, block: usize, wanted: Wanted) -> Built {
+    let single = || boundaries.separators().encode();
+    let model = match wanted.kind {
+        Kind::Single => None,
+        Kind::Plr => plr::build(&boundaries.bounds(), block, wanted.error),
+        Kind::Linear => linear::build(&boundaries.bounds()),
+    };
+    match model {
+        // Where keys are no numbers, separators may take less.
+        Some(bytes) if bytes.len() <= boundaries.separators().encoded_len().max(CELL) => Built { kind: wanted.kind, bytes },
+        _ => Built { kind: Kind::Single, bytes: single() },
+    }
+}
+
+/// The index of one table, in memory as it is in the file.
+#[derive(Debug)]
+pub struct Index {
+    shape: Shape,
+    model: Model,
+}
+
+#[derive(Debug)]
+enum Model {
+    Single(Single),
+    Plr(Plr),
+    Linear(Linear),
+}
+
+impl Index {
+    /// Takes the index that a file has, of `len` bytes.
+    pub(super) fn parse(kind: Kind, pages: Pages, len: usize, shape: Shape) -> result::Result<Index, Malformed> {
+        let model = match kind {
+            Kind::Single => Model::Single(Single::parse(pages, len, shape.blocks)?),
+            Kind::Plr => Model::Plr(Plr::parse(pages, len, shape)?),
+            Kind::Linear => Model::Linear(Linear::parse(pages, len, shape.blocks)?),
+        };
+        Ok(Index { shape, model })
+    }
+
+    /// The blocks that can have a key, which must lie between the first and the last key of the table.
+    #[inline]
+    pub fn locate(&self, key: &[u8]) -> Candidates {
+        match &self.model {
+            Model::Single(single) => Candidates::one(single.locate(key)),
+            Model::Plr(plr) => plr.locate(key, self.shape),
+            Model::Linear(linear) => linear.locate(key, self.shape),
+        }
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        match &self.model {
+            Model::Single(_) => Kind::Single,
+            Model::Plr(_) => Kind::Plr,
+            Model::Linear(_) => Kind::Linear,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A single-level index: a separator of each two blocks, each without what it shares with the one before.
+
+use std::{cmp::Ordering, result};
+
+use ecotone_substrate::{
+    codec::{Malformed, Reader, Writer},
+    limits::{MAX_KEY, PAGE},
+    table::Pages,
+};
+
+use super::{
+    super::rank::{Rank, common},
+    layout::Layout,
+};
+
+/// Separators of a run, of which the first is whole.
+const RUN: usize = 16;
+/// Bytes of a run, unless it has one separator.
+const RUN_BYTES: usize = 1024;
+/// Bytes in front of the table of runs, and of each of its rows.
+const HEAD: usize = 8;
+const ROW: usize = 8;
+
+/// The separators of a table that is being written, coded as they come.
+#[derive(Debug, Default)]
+pub(in super::super) struct Separators {
+    coded: Writer,
+    /// Where each run begins in `coded`, and the number of its first separator.
+    runs: Vec<(usize, u32)>,
+    count: u32,
+    last: Vec<u8>,
+}
+
+impl Separators {
+    /// Adds the separator of the last block and the next one.
+    pub(in super::super) fn push(&mut self, separator: &[u8]) {
+        let (start, first) = self.runs.last().copied().unwrap_or_default();
+        let is_full = (self.count - first) as usize >= RUN || self.coded.len() - start + separator.len() + 2 * ROW > RUN_BYTES;
+        let mut shared = common(&self.last, separator);
+        if self.runs.is_empty() || is_full {
+            self.runs.push((self.coded.len(), self.count));
+            shared = 0;
+        }
+        self.coded.varint(shared as u64).prefixed(&separator[shared..]);
+        self.count += 1;
+        self.last.clear();
+        self.last.extend_from_slice(separator);
+    }
+
+    /// About how many bytes the index takes.
+    pub(super) fn encoded_len(&self) -> usize {
+        HEAD + ROW * self.runs.len() + self.coded.len()
+    }
+
+    /// The index.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut layout = Layout::zeroed(HEAD + ROW * self.runs.len());
+        layout.set(0, &(self.runs.len() as u32).to_le_bytes());
+        let ends = self.runs.iter().skip(1).map(|(start, _)| *start).chain([self.coded.len()]);
+        for (number, ((start, first), end)) in self.runs.iter().zip(ends).enumerate() {
+            let at = layout.put(&self.coded.as_slice()[*start..end], 1, 0);
+            let row = [(at as u32).to_le_bytes(), (first + 1).to_le_bytes()].concat();
+            layout.set(HEAD + ROW * number, &row);
+        }
+        layout.finish()
+    }
+}
+
+/// The separators of a table, in memory.
+#[derive(Debug)]
+pub(super) struct Single {
+    pages: Pages,
+    runs: usize,
+    blocks: u32,
+}
+
+impl Single {
+    /// Takes the index of a file, and looks at all of it.
+    pub(super) fn parse(pages: Pages, len: usize, blocks: u32) -> result::Result<Single, Malformed> {
+        let runs = match pages.iter().next() {
+            Some(page) => Reader::new(page).u32()? as usize,
+            None => return Err(Malformed::new(0, "the index has no bytes")),
+        };
+        if HEAD + runs.saturating_mul(ROW) > len {
+            return Err(Malformed::new(0, "the index has more runs than bytes"));
+        }
+        let single = Single { pages, runs, blocks };
+        single.check(len)?;
+        Ok(single)
+    }
+
+    /// Where a run begins, and the block behind its first separator.
+    fn row(&self, run: usize) -> (usize, u32) {
+        let at = HEAD + ROW * run;
+        let [a, b, c, d, e, f, g, h] = *self.pages.get::<ROW>(at / PAGE, at % PAGE);
+        (u32::from_le_bytes([a, b, c, d]) as usize, u32::from_le_bytes([e, f, g, h]))
+    }
+
+    /// The first block of a run; behind the last, one more than there are.
+    fn first_block(&self, run: usize) -> u32 {
+        if run < self.runs { self.row(run).1 } else { self.blocks }
+    }
+
+    /// The bytes from a run to the end of its page.
+    fn bytes(&self, run: usize) -> &[u8] {
+        let at = self.row(run).0;
+        if at / PAGE < self.pages.len() { &self.pages.page(at / PAGE)[at % PAGE..] } else { &[] }
+    }
+
+    fn check(&self, len: usize) -> result::Result<(), Malformed> {
+        let (mut last, mut next) = (Vec::new(), 1);
+        for run in 0..self.runs {
+            let (at, first) = self.row(run);
+            let fail = |what| Err(Malformed::new(HEAD + ROW * run, what));
+            let end = self.first_block(run + 1);
+            if at < HEAD + ROW * self.runs || at >= len || first != next || end <= first || end > self.blocks {
+                return fail("a run of separators is not where it can be");
+            }
+            let mut r = Reader::new(self.bytes(run));
+            let mut separator: Vec<u8> = Vec::new();
+            for block in first..end {
+                let (shared, rest) = separator_of(&mut r).map_err(|e| Malformed::new(at + e.offset, e.what))?;
+                if shared > separator.len() || (block == first && shared > 0) || shared + rest.len() > MAX_KEY {
+                    return fail("a separator shares more than there is, or is too long");
+                }
+                separator.truncate(shared);
+                separator.extend_from_slice(rest);
+                if separator <= last {
+                    return fail("the separators are out of order");
+                }
+                last.clone_from(&separator);
+            }
+            next = end;
+            if run + 1 == self.runs && at + r.position() != len {
+                return fail("the last run of separators does not end the index");
+            }
+        }
+        if next != self.blocks.max(1) {
+            Err(Malformed::new(0, "the index has not a separator for each two blocks"))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The block that can have a key.
+    pub(super) fn locate(&self, key: &[u8]) -> u32 {
+        let is_before = |run: usize| separator_of(&mut Reader::new(self.bytes(run))).is_ok_and(|(_, separator)| separator <= key);
+        let (mut low, mut high) = (0, self.runs);
+        while low < high {
+            let middle = low.midpoint(high);
+            if is_before(middle) { low = middle + 1 } else { high = middle }
+        }
+        let Some(run) = low.checked_sub(1) else { return 0 };
+        let (mut r, mut rank) = (Reader::new(self.bytes(run)), Rank::new(key));
+        let mut block = self.first_block(run) - 1;
+        for _ in block + 1..self.first_block(run + 1) {
+            let order = separator_of(&mut r).map_or(Ordering::Greater, |(shared, rest)| rank.step(shared, rest));
+            block += u32::from(order != Ordering::Greater);
+            if order != Ordering::Less {
+                break;
+            }
+        }
+        block
+    }
+}
+
+/// The next separator of a run: what it shares with the one before, and the rest.
+fn separator_of<'a>(r: &mut Reader<'a>) -> result::Result<(usize, &'a [u8]), Malformed> {
+    let shared = r.varint()?.min(1 << 20) as usize;
+    Ok((shared, r.prefixed(MAX_KEY)?))
+}

@@ -1,0 +1,240 @@
+//! Every kind over many sets of keys: bounds hold, searches are short, and it takes the memory that decision 11 says.
+
+use std::collections::BTreeSet;
+
+use ecotone_substrate::memory::{Component, Memory};
+use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
+
+use super::{
+    super::{boundaries::Boundaries, rank::common},
+    *,
+};
+
+const BLOCK: usize = 4096;
+
+/// Keys in blocks, and an index over them.
+struct Set {
+    keys: Vec<Vec<u8>>,
+    per_block: usize,
+    index: Index,
+    bytes: usize,
+}
+
+impl Set {
+    fn new(keys: impl IntoIterator<Item = Vec<u8>>, per_block: usize, wanted: Wanted) -> Set {
+        let keys: Vec<Vec<u8>> = keys.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
+        let mut boundaries = Boundaries::default();
+        for block in keys.chunks(per_block) {
+            boundaries.push(&block[0], &block[block.len() - 1], block.len() as u32);
+        }
+        let skip = common(boundaries.first_key(), boundaries.last_key());
+        let shape = Shape { blocks: boundaries.bounds().len() as u32, block: BLOCK, skip };
+        let built = build(&boundaries, BLOCK, wanted);
+        let pages = Pages::of(&Memory::new(8 << 20), Component::Other, &built.bytes).unwrap();
+        let index = Index::parse(built.kind, pages, built.bytes.len(), shape).unwrap();
+        Set { keys, per_block, index, bytes: built.bytes.len() }
+    }
+
+    fn block(&self, block: u32) -> &[Vec<u8>] {
+        let start = block as usize * self.per_block;
+        &self.keys[start..self.keys.len().min(start + self.per_block)]
+    }
+
+    /// The blocks that a search for a key looks at. It ends where the key is or would be.
+    fn look(&self, key: &[u8]) -> usize {
+        let (mut left, mut looks) = (self.index.locate(key), 0);
+        loop {
+            looks += 1;
+            let block = self.block(left.first);
+            let goes_on = if *key < *block[0] { left.go_down() } else { *key > *block[block.len() - 1] && left.go_up() };
+            if !goes_on {
+                let has = block.binary_search_by(|other| other.as_slice().cmp(key)).is_ok();
+                let there = self.keys.binary_search_by(|other| other.as_slice().cmp(key)).is_ok();
+                assert_eq!(has, there, "{key:?}");
+                return looks;
+            }
+        }
+    }
+
+    /// Every key lies within its bounds; blocks looked at for each key on average.
+    fn looks(&self) -> f64 {
+        let mut looks = 0;
+        for (place, key) in self.keys.iter().enumerate() {
+            let Candidates { first, low, high, .. } = self.index.locate(key);
+            let block = (place / self.per_block) as u32;
+            assert!((low..=high).contains(&first) && (low..=high).contains(&block), "{key:?}: {block} in {low}..={high}");
+            looks += self.look(key);
+        }
+        looks as f64 / self.keys.len() as f64
+    }
+
+    fn bytes_a_block(&self) -> f64 {
+        self.bytes as f64 / self.keys.len().div_ceil(self.per_block) as f64
+    }
+}
+
+fn wanted(kind: Kind) -> Wanted {
+    Wanted { kind, error: 2000 }
+}
+
+/// Big-endian numbers behind a prefix, with a rest that follows from them.
+fn number(prefix: &[u8], number: u64, length: usize) -> Vec<u8> {
+    let mut key = [prefix, &number.to_be_bytes()].concat();
+    while key.len() < prefix.len() + length {
+        key.push(key[key.len() - 8].wrapping_mul(167).wrapping_add(13));
+    }
+    key
+}
+
+/// Sets of so many keys, all of them hard in some way.
+fn sets(random: &mut SmallRng, count: usize) -> Vec<(&'static str, Vec<Vec<u8>>)> {
+    let mut uniform = |length| (0..count).map(|_| number(b"", random.random(), length)).collect::<Vec<_>>();
+    let (short, long) = (uniform(8), uniform(40));
+    let dense = (0..count as u64).map(|at| number(b"a prefix that all share/", 7_000_000 + at, 8)).collect();
+    let mut at = 0_u64;
+    let clusters = (0..count).map(|_| {
+        at += if random.random_bool(0.002) { random.random_range(0..1 << 56) } else { random.random_range(1..4) };
+        number(b"", at, 16)
+    });
+    let clusters = clusters.collect();
+    let same = (0..count).map(|at| number(b"0123456789", 5, 8).into_iter().chain((at as u32).to_be_bytes()).collect()).collect();
+    let few = (0..count).map(|at| number(b"", at as u64 % 7, 8).into_iter().chain((at as u32).to_be_bytes()).collect()).collect();
+    let mixed = (0..count).map(|_| {
+        let length = if random.random_bool(0.1) { random.random_range(1..1025) } else { random.random_range(1..12) };
+        let mut key = vec![0; length];
+        random.fill_bytes(&mut key);
+        key.iter_mut().for_each(|byte| *byte &= 0x81);
+        key
+    });
+    let mixed = mixed.collect();
+    let paths = (0..count).map(|_| {
+        let part =
+            |random: &mut SmallRng| ["share", "lib", "doc", "python3", "x86_64-linux-gnu", "locale"][random.random_range(0..6)];
+        let path: Vec<String> = (0..6).map(|_| format!("{}/", part(random))).collect();
+        format!("usr/{}{:05}", path.concat(), random.random_range(0..100_000)).into_bytes()
+    });
+    let paths = paths.collect();
+    let ends = (0..count as u64).map(|at| number(b"", if at % 2 == 0 { at } else { u64::MAX - at }, 8)).collect();
+    vec![
+        ("uniform", short),
+        ("long", long),
+        ("dense", dense),
+        ("clusters", clusters),
+        ("same digests", same),
+        ("few digests", few),
+        ("mixed lengths", mixed),
+        ("paths", paths),
+        ("both ends", ends),
+    ]
+}
+
+#[test]
+fn every_key_of_every_set_lies_within_its_bounds() {
+    let mut random = SmallRng::seed_from_u64(1);
+    for count in [1, 2, 5, 33, 100, 3000, 20_000] {
+        for (name, keys) in sets(&mut random, count) {
+            for kind in Kind::ALL {
+                for per_block in [1, 2, 37] {
+                    let set = Set::new(keys.clone(), per_block, wanted(kind));
+                    let looks = set.looks();
+                    assert!(
+                        looks <= if set.index.kind() == Kind::Plr { 4.0 } else { 1.2 },
+                        "{name}, {count}, {kind:?}: {looks} looks"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn searches_for_keys_that_are_not_there_end() {
+    let mut random = SmallRng::seed_from_u64(2);
+    for (_, keys) in sets(&mut random, 5000) {
+        for kind in Kind::ALL {
+            let set = Set::new(keys.clone(), 16, wanted(kind));
+            let (first, last) = (&set.keys[0], &set.keys[set.keys.len() - 1]);
+            for place in 0..set.keys.len() - 1 {
+                let near = [set.keys[place].clone(), vec![0]].concat();
+                let mut other = set.keys[place].clone();
+                let at = random.random_range(0..other.len());
+                other[at] = random.random();
+                for key in [near, other] {
+                    if *first <= key && key <= *last {
+                        set.look(&key);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Records of a block of 4096, by the bytes of their keys (decision 11, "What it comes to").
+const PER_BLOCK: [(usize, usize); 4] = [(8, 37), (16, 34), (32, 30), (64, 24)];
+
+/// The smallest tables have 2048 blocks.
+fn uniform(length: usize, per_block: usize, kind: Kind) -> Set {
+    let mut random = SmallRng::seed_from_u64(3);
+    // A 160th of the keys, which a table of 8 MiB of 10 million has.
+    let keys = (0..2048 * per_block).map(|_| number(b"", random.random::<u64>() / 160, length));
+    Set::new(keys, per_block, wanted(kind))
+}
+
+#[test]
+fn an_index_takes_so_many_bytes_a_block_and_so_many_reads_a_key() {
+    for (length, per_block) in PER_BLOCK {
+        for (kind, most, looks) in [(Kind::Single, 4.5, 1.0), (Kind::Plr, 0.8, 1.25), (Kind::Linear, 1.2, 1.01)] {
+            let set = uniform(length, per_block, kind);
+            let (bytes, seen) = (set.bytes_a_block(), set.looks());
+            eprintln!("keys of {length}, {kind:?}: {bytes} bytes a block, {seen} reads a key");
+            assert_eq!(set.index.kind(), kind);
+            assert!(bytes <= most && seen <= looks, "keys of {length}, {kind:?}: {bytes} bytes a block, {seen} reads a key");
+        }
+    }
+}
+
+#[test]
+fn a_smaller_error_takes_more_segments_and_fewer_reads() {
+    let mut random = SmallRng::seed_from_u64(4);
+    let keys: Vec<Vec<u8>> = (0..75_000).map(|_| number(b"", random.random(), 8)).collect();
+    let sets = [400, 2000, 8000].map(|error| Set::new(keys.clone(), 37, Wanted { kind: Kind::Plr, error }));
+    let (bytes, looks) = (sets.each_ref().map(Set::bytes_a_block), sets.each_ref().map(Set::looks));
+    assert!(bytes.is_sorted_by(|a, b| a > b) && looks.is_sorted(), "{bytes:?}, {looks:?}");
+}
+
+#[test]
+fn keys_that_digests_do_not_tell_apart_get_separators() {
+    let keys: Vec<Vec<u8>> = (0..5000_u32)
+        .map(|at| [&b"the same eight bytes and more: "[..], &[at as u8 & 1; 12], &at.to_be_bytes()].concat())
+        .collect();
+    for kind in [Kind::Linear, Kind::Plr] {
+        assert_eq!(Set::new(keys.clone(), 10, wanted(kind)).index.kind(), Kind::Single);
+    }
+}
+
+/// Every bit of a whole index flipped: refused, or an index with which every search ends.
+#[test]
+fn a_damaged_index_is_refused_or_harmless() {
+    let mut random = SmallRng::seed_from_u64(5);
+    let keys: Vec<Vec<u8>> = (0..2000).map(|_| number(b"", random.random(), 8)).collect::<BTreeSet<_>>().into_iter().collect();
+    for kind in Kind::ALL {
+        let mut boundaries = Boundaries::default();
+        keys.chunks(10).for_each(|block| boundaries.push(&block[0], &block[9], 10));
+        let shape = Shape { blocks: 200, block: BLOCK, skip: 0 };
+        let built = build(&boundaries, BLOCK, wanted(kind));
+        let (memory, mut refused) = (Memory::new(8 << 20), 0);
+        for bit in 0..8 * built.bytes.len() {
+            let mut bytes = built.bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let pages = Pages::of(&memory, Component::Other, &bytes).unwrap();
+            match Index::parse(kind, pages, bytes.len(), shape) {
+                Err(_) => refused += 1,
+                Ok(index) => keys.iter().step_by(97).for_each(|key| {
+                    let Candidates { first, low, high, .. } = index.locate(key);
+                    assert!(low <= first && first <= high && high < 200);
+                }),
+            }
+        }
+        assert!(refused > 0, "{kind:?}");
+    }
+}

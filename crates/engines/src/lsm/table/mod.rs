@@ -1,0 +1,233 @@
+//! Tables: files of sorted records that never change, and what finds a key in them (L1 to L5; `docs/format/lsm.md`).
+//!
+//! Neither the log nor the database is known here: an engine that is made of tables takes them as they are.
+
+mod block;
+mod boundaries;
+mod check;
+mod entry;
+mod filter;
+mod header;
+mod index;
+mod rank;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::sync::Arc;
+
+use ecotone_substrate::{
+    Error, Result,
+    codec::Malformed,
+    environment::Environment,
+    memory::Component,
+    storage::{self, Access, File},
+    table::{Name, Pages},
+};
+use ecotone_sys::chunk::Size;
+
+use self::header::Header;
+pub use self::{
+    block::{Block, BlockBuilder, Find},
+    filter::Filter,
+    index::{Candidates, Index, Kind, Wanted},
+    writer::{Options, TableWriter, block_size},
+};
+
+/// What a search that has ended found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// A value.
+    Value,
+    /// A tombstone: nothing older counts.
+    Deleted,
+}
+
+/// An open table, without its index and filter, which come and go.
+#[derive(Debug)]
+pub struct Table {
+    file: Arc<dyn File>,
+    name: Name,
+    header: Header,
+}
+
+impl Table {
+    /// Opens a table and reads its first page.
+    ///
+    /// # Errors
+    /// If the file is another one, is damaged there, or cannot be read.
+    pub fn open(environment: &Environment, name: Name) -> Result<Table> {
+        let file = environment.storage.open(name.file(), Access::Direct)?;
+        let length = file.len()?;
+        let mut page = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
+        file.read(&mut page, 0)?;
+        let header = Header::decode(name, &page)?;
+        if header.end() != length {
+            return Err(Error::corruption(name.file(), length, "the file has another length than its header says"));
+        }
+        Ok(Table { file, name, header })
+    }
+
+    /// A table that was just written.
+    fn of(file: Arc<dyn File>, name: Name, header: Header) -> Table {
+        Table { file, name, header }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> Name {
+        self.name
+    }
+
+    /// Its first and its last key.
+    pub fn range(&self) -> (&[u8], &[u8]) {
+        (&self.header.first, &self.header.last)
+    }
+
+    /// Whether a key may be in it, by its range.
+    pub fn covers(&self, key: &[u8]) -> bool {
+        *self.header.first <= *key && *key <= *self.header.last
+    }
+
+    /// The smallest and the largest sequence of its records.
+    pub fn sequences(&self) -> (u64, u64) {
+        self.header.sequences
+    }
+
+    /// Its records, tombstones included.
+    pub fn records(&self) -> u64 {
+        self.header.records
+    }
+
+    /// Its tombstones.
+    pub fn tombstones(&self) -> u64 {
+        self.header.tombstones
+    }
+
+    /// Bytes of its keys and values.
+    pub fn bytes(&self) -> u64 {
+        self.header.bytes
+    }
+
+    /// Bytes of its file.
+    pub fn file_bytes(&self) -> u64 {
+        self.header.end()
+    }
+
+    /// Its blocks.
+    pub fn blocks(&self) -> u32 {
+        self.header.blocks
+    }
+
+    /// Bytes of a block.
+    pub fn block_size(&self) -> usize {
+        self.header.block
+    }
+
+    /// Bytes of its index.
+    pub fn index_bytes(&self) -> u32 {
+        self.header.index_bytes
+    }
+
+    /// The kind of its index.
+    pub fn index_kind(&self) -> Kind {
+        self.header.kind
+    }
+
+    /// The file, for who reads by a queue.
+    pub fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    /// Where a block lies in the file.
+    pub fn block_at(&self, block: u32) -> u64 {
+        self.header.block_at(block)
+    }
+
+    /// Loads the index.
+    ///
+    /// # Errors
+    /// If it is damaged or cannot be read, or there is no memory for it.
+    pub fn index(&self, environment: &Environment) -> Result<Index> {
+        let (at, header) = (self.header.index_at(), &self.header);
+        let pages = Pages::read(environment, Component::PageIndex, &self.file, at, header.index_pages())?;
+        let damaged = |e: Malformed| e.at(self.name.file(), at);
+        if pages.checksum() != header.index_checksum {
+            return Err(damaged(Malformed::new(0, "the checksum of the index does not match")));
+        }
+        Index::parse(header.kind, pages, header.index_bytes as usize, header.shape()).map_err(damaged)
+    }
+
+    /// Loads the filter; none if the table has none.
+    ///
+    /// # Errors
+    /// If it is damaged or cannot be read, or there is no memory for it.
+    pub fn filter(&self, environment: &Environment) -> Result<Option<Filter>> {
+        let (at, lines) = (self.header.filter_at(), self.header.filter_lines);
+        if lines == 0 {
+            return Ok(None);
+        }
+        let pages = Pages::read(environment, Component::PageIndex, &self.file, at, filter::pages(lines))?;
+        let damaged = |e: Malformed| e.at(self.name.file(), at);
+        if pages.checksum() != self.header.filter_checksum {
+            return Err(damaged(Malformed::new(0, "the checksum of the filter does not match")));
+        }
+        Filter::parse(pages, lines).map(Some).map_err(damaged)
+    }
+
+    /// A block in the bytes that were read for it.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn parse<'a>(&self, block: u32, read: &'a [u8]) -> Result<Block<'a>> {
+        let bytes = read.get(..self.header.block).unwrap_or_default();
+        Block::parse(bytes, self.name.place(block)).map_err(|e| self.damaged(block, e))
+    }
+
+    /// Damage in a block.
+    pub fn damaged(&self, block: u32, what: Malformed) -> Error {
+        what.at(self.name.file(), self.block_at(block))
+    }
+
+    /// Reads a block in one request, into memory that is long enough.
+    ///
+    /// # Errors
+    /// If it is damaged or cannot be read.
+    pub fn read<'a>(&self, block: u32, memory: &'a mut storage::Block) -> Result<Block<'a>> {
+        self.file.read(&mut memory[..self.header.block], self.block_at(block))?;
+        self.parse(block, memory)
+    }
+
+    /// Memory for a block.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn memory_for_a_block(&self, environment: &Environment) -> Result<storage::Block> {
+        let size = if self.header.block > Size::Frame.bytes() { Size::Slab } else { Size::Frame };
+        environment.memory.lease_essential(Component::Frames, size)
+    }
+
+    /// Looks for a key that the table covers, with one request for most. A value is appended to `value`.
+    ///
+    /// # Errors
+    /// If a block is damaged or cannot be read.
+    pub fn find(&self, index: &Index, key: &[u8], memory: &mut storage::Block, value: &mut Vec<u8>) -> Result<Option<Answer>> {
+        let mut left = index.locate(key);
+        loop {
+            let block = left.first;
+            let found = self.read(block, memory)?.find(key).map_err(|e| self.damaged(block, e))?;
+            let goes_on = match found {
+                Find::Found(Some(bytes)) => {
+                    value.extend_from_slice(bytes);
+                    return Ok(Some(Answer::Value));
+                }
+                Find::Found(None) => return Ok(Some(Answer::Deleted)),
+                Find::Within => false,
+                Find::Before => left.go_down(),
+                Find::After => left.go_up(),
+            };
+            if !goes_on {
+                return Ok(None);
+            }
+        }
+    }
+}

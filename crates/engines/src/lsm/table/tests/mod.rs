@@ -1,0 +1,82 @@
+mod blocks;
+mod damage;
+mod failures;
+mod golden;
+mod tables;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ecotone_substrate::{
+    Result, environment::Environment, health::Health, memory::Memory, scheduler::Scheduler, storage, table::Name,
+};
+use ecotone_testkit::sim::SimStorage;
+use rand::{Rng, RngExt, rngs::SmallRng};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::*;
+
+const DATABASE: u64 = 7;
+const NAME: Name = Name { database: DATABASE, keyspace: 3, number: 9, birth: 41 };
+const SEQUENCES: (u64, u64) = (100, 900);
+
+/// What a table should have; no value is a tombstone.
+type Records = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+fn hash(key: &[u8]) -> u64 {
+    xxh3_64_with_seed(key, DATABASE)
+}
+
+fn environment(disk: &SimStorage) -> Environment {
+    let health: Arc<Health> = Arc::default();
+    let (storage, scheduler) = (Arc::new(disk.clone()), Scheduler::manual(health.clone()));
+    Environment { database: DATABASE, storage, memory: Memory::new(64 << 20), scheduler, health }
+}
+
+fn options(kind: Kind, block: usize) -> Options {
+    Options { block, filter_bits: 10, index: Wanted { kind, error: 2000 } }
+}
+
+fn write(environment: &Environment, name: Name, options: Options, records: &Records) -> Result<Option<Table>> {
+    let mut writer = TableWriter::create(environment, name, options)?;
+    for (key, value) in records {
+        writer.push(hash(key), key, value.as_deref())?;
+    }
+    writer.finish(SEQUENCES)
+}
+
+fn bytes(random: &mut SmallRng, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    random.fill_bytes(&mut bytes);
+    bytes
+}
+
+/// Records of so many bytes with keys of whatever lengths, some of them deleted.
+fn sized(random: &mut SmallRng, count: usize, size: usize) -> Records {
+    let record = |_| {
+        let longest = size.min(1024);
+        let length = if random.random_bool(0.3) { random.random_range(1..=longest) } else { longest.min(12) };
+        let mut key = bytes(random, length);
+        // Some share a beginning, of whatever length.
+        let shared = if random.random_bool(0.5) { random.random_range(0..length) } else { 0 };
+        key[..shared].fill(0x55);
+        let value = (!random.random_bool(0.1)).then(|| bytes(random, size - length));
+        (key, value)
+    };
+    (0..count).map(record).collect()
+}
+
+/// So many records of 8 + 100 bytes.
+fn usual(count: u64) -> Records {
+    let record = |number: u64| {
+        let key = number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes().to_vec();
+        let value = key.repeat(13)[..100].to_vec();
+        (key, Some(value))
+    };
+    (0..count).map(record).collect()
+}
+
+/// What a table says about a key; the outer `None` is that it has it not.
+fn ask(table: &Table, index: &Index, key: &[u8], memory: &mut storage::Block) -> Result<Option<Option<Vec<u8>>>> {
+    let mut value = Vec::new();
+    Ok(table.find(index, key, memory, &mut value)?.map(|answer| (answer == Answer::Value).then_some(value)))
+}

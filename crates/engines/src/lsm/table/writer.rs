@@ -1,0 +1,180 @@
+//! Makes a table of records that come in ascending order.
+
+use ecotone_substrate::{
+    Result,
+    environment::Environment,
+    limits::PAGE,
+    memory::Component,
+    table::{Name, Output, Pages},
+};
+use ecotone_sys::chunk::Size;
+
+use super::{
+    Table,
+    block::BlockBuilder,
+    boundaries::Boundaries,
+    filter::FilterBuilder,
+    header::Header,
+    index::{self, Wanted},
+};
+
+/// A record of half of this part of a block may be lost at its end.
+const MOST_WASTE: usize = 16;
+
+/// The smallest block in which half a record of the mean size is no more than a sixteenth.
+pub fn block_size(mean: usize) -> usize {
+    [4096, 8192].into_iter().find(|size| mean / 2 * MOST_WASTE <= *size).unwrap_or(16384)
+}
+
+/// What a table should be like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of a block: 4096, 8192 or 16384.
+    pub block: usize,
+    /// Bits of each key in the filter; 0 for none.
+    pub filter_bits: u16,
+    /// How blocks are found.
+    pub index: Wanted,
+}
+
+/// A table that is being written. Dropped before it is finished, it takes its file with it.
+#[derive(Debug)]
+pub struct TableWriter {
+    environment: Environment,
+    name: Name,
+    options: Options,
+    output: Output,
+    block: BlockBuilder,
+    /// The first key of the block.
+    first: Vec<u8>,
+    blocks: u32,
+    boundaries: Boundaries,
+    filter: FilterBuilder,
+    records: u64,
+    tombstones: u64,
+    bytes: u64,
+}
+
+impl TableWriter {
+    /// Makes the file.
+    ///
+    /// # Errors
+    /// If it cannot be made, or memory for writing it is wanting. Then there is no file.
+    pub fn create(environment: &Environment, name: Name, options: Options) -> Result<TableWriter> {
+        let block = BlockBuilder::new(&environment.memory, options.block)?;
+        let output = Output::create(environment, name)?;
+        Ok(TableWriter {
+            environment: environment.clone(),
+            name,
+            options,
+            output,
+            block,
+            first: Vec::new(),
+            blocks: 0,
+            boundaries: Boundaries::default(),
+            filter: FilterBuilder::default(),
+            records: 0,
+            tombstones: 0,
+            bytes: 0,
+        })
+    }
+
+    /// Records so far.
+    pub fn len(&self) -> u64 {
+        self.records
+    }
+
+    /// Whether there are none yet.
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// Bytes of the blocks so far, that being filled included.
+    pub fn block_bytes(&self) -> u64 {
+        (u64::from(self.blocks) + u64::from(self.block.count() > 0)) * self.options.block as u64
+    }
+
+    /// Adds a record; no value is a tombstone. `hash` is that of the key which the filter goes by.
+    ///
+    /// # Errors
+    /// If memory or space on the disk is wanting, or a write fails.
+    ///
+    /// # Panics
+    /// If the key is not above the last one's, or a limit is exceeded: the record would be lost.
+    pub fn push(&mut self, hash: u64, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        assert!(self.block.last_key() < key, "a record of a table is out of order");
+        if !self.block.push(key, value) {
+            self.end_block()?;
+            assert!(self.block.push(key, value), "a record is larger than a block");
+        }
+        if self.block.count() == 1 {
+            self.first.clear();
+            self.first.extend_from_slice(key);
+        }
+        if self.options.filter_bits > 0 {
+            self.filter.push(&self.environment.memory, hash)?;
+        }
+        self.records += 1;
+        self.tombstones += u64::from(value.is_none());
+        self.bytes += (key.len() + value.map_or(0, <[u8]>::len)) as u64;
+        Ok(())
+    }
+
+    /// Writes the rest and syncs the file, whose records have sequences from the first to the second of `sequences`; its name is durable after
+    /// [`Storage::sync_dir`](ecotone_substrate::storage::Storage::sync_dir). `None`, and no file, if there were no records.
+    ///
+    /// # Errors
+    /// As for [`push`](Self::push). Then there is no file.
+    pub fn finish(mut self, sequences: (u64, u64)) -> Result<Option<Table>> {
+        if self.is_empty() {
+            return Ok(None);
+        }
+        self.end_block()?;
+        let (memory, options) = (&self.environment.memory, self.options);
+        let index = index::build(&self.boundaries, options.block, options.index);
+        let index_pages = Pages::of(memory, Component::Frames, &index.bytes)?;
+        let filter = self.filter.finish(memory, options.filter_bits)?;
+        let header = Header {
+            block: options.block,
+            kind: index.kind,
+            filter_bits: options.filter_bits,
+            blocks: self.blocks,
+            records: self.records,
+            tombstones: self.tombstones,
+            bytes: self.bytes,
+            sequences,
+            index_bytes: index.bytes.len() as u32,
+            filter_lines: filter.as_ref().map_or(0, |filter| filter.lines()),
+            index_checksum: index_pages.checksum(),
+            filter_checksum: filter.as_ref().map_or(0, |filter| filter.pages().checksum()),
+            first: self.boundaries.first_key().into(),
+            last: self.boundaries.last_key().into(),
+        };
+        let mut first = memory.lease_essential(Component::Frames, Size::Frame)?;
+        header.encode(self.name, &mut first);
+        let filter_pages = filter.iter().flat_map(|filter| filter.pages().iter());
+        let output = &mut self.output;
+        index_pages.iter().chain(filter_pages).try_for_each(|page| output.append(page))?;
+        let file = self.output.finish(first)?;
+        Ok(Some(Table::of(file, self.name, header)))
+    }
+
+    fn end_block(&mut self) -> Result<()> {
+        let (place, output) = (self.name.place(self.blocks), &mut self.output);
+        self.boundaries.push(&self.first, self.block.last_key(), self.block.count() as u32);
+        self.blocks += 1;
+        self.block.finish(place, |bytes| bytes.chunks(PAGE).try_for_each(|page| output.append(page)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_record_is_no_more_than_a_sixteenth_of_a_block() {
+        for (mean, size) in [(20, 4096), (116, 4096), (512, 4096), (520, 8192), (1024, 8192), (1100, 16384), (1900, 16384)] {
+            assert_eq!(block_size(mean), size, "{mean}");
+        }
+    }
+}
