@@ -54,7 +54,7 @@ impl Index {
     }
 
     /// Lets it have a next table. How many buckets are to be split.
-    pub(super) fn begin_growth(&self, mut lease: impl FnMut() -> Option<Block>) -> Option<u64> {
+    pub(in crate::hash) fn begin_growth(&self, mut lease: impl FnMut() -> Option<Block>) -> Option<u64> {
         let current = self.last();
         if !current.may_double() {
             return None;
@@ -79,7 +79,7 @@ impl Index {
     }
 
     /// Splits some buckets of the current table.
-    pub(super) fn split(&self, numbers: Range<u64>) {
+    pub(in crate::hash) fn split(&self, numbers: Range<u64>) {
         let pin = self.domain.pin();
         let Tables { current, next } = self.tables(&pin);
         let next = next.as_ref().expect("growth has begun");

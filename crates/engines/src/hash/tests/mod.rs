@@ -1,6 +1,8 @@
 //! The engine in memory.
 
 #[cfg(not(feature = "loom"))]
+mod batches;
+#[cfg(not(feature = "loom"))]
 mod growth;
 #[cfg(not(feature = "loom"))]
 mod merges;

@@ -7,7 +7,7 @@ mod model;
 #[cfg(feature = "loom")]
 mod orders;
 #[cfg(feature = "loom")]
-mod splits;
+mod split_orders;
 
 use std::sync::Arc;
 

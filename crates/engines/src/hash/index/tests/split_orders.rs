@@ -98,14 +98,14 @@ fn nothing_that_two_set_beside_a_split_is_lost() {
     });
 }
 
-/// Two tags are inserted, of which one needs an overflow bucket in the old table, or finds room in the new one.
+/// A tag is inserted twice. It needs an overflow bucket in the old table, or finds room in the new one.
 #[test]
 fn inserts_beside_a_split_are_there_once() {
     all_orders(2, |world| {
         let other = spawn(&world, |world| world.set(LOW + 1, 2));
-        let same = spawn(&world, |world| world.set(LOW + 1, 3));
+        let mine = world.set(LOW + 1, 3);
         world.index.split(0..1);
-        let found = [other.join().unwrap(), same.join().unwrap()];
+        let found = [other.join().unwrap(), mine];
         world.grown();
         let last = world.find(LOW + 1).unwrap();
         assert!(found == [Link::NONE, link(2)] && last == link(3) || found == [link(3), Link::NONE] && last == link(2));
@@ -133,9 +133,9 @@ fn a_slow_helper_changes_nothing() {
 fn a_copy_that_is_evicted_beside_a_split_does_not_come_back() {
     all_orders(2, |world| {
         let eviction = spawn(&world, |world| world.unlink(LOW, 0, 2));
-        let writer = spawn(&world, |world| world.set(LOW, 3));
         world.index.split(0..1);
-        let (evicted, replaced) = (eviction.join().unwrap(), writer.join().unwrap());
+        let replaced = world.set(LOW, 3);
+        let evicted = eviction.join().unwrap();
         world.grown();
         assert_eq!((replaced, world.find(LOW)), (link(if evicted { 2 } else { 0 }), Some(link(3))));
     });
@@ -146,10 +146,10 @@ fn a_copy_that_is_evicted_beside_a_split_does_not_come_back() {
 fn a_sweep_beside_a_split_frees_what_is_stale() {
     all_orders(2, |world| {
         let sweep = spawn(&world, |world| world.index.sweep(Address::new(PAGE + PAGE_HEADER + 8)));
-        let writer = spawn(&world, |world| world.set(LOW, 2));
+        let replaced = world.set(LOW, 2);
         world.index.split(0..1);
         sweep.join().unwrap();
-        assert!([link(0), Link::NONE].contains(&writer.join().unwrap()));
+        assert!([link(0), Link::NONE].contains(&replaced));
         world.grown();
         assert_eq!((world.find(LOW), world.find(HIGH)), (Some(link(2)), Some(link(1))));
     });
@@ -160,11 +160,11 @@ fn a_sweep_beside_a_split_frees_what_is_stale() {
 fn a_reader_beside_a_split_finds_what_was_there() {
     all_orders(2, |world| {
         let reader = spawn(&world, |world| [world.find(LOW), world.find(LOW)]);
-        let writer = spawn(&world, |world| world.set(LOW, 2));
-        world.grown();
+        world.index.split(0..1);
+        world.set(LOW, 2);
+        world.index.end_growth();
         let read = reader.join().unwrap().map(|found| found.expect("it is always there"));
         assert!(read[0] == link(0) || read == [link(2), link(2)]);
-        writer.join().unwrap();
         assert_eq!(world.find(LOW), Some(link(2)));
     });
 }
