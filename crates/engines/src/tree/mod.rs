@@ -197,6 +197,9 @@ impl Engine for Tree {
         let shared = &self.context.shared;
         let mut delay = self.no_delay();
         self.writeback.slow_down(shared, &mut delay)?;
+        if self.is_crowded() {
+            self.writeback.start(shared);
+        }
         self.take_slot(operation, &mut delay)
     }
 

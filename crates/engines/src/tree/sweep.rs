@@ -43,6 +43,11 @@ impl Sweep {
         self.round
     }
 
+    /// Whether the tree has more dirty records than its segments can do with.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.tree.is_crowded()
+    }
+
     /// Batches in all.
     pub(crate) fn batches(&self) -> usize {
         self.pages.len().div_ceil(self.batch)

@@ -30,6 +30,11 @@ const UNDERFULL: usize = ecotone_substrate::limits::PAGE / 4;
 /// Bytes of a chain that one write-out or a reorganisation of several segments takes at most; more than two pages hold would not fit anyway.
 pub(crate) const CHAIN_BYTES: usize = 16 << 10;
 
+/// Dirty records a segment, on average, above which a keyspace is written out whatever memory there is.
+const CROWD: usize = 4096;
+/// Bytes that a dirty record takes at least.
+const LEAST_BYTES: usize = 32;
+
 /// A base page on its way to disk, with its records that are dirty.
 struct Detached {
     home: Home,
@@ -106,6 +111,14 @@ impl Tree {
         progress |= self.reorganise(&leftover.full, false)?;
         progress |= self.reorganise(&leftover.sparse, true)?;
         Ok(progress)
+    }
+
+    /// Whether chains are so long that they would better be more: as they are in a young keyspace, all of whose records are of one page. To take apart a
+    /// chain of millions would hold writers up.
+    pub(crate) fn is_crowded(&self) -> bool {
+        let crowd = self.store.index.segments() as usize * CROWD;
+        // Seldom more than the first test, which costs nothing.
+        self.cache.dirty_bytes() > crowd * LEAST_BYTES && self.cache.dirty_records(self.number) > crowd
     }
 
     /// Pages of one batch: fewer where the budget is small, since a batch holds two frames a page for a while.

@@ -126,7 +126,7 @@ impl Writeback {
     }
 
     /// Has the background write out, unless it does.
-    fn start(self: &Arc<Self>, shared: &Shared) {
+    pub(crate) fn start(self: &Arc<Self>, shared: &Shared) {
         if self.writing.load(Ordering::Relaxed) || self.writing.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -152,10 +152,9 @@ impl Writeback {
         shared.scheduler.notify();
     }
 
-    /// Writes out until little enough is dirty, sweeping over the keyspace that has the most dirty pages.
+    /// Writes out until little enough is dirty, sweeping over the keyspace that has the most dirty pages, and until none is crowded.
     fn round(self: &Arc<Self>, shared: &Shared) -> Result<()> {
-        while self.is_above_low() {
-            let Some(tree) = self.dirtiest() else { return Ok(()) };
+        while let Some(tree) = self.due() {
             let pages = tree.sweep();
             let sweep = Arc::new(Sweep::of_round(&tree, pages));
             if !self.sweep(shared, &sweep, Priority::Flush)? {
@@ -165,8 +164,14 @@ impl Writeback {
         Ok(())
     }
 
-    fn dirtiest(&self) -> Option<Arc<Tree>> {
-        self.living().into_iter().max_by_key(|tree| self.cache.dirty_records(tree.number))
+    /// The keyspace that is to be written out next, if any.
+    fn due(&self) -> Option<Arc<Tree>> {
+        let mut trees = self.living().into_iter();
+        if self.is_above_low() {
+            trees.max_by_key(|tree| self.cache.dirty_records(tree.number))
+        } else {
+            trees.find(|tree| tree.is_crowded())
+        }
     }
 
     /// Writes out all of these pages of a tree; false if nothing could be written.
@@ -198,7 +203,7 @@ impl Writeback {
 
     /// Writes out batches of a sweep until it is over, or a round has cleaned enough.
     fn write(&self, shared: &Shared, sweep: &Sweep) -> Result<()> {
-        while !sweep.is_round() || self.is_above_low() {
+        while !sweep.is_round() || self.is_above_low() || sweep.is_crowded() {
             let Some(batch) = sweep.next_batch() else { return Ok(()) };
             shared.health.check()?;
             sweep.write(batch)?;
