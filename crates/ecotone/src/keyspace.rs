@@ -111,6 +111,7 @@ impl Keyspace {
     ///
     /// `update` runs without locks, and *again* whenever another write came between, so it should be cheap and have no effects of its own.
     /// It may use the database, except that writing `key` itself makes it run forever. If it panics, nothing is written.
+    /// Making nothing of nothing writes nothing, so it promises no more than a read.
     pub fn fetch_update(
         &self,
         key: impl AsRef<[u8]>,

@@ -273,8 +273,7 @@ impl<'a> Caller<'a> {
         match self.store.update(keyspace, &key, &mut |_| new.map(value_of)) {
             Ok(before) => {
                 let before = read_value(before.as_deref())?;
-                let act = if (before, new) == (None, None) { Act::Read(None) } else { Act::Replace { before, after: new } };
-                self.note(invoked, [(register, act)], Level::Buffered);
+                self.note(invoked, [(register, replaced(before, new))], Level::Buffered);
                 Ok(Ok(()))
             }
             Err(error) => Ok(self.wrote(invoked, [(register, Act::Write(new))], Level::InDoubt, Err(error))),
@@ -287,10 +286,16 @@ impl<'a> Caller<'a> {
         let answer = self.store.swap(keyspace, &key, bytes.0.as_deref(), bytes.1.as_deref());
         let act = match answer {
             Ok(false) => Act::Refused(expected),
-            _ => Act::Replace { before: expected, after: new },
+            Ok(true) => replaced(expected, new),
+            Err(_) => Act::Replace { before: expected, after: new },
         };
         self.wrote(invoked, [(register, act)], Level::Buffered, answer.map(drop))
     }
+}
+
+/// What an update has done that was acknowledged. One of nothing to nothing writes nothing, so it promises no more than a read.
+fn replaced(before: Value, after: Value) -> Act {
+    if (before, after) == (None, None) { Act::Read(None) } else { Act::Replace { before, after } }
 }
 
 fn level(random: &mut SmallRng) -> Level {
