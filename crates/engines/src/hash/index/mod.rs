@@ -21,7 +21,7 @@ use ecotone_sys::{
     primitive::{Mutex, atomic::AtomicU64},
 };
 
-pub(crate) use self::{entry::Entry, find::Found};
+pub(crate) use self::find::Found;
 use self::{find::Refused, load::Load, table::Table};
 
 /// The index of one keyspace.
