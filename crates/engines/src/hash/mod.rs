@@ -8,6 +8,7 @@ mod append;
 #[cfg(test)]
 mod blob;
 pub mod cold;
+mod header;
 #[cfg(test)]
 mod index;
 #[cfg(test)]
@@ -23,6 +24,8 @@ mod multi_get;
 #[cfg(test)]
 mod put;
 #[cfg(test)]
+mod reads;
+#[cfg(test)]
 mod room;
 #[cfg(test)]
 mod structure;
@@ -32,6 +35,8 @@ mod tests;
 mod upkeep;
 #[cfg(test)]
 mod upsert;
+#[cfg(test)]
+mod walk;
 
 #[cfg(test)]
 use std::sync::Arc;

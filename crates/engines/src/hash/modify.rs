@@ -6,8 +6,8 @@ use ecotone_sys::{epoch::Pin, words::WORD};
 use super::{
     Hash,
     key::Key,
-    log::{Address, Kind, State},
-    lookup::{Newest, Reach, Start},
+    log::{Address, State},
+    lookup::{Newest, Place, Reach, Seen, Start},
     room::Attempt,
 };
 
@@ -25,28 +25,13 @@ pub(crate) enum Outcome {
 /// Says what becomes of a key that has this value, or none. A new value goes to the buffer, which is empty before.
 pub(crate) type Change<'c> = dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Outcome + 'c;
 
-/// What was read, and by which it is known whether it is still the newest.
-#[derive(Debug, Clone, Copy)]
-enum Seen {
-    /// A record in memory, and what it was when its value was copied.
-    Record(Address, State),
-    /// No record in the hot log.
-    Nothing(Start),
-}
-
-impl Seen {
-    fn has_value(&self) -> bool {
-        matches!(self, Seen::Record(_, state) if state.kind() == Kind::Value)
-    }
-}
-
 impl Hash {
     /// Changes a key by what it has. `change` gets the value, if there is one, and an empty buffer for a new one. It may be called several times; what
     /// its last call says is done, at a moment when the key had the value that it got.
     pub(crate) fn modify(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
         let (key, mut old, mut new) = (self.key(key), Vec::new(), Vec::new());
         loop {
-            let seen = self.see(&key, &mut old);
+            let seen = self.search(&key, &mut old)?;
             new.clear();
             let value = match change(seen.has_value().then_some(&old), &mut new) {
                 Outcome::Store => Some(&new[..]),
@@ -62,22 +47,11 @@ impl Hash {
         }
     }
 
-    /// Copies the value of a key.
-    fn see(&self, key: &Key<'_>, value: &mut Vec<u8>) -> Seen {
-        let pin = self.domain.pin();
-        let start = self.start(key, &pin);
-        match self.newest(key, start.link(), Reach::whole(start.begin), &pin) {
-            Newest::Here(address, record) => Seen::Record(address, record.read(value)),
-            Newest::OnDisk => unreachable!("nothing leaves memory yet"),
-            Newest::Nowhere => Seen::Nothing(start),
-        }
-    }
-
     /// Writes the key if what was seen is still the newest. Whether it is.
     fn write_if(&self, key: &Key<'_>, seen: &Seen, value: Option<&[u8]>, pin: &Pin<'_>) -> Attempt<bool> {
-        match *seen {
-            Seen::Record(address, state) => self.replace_if(key, address, state, value, pin),
-            Seen::Nothing(start) => self.insert_if(key, &start, value, pin),
+        match seen.place {
+            Place::Memory(address, state) => self.replace_if(key, address, state, value, pin),
+            Place::Disk(_) | Place::Nowhere => self.insert_if(key, &seen.start, value, pin),
         }
     }
 
@@ -98,13 +72,13 @@ impl Hash {
         self.append_unless(key, value, Reach::whole(self.log.bounds().begin()), pin, other)
     }
 
-    /// Writes the key if it has got no record since a search found none in the hot log (H7; decision 10, invariants 23 and 24).
+    /// Writes the key if it has got no record since a search found none of it in memory (H7; decision 10, invariants 23 and 24).
     fn insert_if(&self, key: &Key<'_>, start: &Start, value: Option<&[u8]>, pin: &Pin<'_>) -> Attempt<bool> {
         // What was linked since is not below SAFE of then. It might have left the log again.
         if start.safe < self.log.bounds().begin() {
             return Ok(false);
         }
-        let known = start.link().head(start.begin);
+        let known = start.hot.head(start.begin);
         let floor = known.map_or(start.begin, |address| address.plus(WORD as u64));
         let reach = Reach { begin: start.begin, floor };
         self.append_unless(key, value, reach, pin, |newest| !matches!(newest, Newest::Nowhere))

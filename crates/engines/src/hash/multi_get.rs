@@ -1,5 +1,6 @@
 //! Many keys at once, in three passes, so that the waits for memory of all of them are one (H9; decision 9, "Reading many at once").
 
+use ecotone_substrate::Result;
 use ecotone_sys::epoch::Pin;
 
 use super::{Hash, key::Key, lookup::Start};
@@ -9,7 +10,7 @@ const BATCH: usize = 32;
 
 impl Hash {
     /// Calls `found` with the value of each key, in their order.
-    pub(crate) fn multi_get(&self, keys: &[&[u8]], mut found: impl FnMut(Option<&[u8]>)) {
+    pub(crate) fn multi_get(&self, keys: &[&[u8]], mut found: impl FnMut(Option<&[u8]>)) -> Result<()> {
         let mut value = Vec::new();
         for batch in keys.chunks(BATCH) {
             let pin = self.domain.pin();
@@ -22,17 +23,19 @@ impl Hash {
             for (start, key) in starts.iter_mut().zip(&keyed[..batch.len()]) {
                 *start = Some(self.start_ahead(key, &pin));
             }
+            drop(pin);
             for (start, key) in starts.iter().flatten().zip(&keyed) {
-                let there = self.read(key, start, &pin, &mut value);
-                found(there.then_some(&value));
+                let seen = self.search_from(key, *start, &mut value)?;
+                found(seen.has_value().then_some(&value));
             }
         }
+        Ok(())
     }
 
     /// Where the search for the key begins. The record that it looks at first is asked for.
     fn start_ahead(&self, key: &Key<'_>, pin: &Pin<'_>) -> Start {
         let start = self.start(key, pin);
-        if let Some(record) = start.link().head(start.begin).and_then(|address| self.log.record(address, pin)) {
+        if let Some(record) = start.hot.head(start.begin).and_then(|address| self.log.record(address, pin)) {
             record.prefetch();
         }
         start

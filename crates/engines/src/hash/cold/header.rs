@@ -3,17 +3,16 @@
 use std::result;
 
 use ecotone_substrate::{
-    Error, Result,
-    codec::{Malformed, Reader, Writer},
+    Result,
+    codec::{Malformed, Reader},
     limits::PAGE,
     storage::FileId,
 };
-use ecotone_sys::checksum::crc32c;
 
 use super::{fences, stretch::Stretch, tags};
+use crate::hash::header::{self, Identity};
 
 const MAGIC: &[u8; 8] = b"ECOhsrun";
-const VERSION: u32 = 1;
 /// Blocks are from 1024 to 4096 bytes long.
 const BLOCK_BITS: [u8; 3] = [10, 11, 12];
 
@@ -34,6 +33,10 @@ impl Name {
     /// The file.
     pub fn file(self) -> FileId {
         FileId::Table { keyspace: self.keyspace, number: self.number }
+    }
+
+    fn identity(self) -> Identity {
+        Identity { database: self.database, file: self.file(), birth: self.birth }
     }
 }
 
@@ -99,36 +102,20 @@ impl Header {
 
     /// Fills a page.
     pub(super) fn encode(&self, name: Name, page: &mut [u8]) {
-        let mut w = Writer::new();
-        w.u32(0).bytes(MAGIC).u32(VERSION);
-        // Feature bits: compatible, compatible for readers, incompatible. None exists yet.
-        w.u64(0).u64(0).u64(0);
-        w.u64(name.database).u32(name.keyspace).u32(name.number).u64(name.birth);
-        let (stretch, block) = (self.kind.stretch(), self.block.trailing_zeros() as u8);
-        w.u8(if self.kind.is_delta() { 1 } else { 2 }).u8(block).u8(stretch.bits()).u8(stretch.number());
-        w.u32(self.blocks).u64(self.records).u64(self.tombstones);
-        let (from, until) = if let RunKind::Delta { from, until } = self.kind { (from, until) } else { (0, 0) };
-        w.u64(from).u64(until).u64(self.fences_at()).u64(self.tags_at());
-        w.u32(self.fences_checksum).u32(self.tags_checksum);
-        page.fill(0);
-        page[..w.len()].copy_from_slice(w.as_slice());
-        let sum = checksum(name, page);
-        page[..4].copy_from_slice(&sum.to_le_bytes());
+        header::encode(MAGIC, name.identity(), page, |w| {
+            let (stretch, block) = (self.kind.stretch(), self.block.trailing_zeros() as u8);
+            w.u8(if self.kind.is_delta() { 1 } else { 2 }).u8(block).u8(stretch.bits()).u8(stretch.number());
+            w.u32(self.blocks).u64(self.records).u64(self.tombstones);
+            let (from, until) = if let RunKind::Delta { from, until } = self.kind { (from, until) } else { (0, 0) };
+            w.u64(from).u64(until).u64(self.fences_at()).u64(self.tags_at());
+            w.u32(self.fences_checksum).u32(self.tags_checksum);
+        });
     }
 
     /// Reads the header of this very file.
     pub(super) fn decode(name: Name, page: &[u8]) -> Result<Header> {
-        let file = name.file();
-        let (version, unknown) = identify(name, page).map_err(|e| e.at(file, 0))?;
-        let newer = |found, known| Err(Error::NewerFormat { file: file.to_string(), found, known });
-        if version > VERSION {
-            return newer(version.into(), VERSION.into());
-        }
-        if unknown != 0 {
-            return newer(unknown, 0);
-        }
-        let header = fields(name, page).map_err(|e| e.at(file, 0))?;
-        header.plausible().map_err(|e| e.at(file, 0))?;
+        let header = header::decode(MAGIC, name.identity(), page, fields)?;
+        header.plausible().map_err(|e| e.at(name.file(), 0))?;
         Ok(header)
     }
 
@@ -144,34 +131,7 @@ impl Header {
     }
 }
 
-fn checksum(name: Name, page: &[u8]) -> u32 {
-    crc32c(crc32c(0, &name.file().identity().to_le_bytes()), page.get(4..PAGE).unwrap_or_default())
-}
-
-/// The version, and the feature bits that forbid writing or reading, of a header with a right checksum.
-fn identify(name: Name, page: &[u8]) -> result::Result<(u32, u64), Malformed> {
-    let mut r = Reader::new(page);
-    if r.u32()? != checksum(name, page) {
-        return Err(Malformed::new(0, "the checksum of the file header does not match"));
-    }
-    if r.array()? != *MAGIC {
-        return r.fail("the file does not begin like a run");
-    }
-    let version = r.u32()?;
-    if version == 0 {
-        return r.fail("there is no format version 0");
-    }
-    let (_compatible, read_only, incompatible) = (r.u64()?, r.u64()?, r.u64()?);
-    Ok((version, read_only | incompatible))
-}
-
-fn fields(name: Name, page: &[u8]) -> result::Result<Header, Malformed> {
-    let mut r = Reader::new(page);
-    r.bytes(40)?;
-    let found = Name { database: r.u64()?, keyspace: r.u32()?, number: r.u32()?, birth: r.u64()? };
-    if found != name {
-        return r.fail("the file is another one than was named");
-    }
+fn fields(r: &mut Reader<'_>) -> result::Result<Header, Malformed> {
     let (kind, block) = (r.u8()?, r.u8()?);
     let Some(stretch) = Stretch::new(r.u8()?, r.u8()?) else { return r.fail("there is no such partition") };
     let (blocks, records, tombstones) = (r.u32()?, r.u64()?, r.u64()?);
@@ -189,9 +149,6 @@ fn fields(name: Name, page: &[u8]) -> result::Result<Header, Malformed> {
     let header = Header { kind, block: 1 << block, blocks, records, tombstones, fences_checksum, tags_checksum };
     if offsets != (header.fences_at(), header.tags_at()) {
         return r.fail("fences and tags are not where they must be");
-    }
-    if page.get(r.position()..PAGE).is_none_or(|rest| rest.iter().any(|&byte| byte != 0)) {
-        return r.fail("reserved bytes are not zero");
     }
     Ok(header)
 }

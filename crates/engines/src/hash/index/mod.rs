@@ -5,6 +5,7 @@ mod control;
 mod entry;
 mod find;
 mod grow;
+mod links;
 mod load;
 mod overflow;
 mod split;
@@ -21,7 +22,7 @@ use ecotone_sys::{
     primitive::{Mutex, atomic::AtomicU64},
 };
 
-pub(crate) use self::{entry::Entry, find::Found};
+pub(crate) use self::find::Found;
 use self::{find::Refused, load::Load, table::Table};
 
 /// The index of one keyspace.

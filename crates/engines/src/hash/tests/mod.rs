@@ -1,6 +1,8 @@
 //! The engine in memory.
 
 #[cfg(not(feature = "loom"))]
+mod disk;
+#[cfg(not(feature = "loom"))]
 mod growth;
 #[cfg(not(feature = "loom"))]
 mod model;
@@ -10,6 +12,8 @@ mod orders;
 mod rates;
 #[cfg(not(feature = "loom"))]
 mod updates;
+#[cfg(not(feature = "loom"))]
+mod walks;
 
 use super::*;
 use crate::engine::Operation;
@@ -33,7 +37,7 @@ impl Hash {
 
     fn value(&self, key: &[u8]) -> Option<Vec<u8>> {
         let mut value = vec![1, 2, 3];
-        let found = self.get_into(key, &mut value);
+        let found = self.get_into(key, &mut value).expect("what there is can be read");
         assert!(found || value.is_empty());
         found.then_some(value)
     }

@@ -3,7 +3,10 @@
 use ecotone_sys::chunk::Size;
 
 use super::*;
-use crate::hash::log::{Address, Link, PAGE, tests::arena};
+use crate::hash::{
+    index::entry::Entry,
+    log::{Address, Link, PAGE, tests::arena},
+};
 
 /// Hashes that differ in their upper 32 bits and are spread evenly.
 fn hash(number: u64) -> u64 {
