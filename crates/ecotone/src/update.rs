@@ -60,7 +60,8 @@ impl<E: Engine + ?Sized> Handle<E> {
 
     pub(crate) fn merge(&self, key: &[u8], merge: Merge<'_>) -> Result<()> {
         if let Some(engine) = self.space.latch_free() {
-            return self.modify(&**engine, key, |before, after| merge.apply(before, after).map(|()| Outcome::Store));
+            self.changeable(key)?;
+            return engine.merge(key, merge);
         }
         let merged = |before: Option<&[u8]>| {
             let mut after = Vec::new();
@@ -119,6 +120,12 @@ impl<E: Engine + ?Sized> Handle<E> {
         Ok(updated)
     }
 
+    /// Whether an engine may be asked to change a record by itself.
+    fn changeable(&self, key: &[u8]) -> Result<()> {
+        self.readable(key)?;
+        self.database.inner.health.check()
+    }
+
     /// Has the engine change a record. An error of `change` is the answer, and nothing is written.
     fn modify(
         &self,
@@ -126,8 +133,7 @@ impl<E: Engine + ?Sized> Handle<E> {
         key: &[u8],
         mut change: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Result<Outcome>,
     ) -> Result<()> {
-        self.readable(key)?;
-        self.database.inner.health.check()?;
+        self.changeable(key)?;
         let mut refused = None;
         engine.modify(key, &mut |before, after| {
             let outcome = change(before, after).and_then(|outcome| {

@@ -8,6 +8,8 @@ use ecotone_substrate::{
     scheduler::Scheduler, storage::Storage, wal::Wal,
 };
 
+use crate::merge::Merge;
+
 /// What all keyspaces of a database share.
 #[derive(Debug, Clone)]
 pub struct Shared {
@@ -233,6 +235,13 @@ pub trait Hashed: Engine {
     /// Changes one record, atomically, admission included. `change` gets the value that is there and an empty buffer for the new one. It runs without locks,
     /// and again whenever another write of the key came between; the last run counts. If it panics, nothing is written.
     fn modify(&self, key: &[u8], change: &mut Change<'_>) -> Result<()>;
+    /// Changes one record as `merge` says, likewise. An engine may do it where the value lies.
+    ///
+    /// # Errors
+    /// If the value is no counter or gets too long: then nothing is changed.
+    fn merge(&self, key: &[u8], merge: Merge<'_>) -> Result<()> {
+        merge.apply_by(key, |change| self.modify(key, change))
+    }
     /// Makes one operation, admission included.
     fn put(&self, operation: Operation<'_>) -> Result<()>;
 }

@@ -1,6 +1,8 @@
 //! Changes of a value that depend on it and need no closure: an engine can make them where the value lies.
 
-use ecotone_substrate::{Error, Result};
+use ecotone_substrate::{Error, Result, limits};
+
+use crate::engine::{Change, Outcome};
 
 /// A change of the value that a key has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +25,33 @@ impl Merge<'_> {
                 after.extend_from_slice(before.unwrap_or_default());
                 after.extend_from_slice(bytes);
             }
+        }
+        Ok(())
+    }
+
+    /// Has `modify` do it to the value of `key`.
+    ///
+    /// # Errors
+    /// Those of `modify` and of [`apply_to`](Self::apply_to). Then nothing is changed.
+    pub fn apply_by(self, key: &[u8], modify: impl FnOnce(&mut Change<'_>) -> Result<()>) -> Result<()> {
+        let mut refused = None;
+        modify(&mut |before, after| {
+            refused = self.apply_to(key, before, after).err();
+            if refused.is_none() { Outcome::Store } else { Outcome::Keep }
+        })?;
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// Writes what becomes of the value of `key` into `after`, which is empty, if a record can have it.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an addition to what is no counter, [`Error::Limit`] where the value gets too long.
+    pub fn apply_to(self, key: &[u8], before: Option<&[u8]>, after: &mut Vec<u8>) -> Result<()> {
+        self.apply(before, after)?;
+        let bytes = key.len() + after.len();
+        if bytes > limits::MAX_RECORD {
+            let what = "the length of key and value together in bytes";
+            return Err(Error::Limit { what, limit: limits::MAX_RECORD as u64, actual: bytes as u64 });
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ pub mod double_write;
 pub mod environment;
 pub mod error;
 pub mod health;
+pub mod history;
 pub mod limits;
 pub mod manifest;
 pub mod memory;

@@ -36,11 +36,12 @@ impl Hash {
         let mut raw = None;
         loop {
             let found = self.table.find_or_insert(key.hash, pin).ok_or(Lack::Bucket)?;
-            if settled(self.newest(key, found.entry.link(), reach, pin)) {
+            let hot = self.copies.below(found.entry.link(), pin);
+            if settled(self.newest(key, hot, reach, pin)) {
                 return Ok(false);
             }
             let mine = raw.take().or_else(|| self.log.allocate(key.bytes, value, pin)).ok_or(Lack::Frame)?;
-            match append(&self.log, found, mine) {
+            match append(&self.log, found, hot, mine) {
                 Appended::Done(_) => return Ok(true),
                 Appended::Changed(again) => raw = Some(again),
                 Appended::Crossed => {}
@@ -49,9 +50,10 @@ impl Hash {
     }
 }
 
-/// Links `raw` as the newest record of the chain that was found. Both were taken under the pin that still holds.
-pub(super) fn append<'p>(log: &HotLog, found: Found<'_>, raw: Raw<'p>) -> Appended<'p> {
-    let before = found.entry.link().head(log.bounds().begin());
+/// Links `raw` as the newest record of the chain that was found, whose hot records begin by `hot`: its copies are out of reach then. All was taken under the pin
+/// that still holds.
+pub(super) fn append<'p>(log: &HotLog, found: Found<'_>, hot: Link, raw: Raw<'p>) -> Appended<'p> {
+    let before = hot.head(log.bounds().begin());
     if before.is_some_and(|before| before > raw.address()) {
         return Appended::Crossed;
     }
@@ -105,7 +107,7 @@ mod tests {
                     allocated += 1;
                     self.log.allocate(key, Some(key), &pin).expect("there are frames")
                 });
-                match append(&self.log, found, mine) {
+                match append(&self.log, found, found.entry.link(), mine) {
                     Appended::Done(_) => return allocated,
                     Appended::Changed(again) => raw = Some(again),
                     Appended::Crossed => {}
@@ -140,7 +142,7 @@ mod tests {
             let low = world.log.allocate(&[9], Some(&[9]), &pin).unwrap();
             world.append(&[4]);
             let found = world.table.find(HASH, &pin).unwrap();
-            assert!(matches!(append(&world.log, found, low), Appended::Crossed));
+            assert!(matches!(append(&world.log, found, found.entry.link(), low), Appended::Crossed));
         }
         assert_eq!(world.chain(), [[4], [3], [2], [1]]);
         let end = world.log.close_page();
@@ -158,10 +160,10 @@ mod tests {
         let old = world.table.find_or_insert(HASH, &pin).unwrap();
         world.append(&[1]);
         let raw = world.log.allocate(&[2], Some(&[2]), &pin).unwrap();
-        let Appended::Changed(raw) = append(&world.log, old, raw) else { panic!("the head is another") };
+        let Appended::Changed(raw) = append(&world.log, old, old.entry.link(), raw) else { panic!("the head is another") };
         let address = raw.address();
         let now = world.table.find(HASH, &pin).unwrap();
-        assert!(matches!(append(&world.log, now, raw), Appended::Done(done) if done == address));
+        assert!(matches!(append(&world.log, now, now.entry.link(), raw), Appended::Done(done) if done == address));
         assert_eq!(world.chain(), [[2], [1]]);
     }
 

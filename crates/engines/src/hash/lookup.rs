@@ -9,6 +9,7 @@ use super::{
     Hash,
     key::Key,
     log::{Address, Kind, Link, PAGE, Record, Segment, State},
+    read_cache::CachedRecord,
 };
 
 /// What a search goes by, also when its pin is gone: words alone.
@@ -63,6 +64,8 @@ pub(super) struct Seen {
 pub(super) enum Place {
     /// In the hot log, in memory, and what it was when its value was copied.
     Memory(Address, State),
+    /// In a file; a copy of it is in memory.
+    Copy,
     /// In the hot log, on disk.
     Disk(Kind),
     /// Nowhere.
@@ -74,10 +77,18 @@ impl Seen {
     pub(super) fn has_value(&self) -> bool {
         match self.place {
             Place::Memory(_, state) => state.kind() == Kind::Value,
+            Place::Copy => true,
             Place::Disk(kind) => kind == Kind::Value,
             Place::Nowhere => false,
         }
     }
+}
+
+/// Where a search begins, and the copy of the key's record, if there is one. The copy stays as long as the pin.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Begun<'p> {
+    pub(super) start: Start,
+    copy: Option<CachedRecord<'p>>,
 }
 
 /// A search that is beyond memory. It holds neither pin nor lock nor frame; the file that it wants to read stays as long as it does.
@@ -127,27 +138,48 @@ impl Hash {
         }
     }
 
-    /// Looks for a key everywhere, from where a search began before, whatever has happened since.
-    #[inline]
-    pub(super) fn search_from(&self, key: &Key<'_>, start: Start, value: &mut Vec<u8>) -> Result<Seen> {
-        let gone_on = self.go_on(key, start, start.hot.head(start.begin), &self.domain.pin(), value);
-        gone_on.or_else(|beyond| self.search_beyond(key, beyond, value))
-    }
-
     /// Looks for a key in memory. If it is not there: where the search began, and where its chain goes on, if it does.
     #[inline]
     pub(super) fn search_memory(&self, key: &Key<'_>, value: &mut Vec<u8>) -> std::result::Result<Seen, Beyond> {
         let pin = self.domain.pin();
-        let start = self.start(key, &pin);
-        self.go_on(key, start, start.hot.head(start.begin), &pin, value)
+        self.search_begun(key, &self.begin(key, &pin), &pin, value)
+    }
+
+    /// Goes on with a search that has begun, in memory. `None` if the key is not there.
+    #[inline]
+    pub(super) fn search_from(&self, key: &Key<'_>, begun: &Begun<'_>, pin: &Pin<'_>, value: &mut Vec<u8>) -> Option<Seen> {
+        self.search_begun(key, begun, pin, value).ok()
+    }
+
+    #[inline]
+    fn search_begun(
+        &self,
+        key: &Key<'_>,
+        begun: &Begun<'_>,
+        pin: &Pin<'_>,
+        value: &mut Vec<u8>,
+    ) -> std::result::Result<Seen, Beyond> {
+        let start = begun.start;
+        if let Some(copy) = begun.copy {
+            copy.read(value);
+            return Ok(Seen { start, place: Place::Copy });
+        }
+        self.go_on(key, start, start.hot.head(start.begin), pin, value)
     }
 
     /// Where a search for the key begins now.
-    #[inline]
     pub(super) fn start(&self, key: &Key<'_>, pin: &Pin<'_>) -> Start {
+        self.begin(key, pin).start
+    }
+
+    /// Begins a search for the key.
+    #[inline]
+    pub(super) fn begin<'p>(&'p self, key: &Key<'_>, pin: &'p Pin<'_>) -> Begun<'p> {
         // In this order: what is linked when the entry has been read is above a SAFE that was read before.
         let (safe, begin) = (self.log.bounds().safe(), self.log.bounds().begin());
-        Start { safe, begin, hot: self.table.find(key.hash, pin).map_or(Link::NONE, |found| found.entry.link()) }
+        let link = self.table.find(key.hash, pin).map_or(Link::NONE, |found| found.entry.link());
+        let met = self.copies.search(key.bytes, link, pin);
+        Begun { start: Start { safe, begin, hot: met.hot }, copy: met.copy }
     }
 
     /// Goes on with a chain in memory, from an address on. The pin may be another than the one under which the search began.

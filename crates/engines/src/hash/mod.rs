@@ -8,6 +8,8 @@ mod append;
 #[cfg(test)]
 mod blob;
 pub mod cold;
+#[cfg(test)]
+mod conditional;
 mod header;
 #[cfg(test)]
 mod index;
@@ -18,11 +20,15 @@ mod log;
 #[cfg(test)]
 mod lookup;
 #[cfg(test)]
+mod merge;
+#[cfg(test)]
 mod modify;
 #[cfg(test)]
 mod multi_get;
 #[cfg(test)]
 mod put;
+#[cfg(test)]
+mod read_cache;
 #[cfg(test)]
 mod reads;
 #[cfg(test)]
@@ -51,6 +57,7 @@ use self::{
     index::Index,
     key::Key,
     log::{Address, HotLog},
+    read_cache::ReadCache,
     room::Room,
 };
 
@@ -62,6 +69,7 @@ pub(crate) struct Hash {
     domain: Arc<Domain>,
     log: HotLog,
     table: Index,
+    copies: ReadCache,
     room: Room,
 }
 
@@ -73,6 +81,8 @@ pub(crate) struct Sizes {
     pub(crate) bucket_bits: u32,
     /// Frames that the log has in memory at most, a power of two.
     pub(crate) frames: usize,
+    /// Frames of copies at most.
+    pub(crate) copies: usize,
 }
 
 #[cfg(test)]
@@ -82,7 +92,8 @@ impl Hash {
         let room = Room::new(memory);
         let table = Index::new(domain, sizes.bucket_bits, room.lease_all(Index::bytes(sizes.bucket_bits))?);
         let log = HotLog::new(domain, Address::FIRST, sizes.frames);
-        Ok(Hash { seed, domain: domain.clone(), log, table, room })
+        let copies = ReadCache::new(domain, memory, sizes.copies)?;
+        Ok(Hash { seed, domain: domain.clone(), log, table, copies, room })
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use ecotone_substrate::Result;
 use ecotone_sys::epoch::Pin;
 
-use super::{Hash, key::Key, lookup::Start};
+use super::{Hash, key::Key, lookup::Begun};
 
 /// Keys that are looked for side by side: as many as the processor's caches keep what was asked for.
 const BATCH: usize = 32;
@@ -21,11 +21,18 @@ impl Hash {
             }
             let mut starts = [None; BATCH];
             for (start, key) in starts.iter_mut().zip(&keyed[..batch.len()]) {
-                *start = Some(self.start_ahead(key, &pin));
+                *start = Some(self.begin_ahead(key, &pin));
+            }
+            let mut done = 0;
+            for (start, key) in starts.iter().flatten().zip(&keyed) {
+                let Some(seen) = self.search_from(key, start, &pin, &mut value) else { break };
+                found(seen.has_value().then_some(&value));
+                done += 1;
             }
             drop(pin);
-            for (start, key) in starts.iter().flatten().zip(&keyed) {
-                let seen = self.search_from(key, *start, &mut value)?;
+            // What is beyond memory is read without a pin, and what is behind it in the batch comes after it.
+            for key in &keyed[done..batch.len()] {
+                let seen = self.search(key, &mut value)?;
                 found(seen.has_value().then_some(&value));
             }
         }
@@ -33,11 +40,11 @@ impl Hash {
     }
 
     /// Where the search for the key begins. The record that it looks at first is asked for.
-    fn start_ahead(&self, key: &Key<'_>, pin: &Pin<'_>) -> Start {
-        let start = self.start(key, pin);
-        if let Some(record) = start.hot.head(start.begin).and_then(|address| self.log.record(address, pin)) {
+    fn begin_ahead<'p>(&'p self, key: &Key<'_>, pin: &'p Pin<'_>) -> Begun<'p> {
+        let begun = self.begin(key, pin);
+        if let Some(record) = begun.start.hot.head(begun.start.begin).and_then(|address| self.log.record(address, pin)) {
             record.prefetch();
         }
-        start
+        begun
     }
 }

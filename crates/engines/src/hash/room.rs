@@ -29,7 +29,7 @@ pub(super) type Attempt<T> = std::result::Result<T, Lack>;
 /// Bytes of the largest record.
 const LARGEST: u64 = Record::bytes(Record::capacity_for(limits::MAX_RECORD));
 /// A frame, and a block of the index. A model of loom has few words, whatever the block.
-const BLOCK: Size = if cfg!(feature = "loom") { Size::Frame } else { Size::Slab };
+pub(super) const BLOCK: Size = if cfg!(feature = "loom") { Size::Frame } else { Size::Slab };
 
 /// Where blocks come from.
 #[derive(Debug)]

@@ -11,12 +11,13 @@ impl Hash {
         while self.table.is_crowded() && self.table.grow(|| self.room.lease().ok()) {}
     }
 
-    /// Frees the entries of what was truncated below `until`, as soon as everybody knows of that (decision 10, invariant 21).
+    /// Frees the entries of what was truncated below `until`, and sweeps the links of copies, as soon as everybody knows of that (decision 10, invariant 21).
     pub(crate) fn clear_entries(&self, until: Address) {
         while self.log.bounds().clearable() < until {
             self.domain.drain();
             thread::yield_now();
         }
         self.table.sweep(until);
+        self.sweep_copies();
     }
 }

@@ -47,6 +47,15 @@ impl Words {
         copy_out(&self[first..], bytes);
     }
 
+    /// Whether the words from `first` on begin with these bytes, by relaxed loads.
+    ///
+    /// # Panics
+    /// If there are fewer words.
+    #[inline]
+    pub fn begin_with(&self, first: usize, bytes: &[u8]) -> bool {
+        begin_with(&self[first..], bytes)
+    }
+
     /// Copies bytes to the words from `first` on, by relaxed stores. The last word is filled up with zeros.
     ///
     /// # Panics
@@ -71,6 +80,19 @@ pub fn copy_out(words: &[AtomicU64], bytes: &mut [u8]) {
     if let Some(last) = words.get(whole.len()) {
         rest.copy_from_slice(&last.load(Ordering::Relaxed).to_le_bytes()[..rest.len()]);
     }
+}
+
+/// Whether some words begin with these bytes, as [`Words::begin_with`].
+///
+/// # Panics
+/// If there are fewer words.
+#[inline]
+pub fn begin_with(words: &[AtomicU64], bytes: &[u8]) -> bool {
+    let words = &words[..bytes.len().div_ceil(WORD)];
+    let (whole, rest) = bytes.as_chunks::<WORD>();
+    let word = |place: usize| words[place].load(Ordering::Relaxed).to_le_bytes();
+    whole.iter().enumerate().all(|(place, part)| word(place) == *part)
+        && (rest.is_empty() || word(whole.len())[..rest.len()] == *rest)
 }
 
 /// Copies bytes to the first of some words, as [`Words::copy_in`].

@@ -43,6 +43,11 @@ fn bytes_go_in_and_out_as_in_an_array() {
             let mut bytes = vec![0; len];
             words.copy_out(first, &mut bytes);
             assert_eq!(bytes, model[from..until]);
+            assert!(words.begin_with(first, &bytes));
+            if let Some(byte) = bytes.last_mut() {
+                *byte ^= 1;
+                assert!(!words.begin_with(first, &bytes));
+            }
         }
     }
     assert_eq!(words.into_block()[..], model);
@@ -60,6 +65,7 @@ fn what_is_out_of_bounds_panics_and_changes_nothing() {
     refused(&|| words.copy_in(usize::MAX, &[2]));
     refused(&|| words.copy_out(511, &mut [0; 9]));
     refused(&|| words.copy_out(usize::MAX, &mut [0]));
+    refused(&|| _ = words.begin_with(511, &[1; 9]));
     refused(&|| words[512].store(2, Ordering::Relaxed));
     assert_eq!(words[511].load(Ordering::Relaxed), 0x0101_0101_0101_0101);
 }

@@ -76,13 +76,16 @@ impl Address {
     }
 }
 
-/// The 41 bits by which a word names a record: its short address, or none. A short address is stale when the record has left the log.
+/// The 41 bits by which a word names a record: its short address, or none, or the place of a copy in the read cache. A short address is stale when the record has
+/// left the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Link(u64);
 
 /// Bits of a short address.
 const SHORT_BITS: u32 = 40;
 const SHORT: u64 = (1 << SHORT_BITS) - 1;
+/// Set where a copy is named.
+const COPY: u64 = 1 << SHORT_BITS;
 
 impl Link {
     /// Bits of a link.
@@ -98,6 +101,17 @@ impl Link {
     /// From the lower bits of a word.
     pub(crate) const fn from_bits(bits: u64) -> Link {
         Link(bits & ((1 << Self::BITS) - 1))
+    }
+
+    /// The link to the copy whose place are these 40 bits.
+    pub(crate) const fn to_copy(place: u64) -> Link {
+        Link(COPY | place & SHORT)
+    }
+
+    /// The place of the copy that it names, if it names one.
+    #[inline]
+    pub(crate) fn copy(self) -> Option<u64> {
+        (self.0 & COPY != 0).then_some(self.0 & SHORT)
     }
 
     /// For the lower bits of a word.
@@ -152,6 +166,9 @@ mod tests {
         assert_eq!(Link::from_bits(link.bits() | u64::MAX << Link::BITS), link);
         let copy = Link::from_bits(link.bits() | 1 << SHORT_BITS);
         assert_eq!(copy.address(Address::FIRST, Address::new(1 << 40)), None);
+        assert_eq!((copy.copy(), link.copy(), Link::NONE.copy()), (Some(link.bits()), None, None));
+        assert_eq!(Link::to_copy(link.bits()), copy);
+        assert_eq!(Link::to_copy(0).copy(), Some(0), "the first place of all");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use ecotone_sys::{
         atomic::{AtomicU64, Ordering, fence},
         thread,
     },
-    words::{WORD, Words, copy_in, copy_out},
+    words::{WORD, Words, begin_with, copy_in, copy_out},
 };
 
 use super::{
@@ -125,16 +125,12 @@ impl<'a> Record<'a> {
         if State::from_word(self.state_word().load(Ordering::Relaxed)).key_len() != key.len() {
             return false;
         }
-        let words = &self.words[HEADER_WORDS..][..key.len().div_ceil(WORD)];
-        let (whole, rest) = key.as_chunks::<WORD>();
-        let word = |place: usize| words[place].load(Ordering::Relaxed).to_le_bytes();
-        whole.iter().enumerate().all(|(place, part)| word(place) == *part)
-            && (rest.is_empty() || word(whole.len())[..rest.len()] == *rest)
+        begin_with(&self.words[HEADER_WORDS..], key)
     }
 
-    /// Copies the key, which the record has had in this state and has for ever, to a buffer that holds it and nothing else then.
-    pub(crate) fn read_key(&self, state: State, key: &mut Vec<u8>) {
-        key.resize(state.key_len(), 0);
+    /// Copies the key.
+    pub(crate) fn read_key(&self, key: &mut Vec<u8>) {
+        key.resize(self.state().key_len(), 0);
         copy_out(&self.words[HEADER_WORDS..], key);
     }
 

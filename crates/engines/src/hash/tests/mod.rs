@@ -5,6 +5,8 @@ mod disk;
 #[cfg(not(feature = "loom"))]
 mod growth;
 #[cfg(not(feature = "loom"))]
+mod merges;
+#[cfg(not(feature = "loom"))]
 mod model;
 #[cfg(feature = "loom")]
 mod orders;
@@ -22,8 +24,13 @@ const SEED: u64 = 7;
 
 /// An empty engine within 64 MiB.
 fn engine(bucket_bits: u32, frames: usize) -> Hash {
+    engine_with_copies(bucket_bits, frames, 0)
+}
+
+/// One with so many frames for copies.
+pub(super) fn engine_with_copies(bucket_bits: u32, frames: usize, copies: usize) -> Hash {
     let memory = Memory::new(64 << 20);
-    Hash::new(&Domain::new(), &memory, SEED, Sizes { bucket_bits, frames }).expect("there is memory")
+    Hash::new(&Domain::new(), &memory, SEED, Sizes { bucket_bits, frames, copies }).expect("there is memory")
 }
 
 impl Hash {
@@ -60,8 +67,7 @@ impl Hash {
 }
 
 /// Keys of which at least `least` have an entry of the index together, as many such groups as there are among the first 600,000 numbers.
-#[cfg(not(feature = "loom"))]
-fn crowds(least: usize) -> Vec<Vec<Vec<u8>>> {
+pub(super) fn crowds(least: usize) -> Vec<Vec<Vec<u8>>> {
     let mut crowds = std::collections::HashMap::<u64, Vec<Vec<u8>>>::new();
     for number in 0..600_000u64 {
         let key = number.to_le_bytes();

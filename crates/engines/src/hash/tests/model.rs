@@ -8,7 +8,7 @@ use std::{
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
-use crate::hash::modify::Outcome;
+use crate::engine::Outcome;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 

@@ -3,7 +3,7 @@
 use ecotone_sys::primitive::loom::{model::Builder, thread};
 
 use super::*;
-use crate::hash::modify::Outcome;
+use crate::engine::Outcome;
 
 const KEY: &[u8] = b"k";
 

@@ -72,6 +72,7 @@ fn reads_beside_those_of_a_sharded_map() {
     let sizes = Sizes {
         bucket_bits: (count as f64 / 4.0).log2().round() as u32,
         frames: (count * 140 / log::FRAME as usize + 16).next_power_of_two(),
+        copies: 0,
     };
     let hash = Hash::new(&Domain::new(), &memory, SEED, sizes).expect("there is memory");
     let map = Sharded::new();

@@ -9,7 +9,7 @@ use std::{
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
-use crate::hash::modify::Outcome;
+use crate::engine::Outcome;
 
 const THREADS: u64 = 8;
 

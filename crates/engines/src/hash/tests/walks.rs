@@ -28,7 +28,7 @@ fn all(hash: &Arc<Hash>) -> BTreeMap<Vec<u8>, Vec<u8>> {
 #[test]
 fn a_walk_gives_every_key_once_with_its_newest_value() {
     for (seed, bucket_bits) in [(1, 0), (2, 3), (3, 9)] {
-        let world = World::new(seed, Sizes { bucket_bits, frames: 8 });
+        let world = World::new(seed, Sizes { bucket_bits, frames: 8, copies: 0 });
         let (mut random, mut model) = (SmallRng::seed_from_u64(seed), BTreeMap::new());
         assert!(all(&world.hash).is_empty());
         for step in 0..12_000 {
@@ -58,7 +58,7 @@ fn a_walk_gives_every_key_once_with_its_newest_value() {
 
 #[test]
 fn of_a_log_in_memory_nothing_is_read() {
-    let world = World::new(1, Sizes { bucket_bits: 6, frames: 16 });
+    let world = World::new(1, Sizes { bucket_bits: 6, frames: 16, copies: 0 });
     (0..2_000).for_each(|number| world.write(&key(number), Some(&[number as u8; 100])));
     assert_eq!(all(&world.hash).len(), 2_000);
     assert_eq!(world.ground.disk.counters_of(FileKind::Segment).reads, 0);
@@ -67,7 +67,7 @@ fn of_a_log_in_memory_nothing_is_read() {
 /// Keys that are there all the time are given, whoever else comes and goes and however the log moves.
 #[test]
 fn a_walk_beside_writes_misses_nothing_and_gives_nothing_twice() {
-    let (world, done) = (World::new(5, Sizes { bucket_bits: 6, frames: 16 }), AtomicBool::new(false));
+    let (world, done) = (World::new(5, Sizes { bucket_bits: 6, frames: 16, copies: 0 }), AtomicBool::new(false));
     (0..1_000).for_each(|number| world.write(&key(number), Some(&number.to_le_bytes())));
     thread::scope(|scope| {
         let writers: Vec<_> = (0..2u64)
@@ -115,7 +115,7 @@ fn a_walk_beside_writes_misses_nothing_and_gives_nothing_twice() {
 #[test]
 fn a_walk_that_a_truncation_passes_does_its_stretch_again() {
     let crowd = &crowds(2)[0];
-    let world = World::new(4, Sizes { bucket_bits: 0, frames: 16 });
+    let world = World::new(4, Sizes { bucket_bits: 0, frames: 16, copies: 0 });
     world.write(&crowd[0], Some(b"wanted"));
     let below = world.hash.log.close_page();
     world.write(&crowd[1], Some(b"in the way"));

@@ -90,10 +90,10 @@ impl Hash {
         }
         let mut ends = BinaryHeap::new();
         for link in links {
-            let mut next = link.head(begin);
+            let mut next = self.copies.below(link, &pin).head(begin);
             while let Some((address, record)) = next.and_then(|at| Some((at, self.log.record(at, &pin)?))) {
                 let state = record.read(&mut value);
-                record.read_key(state, &mut key);
+                record.read_key(&mut key);
                 self.collect_record(address, state.kind(), (&key[..], &value[..]), records);
                 next = record.link().address(begin, address);
             }

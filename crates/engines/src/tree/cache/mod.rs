@@ -10,7 +10,6 @@ mod dirty;
 mod handle;
 mod hash;
 mod heat;
-mod history;
 mod record;
 mod room;
 mod shard;

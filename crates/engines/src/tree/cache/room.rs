@@ -2,14 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-use ecotone_substrate::memory::Component;
+use ecotone_substrate::{history::History, memory::Component};
 use ecotone_sys::chunk::{Block, Size};
 
 use super::{
     class::{CLASSES, Class, LARGEST, SLAB},
     dirty::Entry,
     handle::{Handle, Link},
-    history,
     record::{self, Meta},
     shard::Shard,
 };
@@ -86,8 +85,8 @@ impl Shard {
 
     /// Keeps the history in proportion to the records.
     fn grow_history(&mut self) {
-        if self.slabs.count() * SLAB >= (self.history.bytes() + history::BLOCK) * HISTORY_PART {
-            let block = self.common.memory.lease(Component::CacheTable, Size::Frame);
+        if self.slabs.count() * SLAB >= (self.history.bytes() + History::BLOCK.bytes()) * HISTORY_PART {
+            let block = self.common.memory.lease(Component::CacheTable, History::BLOCK);
             block.into_iter().for_each(|block| self.history.add(block));
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use ecotone_substrate::{Seq, memory::Memory};
+use ecotone_substrate::{Seq, history::History, memory::Memory};
 
 use super::{
     Purpose,
@@ -15,7 +15,6 @@ use super::{
     handle::{Address, Handle, Link},
     hash::{KeyHash, KeyHasher},
     heat::Heat,
-    history::History,
     record::{self, Meta, Rank},
     slabs::Slabs,
     stats::CacheStats,
@@ -274,7 +273,7 @@ impl Shard {
 
     /// How long a record may stay that was not here: an access before, though it was a miss, counts.
     fn rank_of_new(&mut self, hash: KeyHash) -> Rank {
-        if self.history.note(hash) { Rank::KNOWN } else { Rank::NEWCOMER }
+        if self.history.note(hash.bucket(), hash.long_tag()) { Rank::KNOWN } else { Rank::NEWCOMER }
     }
 
     /// Decides between the old slot and the reserved one, frees the other, and has the table link the one that stays.

@@ -123,6 +123,18 @@ fn without_memory_for_overflow_a_full_bucket_takes_nothing_more() {
 
 /// Four threads count in links while the index grows.
 #[test]
+fn a_sweep_frees_no_entry_that_names_a_copy() {
+    let (arena, domain) = (arena(), Domain::new());
+    let table = index(&domain, &arena, BITS);
+    let pin = domain.pin();
+    let found = table.find_or_insert(0, &pin).unwrap();
+    let copied = found.entry.with_link(Link::to_copy(0));
+    found.place.exchange(found.entry, copied).unwrap();
+    table.sweep(Address::FIRST);
+    assert_eq!(table.find(0, &pin).map(|found| found.entry), Some(copied));
+}
+
+#[test]
 fn threads_that_insert_the_same_tags_get_the_same_entries() {
     let (arena, domain) = (arena(), Domain::new());
     let (index, done) = (index(&domain, &arena, BITS), AtomicBool::new(false));

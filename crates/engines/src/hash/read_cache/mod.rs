@@ -1,0 +1,133 @@
+//! The read cache (H6): copies of records that are not in memory, on top of the chains of the index (decision 10, "Read cache").
+//!
+//! It is S3-FIFO in two logs: a copy comes to the small queue, or to the main one if its key was missed lately; at the end of a queue it goes to the end of the
+//! main one if it was used, else out.
+
+mod copy;
+mod evict;
+mod place;
+mod queue;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use ecotone_substrate::{
+    Error, Result,
+    history::History,
+    memory::{Component, Memory},
+};
+use ecotone_sys::{
+    chunk::Block,
+    epoch::{Domain, Pin},
+    primitive::Mutex,
+};
+
+pub(super) use self::copy::CachedRecord;
+use self::{
+    evict::Evictor,
+    place::{Part, Place},
+    queue::Queue,
+};
+use super::{key::Key, log::Link, room::BLOCK};
+
+/// What its memory is leased under.
+const COMPONENT: Component = Component::Other;
+/// Bytes of copies for each byte of history: about one remembered miss for two copies of a hundred bytes.
+const HISTORY_PART: usize = 128;
+
+/// The copies of one keyspace.
+#[derive(Debug)]
+pub(super) struct ReadCache {
+    memory: Arc<Memory>,
+    /// Frames that it has at most.
+    most: usize,
+    small: Queue,
+    main: Queue,
+    history: History,
+    /// Frames that nobody looks at.
+    spare: Arc<Mutex<Vec<Block>>>,
+    evictor: Mutex<Evictor>,
+}
+
+/// What a search along the copies of a chain comes to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Met<'p> {
+    /// A copy of the key's record, if there is one.
+    pub(super) copy: Option<CachedRecord<'p>>,
+    /// Where the chain goes on with hot records.
+    pub(super) hot: Link,
+}
+
+impl ReadCache {
+    /// An empty cache that takes at most so many frames of memory, as copies come. With none there will be no copies.
+    pub(super) fn new(domain: &Arc<Domain>, memory: &Arc<Memory>, most: usize) -> Result<ReadCache> {
+        let [small, main] = [(); 2].map(|()| Queue::new(domain, most));
+        let mut history = History::default();
+        for _ in 0..(most * BLOCK.bytes()).div_ceil(HISTORY_PART * History::BLOCK.bytes()) {
+            let block = memory.lease(COMPONENT, History::BLOCK);
+            history.add(block.ok_or(Error::Memory { what: COMPONENT.name(), budget: memory.budget() as u64 })?);
+        }
+        Ok(ReadCache { memory: memory.clone(), most, small, main, history, spare: Arc::default(), evictor: Mutex::default() })
+    }
+
+    /// Looks for a copy of the key's record from `link` on, which was read under the pin.
+    #[inline]
+    pub(super) fn search<'p>(&'p self, key: &[u8], link: Link, pin: &'p Pin<'_>) -> Met<'p> {
+        let mut next = link;
+        while let Some(place) = Place::of(next) {
+            let copy = self.copy(place, pin);
+            next = copy.link();
+            if copy.has_key(key) {
+                copy.mark_use();
+                return Met { copy: Some(copy), hot: self.below(next, pin) };
+            }
+        }
+        Met { copy: None, hot: next }
+    }
+
+    /// The link from `link` on that names no copy: the first hot record of the chain, if it has any.
+    #[inline]
+    pub(super) fn below(&self, link: Link, pin: &Pin<'_>) -> Link {
+        let mut next = link;
+        while let Some(place) = Place::of(next) {
+            next = self.copy(place, pin).link();
+        }
+        next
+    }
+
+    /// Whether copies are kept at all.
+    pub(super) fn is_on(&self) -> bool {
+        self.most > 0
+    }
+
+    /// Makes a copy of the record of a key that was missed, above what `below` names. Nobody knows it yet. `None` if there is no room.
+    pub(super) fn add(&self, key: &Key<'_>, value: &[u8], below: Link, pin: &Pin<'_>) -> Option<Link> {
+        let known = self.history.note((key.hash >> u32::BITS) as u32, key.hash as u16);
+        self.append(if known { Part::Main } else { Part::Small }, key.bytes, value, below, 0, pin)
+    }
+
+    /// Whether copies that come soon find no room.
+    pub(super) fn lacks_room(&self) -> bool {
+        self.small.lacks_frame() || self.main.lacks_frame()
+    }
+
+    /// Appends a copy to a queue. `None` if there is no room.
+    fn append(&self, part: Part, key: &[u8], value: &[u8], below: Link, uses: u64, pin: &Pin<'_>) -> Option<Link> {
+        let word = self.queue(part).allocate(CachedRecord::words(key.len(), value.len()))?;
+        let place = Place::new(part, word);
+        self.copy(place, pin).fill(key, value, below, uses);
+        Some(place.link())
+    }
+
+    fn copy<'p>(&'p self, place: Place, pin: &'p Pin<'_>) -> CachedRecord<'p> {
+        self.queue(place.part).get(place.word, pin)
+    }
+
+    fn queue(&self, part: Part) -> &Queue {
+        match part {
+            Part::Small => &self.small,
+            Part::Main => &self.main,
+        }
+    }
+}

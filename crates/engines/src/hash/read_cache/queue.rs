@@ -1,0 +1,200 @@
+//! One of the two queues of copies: a log of frames that copies are appended to and that gives up its oldest frame (decision 10, invariant 26).
+
+use std::sync::Arc;
+
+use ecotone_sys::{
+    chunk::Block,
+    epoch::{Domain, Pin, Slot},
+    primitive::atomic::{AtomicU64, Ordering},
+    words::Words,
+};
+
+use super::{copy::CachedRecord, place::Place};
+use crate::hash::log::Address;
+
+/// Words of a frame.
+const FRAME_WORDS: u64 = Address::words_of_a_frame() as u64;
+
+/// A frame by its number, which no other has in the life of the queue.
+#[derive(Debug)]
+struct Frame {
+    number: u64,
+    words: Words,
+}
+
+/// Numbers of frames that rise as graces pass.
+#[derive(Debug, Default)]
+struct Marks {
+    /// In frames below, every copy is whole. Some were given up.
+    settled: AtomicU64,
+    /// Nobody looks at frames below.
+    unseen: AtomicU64,
+}
+
+/// A queue. Anybody appends and looks; one thread at a time lets frames in and out.
+#[derive(Debug)]
+pub(super) struct Queue {
+    domain: Arc<Domain>,
+    ring: Box<[Slot<Frame>]>,
+    /// The word behind the last copy.
+    end: AtomicU64,
+    /// The word behind the last frame in the ring.
+    covered: AtomicU64,
+    marks: Arc<Marks>,
+}
+
+impl Queue {
+    /// An empty queue that never has more than so many frames.
+    pub(super) fn new(domain: &Arc<Domain>, frames: usize) -> Queue {
+        let ring = (0..frames.next_power_of_two()).map(|_| Slot::new(domain, None)).collect();
+        let [end, covered] = std::array::from_fn(|_| AtomicU64::new(0));
+        Queue { domain: domain.clone(), ring, end, covered, marks: Arc::default() }
+    }
+
+    /// Gives out so many words, which lie in one frame. `None` if no frame is there for them.
+    pub(super) fn allocate(&self, words: u64) -> Option<u64> {
+        let mut end = self.end.load(Ordering::Acquire);
+        loop {
+            let left = FRAME_WORDS - end % FRAME_WORDS;
+            let first = if words <= left { end } else { end + left };
+            // Whoever reads the end behind a copy sees its frame too: this acquires it, the exchange passes it on.
+            if words > FRAME_WORDS || first + words > self.covered.load(Ordering::Acquire) {
+                return None;
+            }
+            match self.end.compare_exchange(end, first + words, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(first),
+                Err(now) => end = now,
+            }
+        }
+    }
+
+    /// The copy at a word of this queue modulo [`Place::WORDS`]. It was met under the pin, so its frame stays.
+    #[inline]
+    pub(super) fn get<'p>(&'p self, word: u64, pin: &'p Pin<'_>) -> CachedRecord<'p> {
+        let number = word / FRAME_WORDS;
+        let frame = self.ring[number as usize & (self.ring.len() - 1)].load(pin);
+        let frame = frame.filter(|frame| frame.number % (Place::WORDS / FRAME_WORDS) == number);
+        CachedRecord::new(&frame.expect("a copy that is met under a pin stays as long").words, (word % FRAME_WORDS) as usize)
+    }
+
+    /// The copy that begins at this word, if one does, and the word behind it. The frame is in the ring.
+    pub(super) fn next<'p>(&'p self, word: u64, number: u64, pin: &'p Pin<'_>) -> Option<(CachedRecord<'p>, u64)> {
+        let inside = word / FRAME_WORDS == number;
+        let frame = self.slot(number).load(pin).filter(|_| inside).filter(|frame| frame.number == number)?;
+        let copy = CachedRecord::at(&frame.words, (word % FRAME_WORDS) as usize)?;
+        Some((copy, word + copy.len()))
+    }
+
+    /// The first word of a frame.
+    pub(super) fn first_word(number: u64) -> u64 {
+        number * FRAME_WORDS
+    }
+
+    /// Whether it has no frame more than the one in which it ends.
+    pub(super) fn lacks_frame(&self) -> bool {
+        self.covered.load(Ordering::Acquire).saturating_sub(self.end.load(Ordering::Acquire)) < FRAME_WORDS
+    }
+
+    /// Number of the frame in which it ends.
+    pub(super) fn last(&self) -> u64 {
+        self.end.load(Ordering::Acquire) / FRAME_WORDS
+    }
+
+    /// Number that the next frame gets.
+    pub(super) fn next_number(&self) -> u64 {
+        self.covered.load(Ordering::Acquire) / FRAME_WORDS
+    }
+
+    /// Lets the block in as the next frame. Its place in the ring is free, since there are never more frames than places.
+    pub(super) fn enter(&self, block: Block) {
+        let number = self.next_number();
+        let frame = Frame { number, words: Words::new(block) };
+        self.slot(number).swap(Some(Box::new(frame)), |_| unreachable!("there are more places than frames"));
+        self.covered.store((number + 1) * FRAME_WORDS, Ordering::Release);
+    }
+
+    /// Lets [`settled`](Self::settled) follow the end, when all are unpinned who may still fill a copy before that.
+    pub(super) fn settle(&self) {
+        let (last, marks) = (self.last(), self.marks.clone());
+        if last > self.settled() {
+            self.domain.bump(move || _ = marks.settled.fetch_max(last, Ordering::AcqRel));
+        }
+    }
+
+    /// In frames below this one, every copy is whole.
+    pub(super) fn settled(&self) -> u64 {
+        self.marks.settled.load(Ordering::Acquire)
+    }
+
+    /// No copy in the frames below this one is named by a chain any more. [`unseen`](Self::unseen) follows when all are unpinned who may have met one.
+    pub(super) fn give_up(&self, below: u64) {
+        let marks = self.marks.clone();
+        self.domain.bump(move || _ = marks.unseen.fetch_max(below, Ordering::AcqRel));
+    }
+
+    /// Nobody looks at the frames below this one.
+    pub(super) fn unseen(&self) -> u64 {
+        self.marks.unseen.load(Ordering::Acquire)
+    }
+
+    /// Takes a frame out that nobody looks at. Its block goes to `then`.
+    pub(super) fn leave(&self, number: u64, then: impl FnOnce(Block) + Send + 'static) {
+        self.slot(number).swap(None, |frame| then(frame.words.into_block()));
+    }
+
+    fn slot(&self, number: u64) -> &Slot<Frame> {
+        &self.ring[number as usize & (self.ring.len() - 1)]
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(feature = "loom"))]
+mod tests {
+    use super::*;
+    use crate::hash::log::{
+        Link,
+        tests::{arena, block},
+    };
+
+    #[test]
+    fn copies_lie_back_to_back_and_in_one_frame_each() {
+        let (domain, arena) = (Domain::new(), arena());
+        let queue = Queue::new(&domain, 3);
+        assert_eq!((queue.allocate(2), queue.lacks_frame()), (None, true));
+        (0..3).for_each(|_| queue.enter(block(&arena)));
+        let mut end = 0;
+        for words in [2, 240, 15, 100].into_iter().cycle() {
+            let Some(first) = queue.allocate(words) else { break };
+            assert!(first == end || first.is_multiple_of(FRAME_WORDS) && first - end < words, "{first} {end}");
+            assert_eq!(first / FRAME_WORDS, (first + words - 1) / FRAME_WORDS);
+            end = first + words;
+            assert_eq!(queue.lacks_frame(), end > 2 * FRAME_WORDS);
+        }
+        assert!(end + 240 > 3 * FRAME_WORDS && end <= 3 * FRAME_WORDS);
+        assert_eq!(queue.allocate(FRAME_WORDS + 1), None);
+    }
+
+    #[test]
+    fn a_frame_that_is_given_up_stays_as_long_as_a_pin() {
+        let (domain, arena) = (Domain::new(), arena());
+        let queue = Queue::new(&domain, 2);
+        (0..2).for_each(|_| queue.enter(block(&arena)));
+        let pin = domain.pin();
+        let word = queue.allocate(3).unwrap();
+        queue.get(word, &pin).fill(b"key", b"value", Link::NONE, 0);
+        while queue.last() == 0 {
+            queue.allocate(200).unwrap();
+        }
+        queue.settle();
+        queue.give_up(1);
+        assert_eq!((queue.settled(), queue.unseen()), (0, 0));
+        let (copy, behind) = queue.next(word, 0, &pin).unwrap();
+        assert!(copy.has_key(b"key") && behind == 3 && queue.next(behind, 0, &pin).is_none());
+        drop(pin);
+        assert_eq!((queue.settled(), queue.unseen()), (1, 1));
+        queue.leave(0, drop);
+        queue.enter(block(&arena));
+        assert_eq!(queue.next_number(), 3);
+        assert!(queue.next(word, 0, &domain.pin()).is_none(), "another frame has its place");
+    }
+}

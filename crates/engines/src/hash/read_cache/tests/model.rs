@@ -1,0 +1,124 @@
+//! The engine with copies, compactions and evictions against maps.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+use super::*;
+use crate::hash::tests::crowds;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn value(random: &mut SmallRng) -> Vec<u8> {
+    let most = if random.random_bool(0.1) { 1800 } else { 400 };
+    vec![random.random(); random.random_range(0..most)]
+}
+
+fn step(world: &World, model: &mut Model, key: &[u8], random: &mut SmallRng) {
+    match random.random_range(0..40) {
+        0 => {
+            let value = value(random);
+            world.set(key, Some(&value));
+            model.insert(key.to_vec(), value);
+        }
+        1 => {
+            world.set(key, None);
+            model.remove(key);
+        }
+        2..4 => {
+            let (outcome, value) = ([Outcome::Keep, Outcome::Store, Outcome::Delete][random.random_range(0..3)], value(random));
+            world.modify(key, |old, new| {
+                assert_eq!(old, model.get(key).map(|value| &value[..]));
+                new.extend_from_slice(&value);
+                outcome
+            });
+            match outcome {
+                Outcome::Keep => {}
+                Outcome::Store => drop(model.insert(key.to_vec(), value)),
+                Outcome::Delete => drop(model.remove(key)),
+            }
+        }
+        _ => assert_eq!(world.get(key).as_ref(), model.get(key)),
+    }
+}
+
+/// Threads write and read keys of their own, which have entries together, while all is compacted and copies are evicted.
+#[test]
+fn threads_beside_compaction_and_eviction_follow_the_model() {
+    const THREADS: usize = 4;
+    let (world, crowds) = (World::new(0, 64, 8), crowds(4));
+    let (done, compactions, copies) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..THREADS)
+            .map(|number| {
+                let (world, crowds, copies) = (&world, &crowds, &copies);
+                scope.spawn(move || {
+                    let (mut random, mut model) = (SmallRng::seed_from_u64(number as u64), Model::new());
+                    for _ in 0..60_000 {
+                        // Some keys are used much more than others.
+                        let range = if random.random() { 30 } else { crowds.len() };
+                        let key = &crowds[random.random_range(0..range)][number];
+                        copies.fetch_add(usize::from(world.is_copied(key)), Ordering::Relaxed);
+                        step(world, &mut model, key, &mut random);
+                    }
+                    crowds.iter().for_each(|keys| assert_eq!(world.get(&keys[number]).as_ref(), model.get(&keys[number])));
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                compactions.fetch_add(usize::from(world.compact()), Ordering::Relaxed);
+                std::thread::yield_now();
+            }
+        });
+        let ends: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        done.store(true, Ordering::Relaxed);
+        ends.into_iter().for_each(|end| end.unwrap());
+    });
+    let (compactions, copies) = (compactions.into_inner(), copies.into_inner());
+    assert!(compactions > 10 && copies > 10_000, "{compactions} compactions, {copies} copies met");
+    let evicted = world.hash.copies.small.settled();
+    assert!(evicted > 3, "{evicted} frames");
+}
+
+/// Counters that all threads raise, wherever their values are.
+#[test]
+fn trap_10_counters_that_are_compacted_and_copied_lose_no_addition() {
+    const THREADS: u64 = 4;
+    const TURNS: u64 = 20_000;
+    let (world, crowds, done) = (World::new(0, 64, 8), crowds(4), AtomicBool::new(false));
+    let number = |value: &[u8]| u64::from_le_bytes(*value.first_chunk().unwrap());
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|seed| {
+                let (world, crowds) = (&world, &crowds);
+                scope.spawn(move || {
+                    let mut random = SmallRng::seed_from_u64(seed);
+                    for _ in 0..TURNS {
+                        let key = &crowds[random.random_range(0..3)][random.random_range(0..4)];
+                        let length = random.random_range(0..40);
+                        if random.random() {
+                            world.get(key);
+                        }
+                        world.modify(key, |old, new| {
+                            new.extend_from_slice(&(old.map_or(0, number) + 1).to_le_bytes());
+                            new.resize(8 + length, 0);
+                            Outcome::Store
+                        });
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                world.compact();
+                std::thread::yield_now();
+            }
+        });
+        let ends: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        done.store(true, Ordering::Relaxed);
+        ends.into_iter().for_each(|end| end.unwrap());
+    });
+    let sum: u64 = crowds[..3].iter().flatten().filter_map(|key| world.get(key)).map(|value| number(&value)).sum();
+    assert_eq!(sum, THREADS * TURNS);
+}

@@ -1,0 +1,210 @@
+//! All orders of a few operations, within a number of preemptions, by loom (decision 10, M5 and M7). A frame has 16 words, so a copy of 8 and 56 bytes has one
+//! for itself.
+
+use ecotone_sys::primitive::loom::{model::Builder, thread};
+
+use super::*;
+use crate::hash::{room::Lack, tests::crowds};
+
+/// A key whose records have two places in a page.
+const KEY: &[u8] = b"k";
+
+/// Keys of one entry, of 8 bytes: a page has one record of them.
+type Keys = Vec<Vec<u8>>;
+
+/// Tries the orders of `work` with at most so many preemptions. It begins with an empty world.
+fn all_orders(preemptions: usize, copies: usize, work: impl Fn(Arc<World>, &Keys) + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 20_000;
+    let keys = crowds(3).swap_remove(0);
+    builder.check(move || {
+        let world = Arc::new(World::new(0, 4, copies));
+        (0..4).for_each(|_| world.hash.make_room(Lack::Frame).unwrap());
+        world.hash.make_room(Lack::Bucket).unwrap();
+        world.hash.make_room_for_copies();
+        work(world, &keys);
+    });
+}
+
+fn spawn(world: &Arc<World>, work: impl FnOnce(&World) + 'static) -> thread::JoinHandle<()> {
+    let world = world.clone();
+    thread::spawn(move || work(&world))
+}
+
+/// Adds a byte to what the key has.
+fn extend(world: &World, key: &[u8], byte: u8) {
+    world.modify(key, |old, new| {
+        new.extend_from_slice(old.unwrap_or_default());
+        new.push(byte);
+        Outcome::Store
+    });
+}
+
+/// The value of a copy that fills a frame.
+fn large(byte: u8) -> [u8; 56] {
+    [byte; 56]
+}
+
+/// Makes the keys cold, and copies of them, each in a frame of its own: that of the first is the lowest of the chain.
+fn copy_all(world: &World, keys: &[Vec<u8>]) {
+    for (key, byte) in keys.iter().zip(b'0'..) {
+        world.set_cold(key, &large(byte));
+        assert_eq!(world.get(key).as_deref(), Some(&large(byte)[..]));
+        let found = world.hash.table.find(world.hash.key(key).hash, &world.hash.domain.pin()).map(|found| found.entry);
+        assert!(found.is_some_and(|entry| entry.link().copy().is_some()));
+    }
+}
+
+/// Evicts the oldest frame of copies, and lets its block in again when nobody looks at it.
+fn evict(world: &World) {
+    world.hash.evict_frame(&mut world.hash.copies.evictor.lock());
+    world.hash.make_room_for_copies();
+}
+
+/// M5: an update of what is cold beside a blind write, which it is before or sees.
+#[test]
+fn a_conditional_insert_beside_an_upsert_loses_neither() {
+    all_orders(3, 0, |world, _| {
+        world.set_cold(KEY, b"0");
+        let other = spawn(&world, |world| world.set(KEY, Some(b"b")));
+        extend(&world, KEY, b'1');
+        other.join().unwrap();
+        let value = world.get(KEY).unwrap();
+        assert!([&b"b"[..], b"b1"].contains(&&value[..]), "{value:?}");
+    });
+}
+
+/// M5: the same where the write leaves the log at once, and its entry is cleared.
+#[test]
+fn a_conditional_insert_beside_an_upsert_that_becomes_cold_loses_neither() {
+    all_orders(3, 0, |world, _| {
+        world.set_cold(KEY, b"0");
+        let other = spawn(&world, |world| {
+            world.set(KEY, Some(b"b"));
+            world.compact();
+        });
+        extend(&world, KEY, b'1');
+        other.join().unwrap();
+        let value = world.get(KEY).unwrap();
+        assert!([&b"b"[..], b"b1"].contains(&&value[..]), "{value:?}");
+    });
+}
+
+/// M5: the write is allocated before the search and linked after it, and compaction comes between at any place.
+#[test]
+fn a_conditional_insert_beside_an_upsert_and_a_compaction_loses_neither() {
+    all_orders(2, 0, |world, _| {
+        world.set_cold(KEY, b"0");
+        let writer = spawn(&world, |world| world.set(KEY, Some(b"b")));
+        let compactor = spawn(&world, |world| _ = world.compact());
+        extend(&world, KEY, b'1');
+        writer.join().unwrap();
+        compactor.join().unwrap();
+        let value = world.get(KEY).unwrap();
+        assert!([&b"b"[..], b"b1"].contains(&&value[..]), "{value:?}");
+    });
+}
+
+/// M7: a copy that is inserted beside a write of its key is out of reach when both are done.
+#[test]
+fn a_copy_beside_an_upsert_is_never_what_is_read_after_it() {
+    all_orders(3, 7, |world, keys| {
+        world.set_cold(&keys[0], b"0");
+        let key = keys[0].clone();
+        let reader = spawn(&world, move |world| {
+            let value = world.get(&key).unwrap();
+            assert!([&b"0"[..], b"b"].contains(&&value[..]), "{value:?}");
+        });
+        world.set(&keys[0], Some(b"b"));
+        assert_eq!(world.get(&keys[0]).as_deref(), Some(&b"b"[..]));
+        reader.join().unwrap();
+        assert_eq!(world.get(&keys[0]).as_deref(), Some(&b"b"[..]));
+    });
+}
+
+/// M7: the same where the write becomes cold and its entry is cleared.
+#[test]
+fn a_copy_beside_an_upsert_that_becomes_cold_is_equal_to_it() {
+    all_orders(3, 7, |world, keys| {
+        world.set_cold(&keys[0], b"0");
+        let key = keys[0].clone();
+        let reader = spawn(&world, move |world| drop(world.get(&key)));
+        world.set(&keys[0], Some(b"b"));
+        world.compact();
+        assert_eq!(world.get(&keys[0]).as_deref(), Some(&b"b"[..]));
+        reader.join().unwrap();
+        assert_eq!(world.get(&keys[0]).as_deref(), Some(&b"b"[..]));
+    });
+}
+
+/// M7: both copies of a chain go while a reader passes, and their blocks come in again. The upper one was used, so it comes to the other queue.
+#[test]
+fn a_reader_beside_eviction_sees_whole_copies() {
+    all_orders(2, 7, |world, keys| {
+        copy_all(&world, &keys[..2]);
+        world.get(&keys[1]);
+        let key = keys[0].clone();
+        let reader = spawn(&world, move |world| assert_eq!(world.see(&key).0.as_deref(), Some(&large(b'0')[..])));
+        (0..2).for_each(|_| evict(&world));
+        world.set_cold(b"another.", &large(b'9'));
+        world.get(b"another.");
+        reader.join().unwrap();
+        assert_eq!(world.get(&keys[1]).as_deref(), Some(&large(b'1')[..]));
+    });
+}
+
+/// M7: while a copy goes, the one above it is dropped by a write, or a copy comes above it.
+#[test]
+fn eviction_beside_a_write_above_leaves_the_chain_whole() {
+    all_orders(2, 7, |world, keys| {
+        copy_all(&world, &keys[..2]);
+        let key = keys[1].clone();
+        let writer = spawn(&world, move |world| world.set(&key, Some(b"b")));
+        (0..2).for_each(|_| evict(&world));
+        writer.join().unwrap();
+        assert_eq!(world.get(&keys[1]).as_deref(), Some(&b"b"[..]));
+        assert_eq!(world.get(&keys[0]).as_deref(), Some(&large(b'0')[..]));
+    });
+}
+
+#[test]
+fn eviction_beside_a_copy_that_comes_above_leaves_the_chain_whole() {
+    all_orders(2, 7, |world, keys| {
+        copy_all(&world, &keys[..2]);
+        world.set_cold(&keys[2], b"2");
+        let key = keys[2].clone();
+        let reader = spawn(&world, move |world| assert_eq!(world.get(&key).as_deref(), Some(&b"2"[..])));
+        (0..2).for_each(|_| evict(&world));
+        reader.join().unwrap();
+        for (key, byte) in keys[..2].iter().zip(b'0'..) {
+            assert_eq!(world.get(key).as_deref(), Some(&large(byte)[..]));
+        }
+        assert_eq!(world.get(&keys[2]).as_deref(), Some(&b"2"[..]));
+    });
+}
+
+/// M7: the last copy of a chain goes beside a write that becomes cold: the entry may be cleared by eviction and by the sweep, and no write is lost.
+#[test]
+fn eviction_that_clears_an_entry_loses_no_write() {
+    all_orders(2, 7, |world, keys| {
+        copy_all(&world, &keys[..1]);
+        let key = keys[0].clone();
+        let writer = spawn(&world, move |world| {
+            world.modify(&key, |old, new| {
+                new.extend_from_slice(&[old.unwrap()[0], b'b']);
+                Outcome::Store
+            });
+        });
+        let other = keys[1].clone();
+        let compactor = spawn(&world, move |world| {
+            world.set(&other, Some(b"c"));
+            world.compact();
+        });
+        evict(&world);
+        writer.join().unwrap();
+        compactor.join().unwrap();
+        assert_eq!(world.get(&keys[0]).as_deref(), Some(&b"0b"[..]));
+        assert_eq!(world.get(&keys[1]).as_deref(), Some(&b"c"[..]));
+    });
+}
