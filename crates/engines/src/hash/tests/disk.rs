@@ -1,11 +1,6 @@
 //! Searches where most of the log has left memory.
 
-use std::{
-    collections::BTreeMap,
-    io::ErrorKind,
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-};
+use std::{collections::BTreeMap, io::ErrorKind, thread};
 
 use ecotone_substrate::{
     Error,
@@ -180,8 +175,7 @@ fn searches_side_by_side_find_what_single_ones_find() {
 #[test]
 fn threads_find_their_keys_while_frames_leave() {
     const THREADS: usize = 4;
-    let (world, crowds, done) =
-        (World::new(3, Sizes { bucket_bits: 0, frames: 16, copies: 0 }), crowds(4), AtomicBool::new(false));
+    let (world, crowds) = (World::new(3, Sizes { bucket_bits: 0, frames: 16, copies: 0 }), crowds(4));
     thread::scope(|scope| {
         let writers: Vec<_> = (0..THREADS)
             .map(|number| {
@@ -190,6 +184,10 @@ fn threads_find_their_keys_while_frames_leave() {
                     let (mut random, mut model) = (SmallRng::seed_from_u64(number as u64), BTreeMap::new());
                     for _ in 0..6_000 {
                         let key = &crowds[random.random_range(0..300)][number];
+                        if random.random_bool(0.02) {
+                            world.hash.freeze(2);
+                            world.keep(1);
+                        }
                         if random.random_bool(0.4) {
                             let value = vec![random.random(); random.random_range(0..300)];
                             world.write(key, Some(&value));
@@ -201,15 +199,7 @@ fn threads_find_their_keys_while_frames_leave() {
                 })
             })
             .collect();
-        scope.spawn(|| {
-            while !done.load(Ordering::Relaxed) {
-                world.hash.freeze(2);
-                world.keep(1);
-                thread::yield_now();
-            }
-        });
         let ends: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
-        done.store(true, Ordering::Relaxed);
         ends.into_iter().for_each(|end| end.unwrap());
     });
     assert!(world.reads() > 20);
