@@ -19,6 +19,8 @@ use crate::health::Health;
 pub enum Priority {
     /// Tidying up that nobody waits for.
     Idle,
+    /// Compaction: it makes space, which writers wait for late or never.
+    Compact,
     /// Checkpoints and log truncation.
     Checkpoint,
     /// Write-out: writers wait for its memory.
@@ -217,12 +219,14 @@ mod tests {
     fn manual_runs_the_urgent_first_and_on_the_waiting_thread() {
         let scheduler = Scheduler::manual(Arc::default());
         let order = Arc::new(Mutex::new(Vec::new()));
-        for (priority, mark) in [(Priority::Idle, 1), (Priority::Flush, 2), (Priority::Checkpoint, 3), (Priority::Flush, 4)] {
+        for (priority, mark) in
+            [(Priority::Idle, 1), (Priority::Compact, 2), (Priority::Flush, 3), (Priority::Checkpoint, 4), (Priority::Flush, 5)]
+        {
             let order = order.clone();
             scheduler.spawn(priority, "mark", move || order.lock().push(mark));
         }
-        scheduler.wait_until("four marks", || order.lock().len() == 4);
-        assert_eq!(*order.lock(), [2, 4, 3, 1]);
+        scheduler.wait_until("five marks", || order.lock().len() == 5);
+        assert_eq!(*order.lock(), [3, 5, 4, 2, 1]);
     }
 
     #[test]

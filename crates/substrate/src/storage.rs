@@ -9,7 +9,10 @@ use std::{fmt, iter::Sum, sync::Arc};
 
 pub use ecotone_sys::chunk::Block;
 
-use crate::{Result, limits::MAX_TABLES};
+use crate::{
+    Result,
+    limits::{MAX_TABLES, PAGE},
+};
 
 /// Name of a file inside a database directory. Made from numbers only, so that no user's text reaches a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,6 +32,13 @@ pub enum FileId {
         /// The file's number within it.
         number: u32,
     },
+    /// `segment.K.N`: a stretch of the log of records of keyspace `K`; `N` is below [`MAX_TABLES`].
+    Segment {
+        /// The keyspace.
+        keyspace: u32,
+        /// The file's number within it.
+        number: u32,
+    },
     /// `scratch.N`: a file for one run only (benchmarks, rebuilds), removed at open.
     Scratch(u32),
 }
@@ -43,6 +53,7 @@ impl FileId {
             FileId::Pages(n) => (4, u64::from(n)),
             FileId::Table { keyspace, number } => (5, u64::from(keyspace) << 24 | u64::from(number)),
             FileId::Scratch(n) => (6, u64::from(n)),
+            FileId::Segment { keyspace, number } => (7, u64::from(keyspace) << 24 | u64::from(number)),
         };
         (kind << 56) | (number & ((1 << 56) - 1))
     }
@@ -55,6 +66,7 @@ impl FileId {
             FileId::Double(_) => FileKind::Double,
             FileId::Pages(_) => FileKind::Pages,
             FileId::Table { .. } => FileKind::Table,
+            FileId::Segment { .. } => FileKind::Segment,
             FileId::Scratch(_) => FileKind::Scratch,
         }
     }
@@ -62,7 +74,7 @@ impl FileId {
     /// The keyspace whose data the file holds; `None` if it is not one keyspace's.
     pub fn keyspace(self) -> Option<u32> {
         match self {
-            FileId::Pages(keyspace) | FileId::Table { keyspace, .. } => Some(keyspace),
+            FileId::Pages(keyspace) | FileId::Table { keyspace, .. } | FileId::Segment { keyspace, .. } => Some(keyspace),
             FileId::Manifest(_) | FileId::Log(_) | FileId::Double(_) | FileId::Scratch(_) => None,
         }
     }
@@ -75,10 +87,11 @@ impl FileId {
             "log" => FileId::Log(numbers.parse().ok()?),
             "double" => FileId::Double(numbers.parse().ok()?),
             "pages" => FileId::Pages(numbers.parse().ok()?),
-            "table" => {
+            "table" | "segment" => {
                 let (keyspace, number) = numbers.split_once('.')?;
                 let number = number.parse().ok().filter(|number| *number < MAX_TABLES)?;
-                FileId::Table { keyspace: keyspace.parse().ok()?, number }
+                let keyspace = keyspace.parse().ok()?;
+                if kind == "table" { FileId::Table { keyspace, number } } else { FileId::Segment { keyspace, number } }
             }
             "scratch" => FileId::Scratch(numbers.parse().ok()?),
             _ => return None,
@@ -96,6 +109,7 @@ impl fmt::Display for FileId {
             FileId::Double(n) => write!(f, "double.{n}"),
             FileId::Pages(n) => write!(f, "pages.{n}"),
             FileId::Table { keyspace, number } => write!(f, "table.{keyspace}.{number}"),
+            FileId::Segment { keyspace, number } => write!(f, "segment.{keyspace}.{number}"),
             FileId::Scratch(n) => write!(f, "scratch.{n}"),
         }
     }
@@ -114,6 +128,8 @@ pub enum FileKind {
     Pages,
     /// Tables of keyspaces.
     Table,
+    /// Segments of keyspaces' logs of records.
+    Segment,
     /// Files for one run.
     Scratch,
     /// The names of files.
@@ -122,12 +138,13 @@ pub enum FileKind {
 
 impl FileKind {
     /// All kinds, in their order.
-    pub const ALL: [FileKind; 7] = [
+    pub const ALL: [FileKind; 8] = [
         FileKind::Manifest,
         FileKind::Log,
         FileKind::Double,
         FileKind::Pages,
         FileKind::Table,
+        FileKind::Segment,
         FileKind::Scratch,
         FileKind::Directory,
     ];
@@ -140,6 +157,7 @@ impl FileKind {
             FileKind::Double => "double-write area",
             FileKind::Pages => "pages",
             FileKind::Table => "tables",
+            FileKind::Segment => "segments",
             FileKind::Scratch => "scratch",
             FileKind::Directory => "directory",
         }
@@ -149,7 +167,8 @@ impl FileKind {
 /// How the bytes of a file travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Past the page cache where the file system can (`O_DIRECT`): offsets, lengths and buffers are multiples of 4096 bytes.
+    /// Past the page cache where the file system can (`O_DIRECT`): offsets, lengths and addresses of buffers are multiples of the file's
+    /// [unit](File::unit), for which multiples of 4096 bytes always do.
     Direct,
     /// Through the page cache, any alignment: a write is cheap and survives the process, not the machine.
     Cached,
@@ -186,6 +205,10 @@ pub trait File: Send + Sync + fmt::Debug {
     /// Whether it has no bytes.
     fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
+    }
+    /// The least that one transfer of a direct file has, in bytes: a power of two, at least 512. Multiples of 4096 do wherever nothing smaller is wanted.
+    fn unit(&self) -> usize {
+        PAGE
     }
     /// Fills `buffer` from `offset`. A file that ends before is [`Corruption`](crate::Error::Corruption).
     fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()>;
@@ -225,7 +248,7 @@ pub struct Request {
     pub file: Arc<dyn File>,
     /// What.
     pub op: Op,
-    /// Byte offset in the file, a multiple of 4096 for direct files.
+    /// Byte offset in the file, a multiple of its unit for direct files.
     pub offset: u64,
     /// The memory.
     pub block: Block,

@@ -147,8 +147,7 @@ mod tests {
         assert_eq!(world.chain(), [[4], [3], [2], [1]]);
         let end = world.log.close_page();
         world.log.raise_read_only(end);
-        world.log.evict(end, drop);
-        world.log.truncate(end);
+        world.log.truncate(end, drop);
         world.append(&[5]);
         assert_eq!(world.chain(), [[5]], "what has left the log is in no chain");
     }

@@ -1,12 +1,14 @@
-//! Searches in the hot log: where one begins, and the newest record of a key in its chain (decision 10, "Positions of an operation").
+//! Searches: where one begins, the newest record of a key in a chain, and what is read where memory ends (decision 10, "Positions of an operation").
 
-use ecotone_substrate::Result;
+use std::sync::Arc;
+
+use ecotone_substrate::{Result, codec::Malformed, storage};
 use ecotone_sys::epoch::Pin;
 
 use super::{
     Hash,
     key::Key,
-    log::{Address, Kind, Link, Record, State},
+    log::{Address, Kind, Link, PAGE, Record, Segment, State},
     read_cache::CachedRecord,
 };
 
@@ -19,37 +21,6 @@ pub(super) struct Start {
     pub(super) begin: Address,
     /// The first record of the chain in the log.
     pub(super) hot: Link,
-}
-
-/// What a search came to.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Seen {
-    /// Where it began.
-    pub(super) start: Start,
-    /// Where the newest record is.
-    pub(super) place: Place,
-}
-
-/// Where the newest record of a key was found.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Place {
-    /// In the hot log, in memory, and what it was when its value was copied.
-    Memory(Address, State),
-    /// In a file; a copy of it is in memory.
-    Copy,
-    /// Nowhere.
-    Nowhere,
-}
-
-impl Seen {
-    /// Whether the key has a value.
-    pub(super) fn has_value(&self) -> bool {
-        match self.place {
-            Place::Memory(_, state) => state.kind() == Kind::Value,
-            Place::Copy => true,
-            Place::Nowhere => false,
-        }
-    }
 }
 
 /// How far down a chain is looked at.
@@ -73,10 +44,44 @@ impl Reach {
 pub(super) enum Newest<'p> {
     /// In memory.
     Here(Address, Record<'p>),
-    /// None in memory, and the chain goes on.
-    OnDisk,
+    /// None in memory, and the chain goes on with this one.
+    OnDisk(Address),
     /// None.
     Nowhere,
+}
+
+/// What a search came to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen {
+    /// Where it began.
+    pub(super) start: Start,
+    /// Where the newest record is.
+    pub(super) place: Place,
+}
+
+/// Where the newest record of a key was found.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
+    /// In the hot log, in memory, and what it was when its value was copied.
+    Memory(Address, State),
+    /// In a file; a copy of it is in memory.
+    Copy,
+    /// In the hot log, on disk.
+    Disk(Kind),
+    /// Nowhere.
+    Nowhere,
+}
+
+impl Seen {
+    /// Whether the key has a value.
+    pub(super) fn has_value(&self) -> bool {
+        match self.place {
+            Place::Memory(_, state) => state.kind() == Kind::Value,
+            Place::Copy => true,
+            Place::Disk(kind) => kind == Kind::Value,
+            Place::Nowhere => false,
+        }
+    }
 }
 
 /// Where a search begins, and the copy of the key's record, if there is one. The copy stays as long as the pin.
@@ -84,6 +89,38 @@ pub(super) enum Newest<'p> {
 pub(super) struct Begun<'p> {
     pub(super) start: Start,
     copy: Option<CachedRecord<'p>>,
+}
+
+/// A search that is beyond memory. It holds neither pin nor lock nor frame; the file that it wants to read stays as long as it does.
+#[derive(Debug)]
+pub(super) struct Lookup {
+    start: Start,
+    segment: Arc<Segment>,
+    address: Address,
+}
+
+/// How a search goes on.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// It has ended. The value is in the buffer.
+    Ended(Seen),
+    /// When this was read.
+    Reads(Lookup),
+    /// From its beginning, since what it would look at has left the log (trap 7).
+    Again,
+}
+
+impl Lookup {
+    /// What is to be read: a file, the offset there, and how many bytes.
+    pub(super) fn wanted(&self) -> (&Arc<dyn storage::File>, u64, usize) {
+        (self.segment.file(), self.segment.offset(self.address.page()), PAGE as usize)
+    }
+
+    /// Reads it.
+    fn read(&self, block: &mut storage::Block) -> Result<()> {
+        let (file, offset, len) = self.wanted();
+        file.read(&mut block[..len], offset)
+    }
 }
 
 impl Hash {
@@ -95,31 +132,39 @@ impl Hash {
     /// Looks for a key everywhere. Its value is in the buffer then, which is empty if it has none.
     #[inline]
     pub(super) fn search(&self, key: &Key<'_>, value: &mut Vec<u8>) -> Result<Seen> {
-        loop {
-            let pin = self.domain.pin();
-            if let Some(seen) = self.search_from(key, &self.begin(key, &pin), &pin, value) {
-                return Ok(seen);
-            }
+        match self.search_memory(key, value) {
+            Ok(seen) => Ok(seen),
+            Err(beyond) => self.search_beyond(key, beyond, value),
         }
     }
 
-    /// Goes on with a search that has begun. `None` if it has to begin again, since what it looks at has left the log meanwhile.
+    /// Looks for a key in memory. If it is not there: where the search began, and where its chain goes on, if it does.
+    #[inline]
+    pub(super) fn search_memory(&self, key: &Key<'_>, value: &mut Vec<u8>) -> std::result::Result<Seen, Beyond> {
+        let pin = self.domain.pin();
+        self.search_begun(key, &self.begin(key, &pin), &pin, value)
+    }
+
+    /// Goes on with a search that has begun, in memory. `None` if the key is not there.
     #[inline]
     pub(super) fn search_from(&self, key: &Key<'_>, begun: &Begun<'_>, pin: &Pin<'_>, value: &mut Vec<u8>) -> Option<Seen> {
+        self.search_begun(key, begun, pin, value).ok()
+    }
+
+    #[inline]
+    fn search_begun(
+        &self,
+        key: &Key<'_>,
+        begun: &Begun<'_>,
+        pin: &Pin<'_>,
+        value: &mut Vec<u8>,
+    ) -> std::result::Result<Seen, Beyond> {
         let start = begun.start;
         if let Some(copy) = begun.copy {
             copy.read(value);
-            return Some(Seen { start, place: Place::Copy });
+            return Ok(Seen { start, place: Place::Copy });
         }
-        let place = match self.newest(key, start.hot, Reach::whole(start.begin), pin) {
-            Newest::Here(address, record) => Place::Memory(address, record.read(value)),
-            Newest::OnDisk => return None,
-            Newest::Nowhere => {
-                value.clear();
-                Place::Nowhere
-            }
-        };
-        Some(Seen { start, place })
+        self.go_on(key, start, start.hot.head(start.begin), pin, value)
     }
 
     /// Where a search for the key begins now.
@@ -137,17 +182,125 @@ impl Hash {
         Begun { start: Start { safe, begin, hot: met.hot }, copy: met.copy }
     }
 
+    /// Goes on with a chain in memory, from an address on. The pin may be another than the one under which the search began.
+    #[inline]
+    pub(super) fn go_on(
+        &self,
+        key: &Key<'_>,
+        start: Start,
+        next: Option<Address>,
+        pin: &Pin<'_>,
+        value: &mut Vec<u8>,
+    ) -> std::result::Result<Seen, Beyond> {
+        match self.newest_from(key, next, Reach::whole(start.begin), pin) {
+            Newest::Here(address, record) => Ok(Seen { start, place: Place::Memory(address, record.read(value)) }),
+            Newest::OnDisk(address) => Err(Beyond { start, next: Some(address) }),
+            Newest::Nowhere => Err(Beyond { start, next: None }),
+        }
+    }
+
     /// The newest record of the key in a chain that begins by `link`.
     #[inline]
     pub(super) fn newest<'p>(&'p self, key: &Key<'_>, link: Link, reach: Reach, pin: &'p Pin<'_>) -> Newest<'p> {
-        let mut next = link.head(reach.begin);
+        self.newest_from(key, link.head(reach.begin), reach, pin)
+    }
+
+    #[inline]
+    fn newest_from<'p>(&'p self, key: &Key<'_>, mut next: Option<Address>, reach: Reach, pin: &'p Pin<'_>) -> Newest<'p> {
         while let Some(address) = next.filter(|address| *address >= reach.floor) {
-            let Some(record) = self.log.record(address, pin) else { return Newest::OnDisk };
+            let Some(record) = self.log.record(address, pin) else { return Newest::OnDisk(address) };
             if record.has_key(key.bytes) {
                 return Newest::Here(address, record);
             }
             next = record.link().address(reach.begin, address);
         }
         Newest::Nowhere
+    }
+}
+
+/// Where memory ends for a search.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Beyond {
+    start: Start,
+    /// Where the chain goes on, if it does.
+    next: Option<Address>,
+}
+
+impl Hash {
+    /// Looks for a key beyond memory, one request after the other.
+    #[cold]
+    pub(super) fn search_beyond(&self, key: &Key<'_>, beyond: Beyond, value: &mut Vec<u8>) -> Result<Seen> {
+        let mut step = self.leave_memory(beyond, value)?;
+        let mut block = None;
+        loop {
+            step = match step {
+                Step::Ended(seen) => return Ok(seen),
+                Step::Again => self.begin_again(key, value)?,
+                Step::Reads(lookup) => {
+                    let block = match &mut block {
+                        Some(block) => block,
+                        None => block.insert(self.room.frame()?),
+                    };
+                    lookup.read(block)?;
+                    self.resume(key, lookup, block, value)?
+                }
+            }
+        }
+    }
+
+    /// Looks for a key once more, since a truncation has passed what the search would have looked at.
+    pub(super) fn begin_again(&self, key: &Key<'_>, value: &mut Vec<u8>) -> Result<Step> {
+        let gone_on = self.search_memory(key, value);
+        self.step(gone_on, value)
+    }
+
+    fn step(&self, gone_on: std::result::Result<Seen, Beyond>, value: &mut Vec<u8>) -> Result<Step> {
+        gone_on.map_or_else(|beyond| self.leave_memory(beyond, value), |seen| Ok(Step::Ended(seen)))
+    }
+
+    /// What a search wants to read where memory has ended.
+    pub(super) fn leave_memory(&self, beyond: Beyond, value: &mut Vec<u8>) -> Result<Step> {
+        let Beyond { start, next } = beyond;
+        let Some(address) = next else {
+            value.clear();
+            return Ok(Step::Ended(Seen { start, place: Place::Nowhere }));
+        };
+        match self.log.segment(address) {
+            Ok(segment) => Ok(Step::Reads(Lookup { start, segment, address })),
+            Err(error) => self.unless_passed(address, error),
+        }
+    }
+
+    /// Goes on with the page that was read.
+    pub(super) fn resume(&self, key: &Key<'_>, lookup: Lookup, read: &[u8], value: &mut Vec<u8>) -> Result<Step> {
+        let Lookup { start, segment, address } = lookup;
+        let page = segment.parse(address.page(), read);
+        let record = page.and_then(|page| page.record(address).map_err(|e| segment.damaged(address.page(), e)));
+        let stored = match record {
+            Ok(stored) => stored,
+            // It may never have been written.
+            Err(error) => return self.unless_passed(address, error),
+        };
+        if stored.key == key.bytes {
+            if stored.kind == Kind::Invalid {
+                let given_up = Malformed::new(address.in_page() as usize, "a chain has a record that was given up");
+                return Err(segment.damaged(address.page(), given_up));
+            }
+            value.clear();
+            value.extend_from_slice(stored.value);
+            return Ok(Step::Ended(Seen { start, place: Place::Disk(stored.kind) }));
+        }
+        let next = stored.link.address(start.begin, address);
+        if next.is_some_and(|next| next < self.log.bounds().begin()) {
+            return Ok(Step::Again);
+        }
+        let gone_on = self.go_on(key, start, next, &self.domain.pin(), value);
+        self.step(gone_on, value)
+    }
+
+    /// An error at an address, if that is still in the log.
+    fn unless_passed(&self, address: Address, error: ecotone_substrate::Error) -> Result<Step> {
+        // BEGIN passes an address before its frame leaves memory, so who misses the frame sees that.
+        if address < self.log.bounds().begin() { Ok(Step::Again) } else { Err(error) }
     }
 }

@@ -29,6 +29,8 @@ mod put;
 #[cfg(test)]
 mod read_cache;
 #[cfg(test)]
+mod reads;
+#[cfg(test)]
 mod room;
 #[cfg(test)]
 mod structure;
@@ -38,6 +40,8 @@ mod tests;
 mod upkeep;
 #[cfg(test)]
 mod upsert;
+#[cfg(test)]
+mod walk;
 
 #[cfg(test)]
 use std::sync::Arc;

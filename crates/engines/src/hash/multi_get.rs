@@ -23,11 +23,16 @@ impl Hash {
             for (start, key) in starts.iter_mut().zip(&keyed[..batch.len()]) {
                 *start = Some(self.begin_ahead(key, &pin));
             }
+            let mut done = 0;
             for (start, key) in starts.iter().flatten().zip(&keyed) {
-                let seen = match self.search_from(key, start, &pin, &mut value) {
-                    Some(seen) => seen,
-                    None => self.search(key, &mut value)?,
-                };
+                let Some(seen) = self.search_from(key, start, &pin, &mut value) else { break };
+                found(seen.has_value().then_some(&value));
+                done += 1;
+            }
+            drop(pin);
+            // What is beyond memory is read without a pin, and what is behind it in the batch comes after it.
+            for key in &keyed[done..batch.len()] {
+                let seen = self.search(key, &mut value)?;
                 found(seen.has_value().then_some(&value));
             }
         }

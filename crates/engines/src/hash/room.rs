@@ -49,6 +49,11 @@ impl Room {
         (0..bytes.div_ceil(BLOCK.bytes())).map(|_| self.lease()).collect()
     }
 
+    /// A block for what is read at one place of a file.
+    pub(super) fn frame(&self) -> Result<Block> {
+        self.memory.lease_essential(Component::Frames, Size::Frame)
+    }
+
     /// A block for the hot log or the index.
     pub(super) fn lease(&self) -> Result<Block> {
         self.memory.lease(Component::Other, BLOCK).ok_or_else(|| self.refused())

@@ -31,9 +31,9 @@ impl DiskFile {
     /// Checks alignment also where the file system fell back to the page cache and would not care, so that a mistake shows everywhere.
     fn check_aligned(&self, buffer: &[u8], offset: u64) {
         if self.access == Access::Direct {
-            let align = system::ALIGN;
-            let aligned = buffer.as_ptr().addr().is_multiple_of(align) && buffer.len().is_multiple_of(align);
-            assert!(aligned && offset.is_multiple_of(align as u64), "direct I/O on {} that is not aligned", self.id);
+            let unit = self.system.unit();
+            let aligned = buffer.as_ptr().addr().is_multiple_of(unit) && buffer.len().is_multiple_of(unit);
+            assert!(aligned && offset.is_multiple_of(unit as u64), "direct I/O on {} that is not aligned", self.id);
         }
     }
 
@@ -53,6 +53,10 @@ impl File for DiskFile {
 
     fn len(&self) -> Result<u64> {
         self.system.len().map_err(|error| self.failed("read the length of", error))
+    }
+
+    fn unit(&self) -> usize {
+        self.system.unit()
     }
 
     fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()> {

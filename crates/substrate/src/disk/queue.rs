@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use ecotone_sys::{
     blocking::Blocking,
-    file::ALIGN,
     transfer::{Finished, Transfer},
 };
 
@@ -50,11 +49,12 @@ impl DiskQueue {
 
 impl Queue for DiskQueue {
     /// # Panics
-    /// If the file is not one of a disk, the request is longer than its block, or offset or length are no multiples of 4096 although the file is direct.
+    /// If the file is not one of a disk, the request is longer than its block, or offset or length are no multiples of the file's unit although it is direct.
     fn submit(&mut self, request: Request) {
         let Request { file, op, offset, block, len, tag } = request;
         let system = file.system().expect("a file of a disk").clone();
-        let aligned = offset.is_multiple_of(ALIGN as u64) && len.is_multiple_of(ALIGN);
+        let unit = system.unit();
+        let aligned = offset.is_multiple_of(unit as u64) && len.is_multiple_of(unit);
         assert!(aligned || !system.is_direct(), "direct I/O on {} that is not aligned", file.id());
         self.directory.tally.request(file.id().kind(), op, len);
         let transfer = Transfer { file: system, write: op == Op::Write, offset, block, len, context: Origin { file, tag } };

@@ -239,7 +239,7 @@ fn a_direct_file_wants_alignment_wherever_it_lies() {
     let directory = tempfile::tempdir().unwrap();
     let disk = Disk::open(directory.path(), true).unwrap();
     let file = disk.create(FileId::Pages(1), Access::Direct).unwrap();
-    let _ = file.write(&[0; 512], 0);
+    let _ = file.write(&[0; 500], 0);
 }
 
 #[test]
@@ -278,7 +278,9 @@ fn links_are_not_followed() {
 #[test]
 fn names_hold_no_path_and_only_ours_are_parsed() {
     let table = FileId::Table { keyspace: u32::MAX, number: 3 };
-    let ids = [FileId::Manifest(u64::MAX), FileId::Log(0), FileId::Double(1), FileId::Pages(2), table, FileId::Scratch(4)];
+    let segment = FileId::Segment { keyspace: 7, number: MAX_TABLES - 1 };
+    let ids =
+        [FileId::Manifest(u64::MAX), FileId::Log(0), FileId::Double(1), FileId::Pages(2), table, segment, FileId::Scratch(4)];
     for id in ids {
         let name = id.to_string();
         assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.') && !name.contains(".."), "{name}");
@@ -302,6 +304,9 @@ fn names_hold_no_path_and_only_ours_are_parsed() {
         "table.1",
         "table.1.02",
         "table.1.16777216",
+        "segment.1",
+        "segment.1.2.3",
+        "segment.1.16777216",
     ] {
         assert_eq!(FileId::parse(name), None, "{name:?}");
     }

@@ -9,7 +9,10 @@ mod tests;
 
 use std::{fmt, sync::Arc};
 
-use ecotone_sys::chunk::{Arena, Block, CHUNK_BYTES, Size};
+use ecotone_sys::{
+    chunk::{Arena, Block, CHUNK_BYTES, Size},
+    epoch,
+};
 use parking_lot::Mutex;
 
 use self::share::Member;
@@ -39,13 +42,21 @@ pub enum Component {
     Memtable,
     /// Forecasts of where inserts will come.
     Forecast,
+    /// Frames of hot logs.
+    HotLog,
+    /// Copies of records that are on disk.
+    ReadCache,
+    /// Buckets over hot logs.
+    HashIndex,
+    /// Fences of runs and maps of deltas.
+    ColdIndex,
     /// Everything else.
     Other,
 }
 
 impl Component {
     /// All of them, in the order of [`Memory::usage`].
-    pub const ALL: [Component; 11] = [
+    pub const ALL: [Component; 15] = [
         Component::RecordCache,
         Component::CacheTable,
         Component::DirtyChains,
@@ -56,6 +67,10 @@ impl Component {
         Component::DoubleWrite,
         Component::Memtable,
         Component::Forecast,
+        Component::HotLog,
+        Component::ReadCache,
+        Component::HashIndex,
+        Component::ColdIndex,
         Component::Other,
     ];
 
@@ -72,6 +87,10 @@ impl Component {
             Component::DoubleWrite => "double-write",
             Component::Memtable => "memtable",
             Component::Forecast => "forecast",
+            Component::HotLog => "hot log",
+            Component::ReadCache => "read cache",
+            Component::HashIndex => "hash index",
+            Component::ColdIndex => "cold index",
             Component::Other => "other",
         }
     }
@@ -97,8 +116,9 @@ pub type Shrinker = dyn Fn(usize) -> usize + Send + Sync;
 /// # Rules
 /// 1. [`lease_essential`](Self::lease_essential) and [`Share::reclaim`] call shrinkers on the caller's thread, so they must not be called while holding a lock
 ///    that any shrinker takes.
-/// 2. A shrinker does no I/O, waits for nothing, and calls neither of the two.
+/// 2. A shrinker does no I/O, waits for nothing but pins (`ecotone_sys::epoch`), and calls neither of the two.
 /// 3. A shrinker holds its cache by a `Weak`, and answers 0 once the cache is gone.
+/// 4. Nobody leases while holding a pin, since a shrinker may wait for it.
 pub struct Memory {
     budget: usize,
     reserve: usize,
@@ -125,12 +145,14 @@ impl Memory {
 
     /// Leases for a cache, which can do without: `None` when less than the reserve would stay free: a 32nd of the budget, at least 1 MiB, at most 4.
     pub fn lease(&self, component: Component, size: Size) -> Option<Block> {
+        epoch::assert_unpinned();
         self.arena.lease_keeping(size, component as u8, self.reserve)
     }
 
     /// Leases for work that must go on, from the reserve too. When nothing is left it asks the shares, each at most once, until one has made
     /// room; then it fails with [`Error::Memory`]. See the rules above.
     pub fn lease_essential(&self, component: Component, size: Size) -> Result<Block> {
+        epoch::assert_unpinned();
         let tag = component as u8;
         if let Some(block) = self.arena.lease(size, tag) {
             return Ok(block);

@@ -192,3 +192,18 @@ fn a_shrinker_may_lease_and_join() {
     let _share = memory.join(TABLES, Box::new(shrink));
     assert!(memory.lease_essential(Component::Other, Size::Frame).is_err());
 }
+
+#[test]
+#[cfg(all(debug_assertions, not(any(feature = "shuttle", feature = "loom"))))]
+fn who_holds_a_pin_leases_nothing() {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    let (memory, domain) = (Memory::new(16 * MIB), ecotone_sys::epoch::Domain::new());
+    let refused = |lease: &dyn Fn()| {
+        let _pin = domain.pin();
+        catch_unwind(AssertUnwindSafe(lease)).is_err()
+    };
+    assert!(refused(&|| drop(memory.lease(Component::Other, Size::Frame))));
+    assert!(refused(&|| drop(memory.lease_essential(Component::Other, Size::Frame))));
+    assert!(memory.lease(Component::Other, Size::Frame).is_some());
+}

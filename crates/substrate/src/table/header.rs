@@ -4,7 +4,7 @@ use std::result;
 
 use ecotone_sys::checksum::crc32c;
 
-use super::Name;
+use super::{Name, Role};
 use crate::{
     Error, Result,
     codec::{Malformed, Reader, Writer},
@@ -14,6 +14,8 @@ use crate::{
 /// How the first page of one kind of file begins.
 #[derive(Debug, Clone, Copy)]
 pub struct Header {
+    /// What its files are to the storage.
+    pub role: Role,
     /// The first bytes behind the checksum.
     pub magic: &'static [u8; 8],
     /// The latest version that is known.
@@ -38,7 +40,7 @@ impl Header {
     pub fn seal(&self, name: Name, header: &Writer, page: &mut [u8]) {
         page.fill(0);
         page[..header.len()].copy_from_slice(header.as_slice());
-        let sum = checksum(name, page);
+        let sum = self.checksum(name, page);
         page[..4].copy_from_slice(&sum.to_le_bytes());
     }
 
@@ -47,7 +49,7 @@ impl Header {
     /// # Errors
     /// If it is damaged, begins another file, or was written by a later version.
     pub fn open<'a>(&self, name: Name, page: &'a [u8]) -> Result<Reader<'a>> {
-        let file = name.file();
+        let file = self.role.file(name);
         let (version, unknown) = self.identify(name, page).map_err(|e| e.at(file, 0))?;
         let newer = |found, known| Err(Error::NewerFormat { file: file.to_string(), found, known });
         if version > self.version {
@@ -62,7 +64,7 @@ impl Header {
     /// The version, and the feature bits that forbid writing or reading, of a header with a right checksum.
     fn identify(&self, name: Name, page: &[u8]) -> result::Result<(u32, u64), Malformed> {
         let mut r = Reader::new(page);
-        if r.u32()? != checksum(name, page) {
+        if r.u32()? != self.checksum(name, page) {
             return Err(Malformed::new(0, "the checksum of the file header does not match"));
         }
         if r.array()? != *self.magic {
@@ -75,6 +77,10 @@ impl Header {
         let (_compatible, read_only, incompatible) = (r.u64()?, r.u64()?, r.u64()?);
         Ok((version, read_only | incompatible))
     }
+
+    fn checksum(&self, name: Name, page: &[u8]) -> u32 {
+        crc32c(crc32c(0, &self.role.file(name).identity().to_le_bytes()), page.get(4..PAGE).unwrap_or_default())
+    }
 }
 
 fn named(name: Name, page: &[u8]) -> result::Result<Reader<'_>, Malformed> {
@@ -82,8 +88,4 @@ fn named(name: Name, page: &[u8]) -> result::Result<Reader<'_>, Malformed> {
     r.bytes(40)?;
     let found = Name { database: r.u64()?, keyspace: r.u32()?, number: r.u32()?, birth: r.u64()? };
     if found == name { Ok(r) } else { r.fail("the file is another one than was named") }
-}
-
-fn checksum(name: Name, page: &[u8]) -> u32 {
-    crc32c(crc32c(0, &name.file().identity().to_le_bytes()), page.get(4..PAGE).unwrap_or_default())
 }

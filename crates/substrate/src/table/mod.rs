@@ -1,4 +1,4 @@
-//! What files that are written once ([`FileId::Table`](crate::storage::FileId::Table)) have in common, whoever's they are: a name with a birth, a first page
+//! What files that are written once ([`Role`]) have in common, whoever's they are: a name with a birth, a first page
 //! that says what the file is, places that are part of checksums, bytes that are written front to back, and parts that are in memory as they are in the
 //! file.
 
@@ -9,7 +9,7 @@ mod pages;
 
 pub use self::{
     header::Header,
-    name::{Name, Place},
+    name::{Name, Place, Role},
     output::Output,
     pages::Pages,
 };

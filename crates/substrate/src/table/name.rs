@@ -18,14 +18,33 @@ pub struct Name {
 }
 
 impl Name {
-    /// The file.
+    /// The file, if it is a table.
     pub fn file(self) -> FileId {
-        FileId::Table { keyspace: self.keyspace, number: self.number }
+        Role::Table.file(self)
     }
 
     /// A block of the file.
     pub fn place(self, block: u32) -> Place {
         Place { file: self.file().identity(), birth: self.birth, block }
+    }
+}
+
+/// What a file that is written once is to the storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Named when it is full.
+    Table,
+    /// Named when it is empty, and filled from front to back.
+    Segment,
+}
+
+impl Role {
+    /// The file of this name.
+    pub fn file(self, Name { keyspace, number, .. }: Name) -> FileId {
+        match self {
+            Role::Table => FileId::Table { keyspace, number },
+            Role::Segment => FileId::Segment { keyspace, number },
+        }
     }
 }
 

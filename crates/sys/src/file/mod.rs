@@ -17,8 +17,10 @@ use rustix::{
     io::{Errno, pread, pwrite, retry_on_intr},
 };
 
-/// Offsets, lengths and addresses of direct I/O are multiples of this many bytes.
+/// Multiples of this many bytes do for offsets, lengths and addresses of direct I/O, wherever it works at all.
 pub const ALIGN: usize = 4096;
+/// No [unit](File::unit) is smaller: the disk writes as much at once.
+const SECTOR: usize = 512;
 
 /// Bytes of zero that are written at once where the file system cannot preallocate.
 const ZEROS: usize = 64 << 10;
@@ -44,6 +46,7 @@ pub enum Open {
 pub struct File {
     fd: OwnedFd,
     direct: bool,
+    unit: usize,
 }
 
 impl File {
@@ -65,13 +68,18 @@ impl File {
 
     pub(crate) fn from_fd(fd: OwnedFd, direct: bool) -> io::Result<File> {
         // Not asked for at open: a file system that refuses it there may have created the file already.
-        let direct = direct && make_direct(&fd)?;
-        Ok(File { fd, direct })
+        let unit = if direct { make_direct(&fd)? } else { None };
+        Ok(File { fd, direct: unit.is_some(), unit: unit.unwrap_or(SECTOR) })
     }
 
     /// Whether transfers pass the page cache by and must be aligned.
     pub fn is_direct(&self) -> bool {
         self.direct
+    }
+
+    /// Offsets, lengths and addresses of direct transfers are multiples of this many bytes: a power of two, from 512 to [`ALIGN`].
+    pub fn unit(&self) -> usize {
+        self.unit
     }
 
     /// Reads until `buffer` is full or the file ends; gives the bytes read.
@@ -106,7 +114,7 @@ impl File {
     /// How far to go on after a transfer of `count` bytes: direct transfers must stay aligned, so their ragged end is done again. None of it can be
     /// used only at the end of the file.
     pub(crate) fn resume_after(&self, count: usize) -> usize {
-        if self.direct { count - count % ALIGN } else { count }
+        if self.direct { count - count % self.unit } else { count }
     }
 
     /// Makes everything written, and the length, durable.
@@ -200,24 +208,26 @@ pub fn create_directory(path: &Path) -> io::Result<()> {
     Ok(retry_on_intr(|| fs::mkdir(path, Mode::RWXU))?)
 }
 
-/// Switches an open file to direct I/O, if its file system can do that in units of [`ALIGN`] bytes.
-fn make_direct(fd: &OwnedFd) -> io::Result<bool> {
-    if !alignment_suffices(fd) {
-        return Ok(false);
-    }
+/// Switches an open file to direct I/O, if its file system can do that in units of [`ALIGN`] bytes; gives the smallest units.
+fn make_direct(fd: &OwnedFd) -> io::Result<Option<usize>> {
+    let Some(unit) = direct_unit(fd) else { return Ok(None) };
     let flags = fs::fcntl_getfl(fd)?;
     match fs::fcntl_setfl(fd, flags | OFlags::DIRECT) {
-        Ok(()) => Ok(true),
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(false),
+        Ok(()) => Ok(Some(unit)),
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Whether the kernel's demands, where it states them, are met by [`ALIGN`].
-fn alignment_suffices(fd: &OwnedFd) -> bool {
+/// The smallest unit of direct I/O that the kernel states, or [`ALIGN`] where it states none. `None` if [`ALIGN`] is not enough.
+fn direct_unit(fd: &OwnedFd) -> Option<usize> {
     use rustix::fs::{AtFlags, StatxFlags, statx};
-    let Ok(stat) = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) else { return true };
-    let stated = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN);
-    let meets = |demand: u32| demand != 0 && ALIGN.is_multiple_of(demand as usize);
-    !stated || (meets(stat.stx_dio_mem_align) && meets(stat.stx_dio_offset_align))
+    let Ok(stat) = statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) else { return Some(ALIGN) };
+    if !StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN) {
+        return Some(ALIGN);
+    }
+    let demands = [stat.stx_dio_mem_align, stat.stx_dio_offset_align].map(|demand| demand as usize);
+    let met = demands.iter().all(|demand| *demand != 0 && ALIGN.is_multiple_of(*demand));
+    // What divides a power of two is one, so the greatest is a multiple of the others.
+    met.then(|| demands.into_iter().fold(SECTOR, usize::max))
 }

@@ -79,11 +79,26 @@ fn a_file_is_direct_if_and_only_if_the_kernel_knows_it_so() {
     let (_directory, path) = place();
     let wanted = File::open(&path, Open::New, true).unwrap();
     assert_eq!(fs::fcntl_getfl(&wanted).unwrap().contains(OFlags::DIRECT), wanted.is_direct());
+    assert!(wanted.unit().is_power_of_two() && (512..=ALIGN).contains(&wanted.unit()));
     let cached = File::open(&path, Open::Existing, false).unwrap();
     assert!(!cached.is_direct() && !fs::fcntl_getfl(&cached).unwrap().contains(OFlags::DIRECT));
     // Pipes stand for file systems without direct I/O: the file is used all the same.
     let (reader, _writer) = std::io::pipe().unwrap();
     assert!(File::from_fd(reader.into(), true).is_ok());
+}
+
+#[test]
+fn a_unit_is_the_least_that_is_read_and_written() {
+    let (_directory, path) = place();
+    let file = File::open(&path, Open::New, true).unwrap();
+    file.write_at(&filled(1)[..ALIGN], 0).unwrap();
+    let unit = file.unit();
+    file.write_at(&filled(2)[..unit], unit as u64).unwrap();
+    let mut buffer = filled(9);
+    for (number, part) in buffer[..ALIGN].chunks_mut(unit).enumerate() {
+        assert_eq!(file.read_at(part, (number * unit) as u64).unwrap(), unit);
+        assert!(part.iter().all(|byte| *byte == if number == 1 { 2 } else { 1 }));
+    }
 }
 
 #[test]

@@ -34,7 +34,8 @@ impl SimFile {
     fn check_alignment(&self, buffer: &[u8], offset: u64) {
         if self.access == Access::Direct {
             let (address, len) = (buffer.as_ptr().addr(), buffer.len());
-            let aligned = address % PAGE == 0 && len % PAGE == 0 && offset.is_multiple_of(PAGE as u64);
+            let unit = self.unit();
+            let aligned = address % unit == 0 && len % unit == 0 && offset.is_multiple_of(unit as u64);
             assert!(aligned, "direct I/O on {} is not aligned: buffer {address:#x}, offset {offset}, length {len}", self.id);
         }
     }
@@ -74,6 +75,10 @@ impl File for SimFile {
     fn len(&self) -> Result<u64> {
         self.shared.world().check_power("measure", self.id)?;
         Ok(self.inode.lock().extent().length)
+    }
+
+    fn unit(&self) -> usize {
+        self.shared.unit
     }
 
     fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()> {

@@ -13,6 +13,8 @@ pub enum Phase {
     Pages,
     /// Sorted files.
     Table,
+    /// Segments of hot logs.
+    Hot,
     /// Manifests.
     Manifest,
     /// Scratch files.
@@ -83,6 +85,7 @@ impl Label {
             (_, FileId::Double(_)) => Phase::DoubleWrite,
             (_, FileId::Pages(_)) => Phase::Pages,
             (_, FileId::Table { .. }) => Phase::Table,
+            (_, FileId::Segment { .. }) => Phase::Hot,
             (_, FileId::Scratch(_)) => Phase::Scratch,
         };
         Label { phase, io }

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fmt, io, sync::Arc};
 
 use ecotone_substrate::{
     Error, Result,
+    limits::{PAGE, SECTOR},
     storage::{Counters, FileId, FileKind},
 };
 use ecotone_sys::primitive::{Condvar, Mutex, MutexGuard};
@@ -31,6 +32,8 @@ pub(super) struct World {
     pub(super) gates: Gates,
     pub(super) space_limit: u64,
     pub(super) off: bool,
+    /// The least that one direct transfer has, in bytes.
+    unit: usize,
     seed: u64,
 }
 
@@ -45,6 +48,8 @@ impl World {
             gates: Gates::default(),
             space_limit: u64::MAX,
             off: false,
+            // In every other world the disk is as small-grained as disks are.
+            unit: if seed.is_multiple_of(2) { PAGE } else { SECTOR },
             seed,
         }
     }
@@ -96,7 +101,7 @@ impl World {
     pub(super) fn after(&self, how: Crash) -> World {
         let seed = if let Crash::Random(seed) = how { seed } else { self.seed.wrapping_add(1) };
         let mut random = SmallRng::seed_from_u64(seed);
-        let mut next = World { space_limit: self.space_limit, ..World::new(seed) };
+        let mut next = World { space_limit: self.space_limit, unit: self.unit, ..World::new(seed) };
         for (id, history) in &self.names {
             let age =
                 |inode: &InodeRef, random: &mut SmallRng| Arc::new(parking_lot::Mutex::new(inode.lock().after(how, random)));
@@ -129,6 +134,8 @@ pub(super) struct Shared {
     world: Mutex<World>,
     /// Something happened at a gate.
     pub(super) changed: Condvar,
+    /// The least that one direct transfer has, in bytes.
+    pub(super) unit: usize,
 }
 
 impl fmt::Debug for Shared {
@@ -140,7 +147,8 @@ impl fmt::Debug for Shared {
 
 impl Shared {
     pub(super) fn new(world: World) -> Arc<Self> {
-        Arc::new(Shared { world: Mutex::new(world), changed: Condvar::new() })
+        let unit = world.unit;
+        Arc::new(Shared { world: Mutex::new(world), changed: Condvar::new(), unit })
     }
 
     pub(super) fn world(&self) -> MutexGuard<'_, World> {

@@ -264,7 +264,7 @@ fn moments(labels: &[Label], first: u64) -> BTreeMap<Moment, Vec<u64>> {
             Phase::Pages => Moment::Fresh,
             Phase::Log if fresh => Moment::Install,
             Phase::Log => Moment::Log,
-            Phase::Manifest | Phase::Table | Phase::Scratch => Moment::Manifest,
+            Phase::Manifest | Phase::Table | Phase::Hot | Phase::Scratch => Moment::Manifest,
             Phase::Directory => Moment::Directory,
         };
         protected = moment == Moment::DoubleWrite || (moment == Moment::InPlace && label.io != Io::Sync);

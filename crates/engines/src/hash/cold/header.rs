@@ -11,7 +11,7 @@ use ecotone_substrate::{
 
 use super::{fences, stretch::Stretch, tags};
 
-const FORMAT: table::Header = table::Header { magic: b"ECOhsrun", version: 1 };
+const FORMAT: table::Header = table::Header { role: table::Role::Table, magic: b"ECOhsrun", version: 1 };
 /// Blocks are from 1024 to 4096 bytes long.
 const BLOCK_BITS: [u8; 3] = [10, 11, 12];
 

@@ -5,6 +5,7 @@ mod control;
 mod entry;
 mod find;
 mod grow;
+mod links;
 mod load;
 mod overflow;
 mod split;

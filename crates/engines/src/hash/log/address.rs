@@ -40,14 +40,29 @@ impl Address {
         self.0 % PAGE
     }
 
+    /// Its page.
+    pub(crate) const fn page(self) -> Address {
+        Address(self.0 - self.in_page())
+    }
+
     /// The first page boundary at or above it.
     pub(crate) const fn page_end(self) -> Address {
         Address(self.0.next_multiple_of(PAGE))
     }
 
+    /// Where frame `number` begins.
+    pub(crate) const fn of_frame(number: u64) -> Address {
+        Address(number * FRAME)
+    }
+
     /// Number of its frame.
     pub(crate) const fn frame(self) -> u64 {
         self.0 / FRAME
+    }
+
+    /// Where its frame ends.
+    pub(crate) const fn frame_end(self) -> Address {
+        Address::of_frame(self.frame() + 1)
     }
 
     /// Words of a frame.

@@ -27,21 +27,24 @@ impl Position {
     }
 }
 
-/// CLEARABLE ≤ BEGIN ≤ HEAD ≤ SAFE ≤ READ_ONLY ≤ TAIL.
+/// CLEARABLE ≤ BEGIN ≤ HEAD ≤ FLUSHED ≤ SAFE ≤ READ_ONLY ≤ TAIL, and BEGIN ≤ DURABLE ≤ FLUSHED. Where BEGIN passes the others they follow at once.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     clearable: Position,
     begin: Position,
     head: Position,
+    durable: Position,
+    flushed: Position,
     safe: Position,
     read_only: Position,
 }
 
 impl Bounds {
-    /// The positions of a log that begins and ends here.
-    pub(super) fn new(at: Address) -> Arc<Bounds> {
-        let [clearable, begin, head, safe, read_only] = std::array::from_fn(|_| Position::new(at));
-        Arc::new(Bounds { clearable, begin, head, safe, read_only })
+    /// The positions of a log of which all is durable, from `begin` to `end`, and in memory what is from `head` on.
+    pub(super) fn new(begin: Address, head: Address, end: Address) -> Arc<Bounds> {
+        let [clearable, begin] = std::array::from_fn(|_| Position::new(begin));
+        let [durable, flushed, safe, read_only] = std::array::from_fn(|_| Position::new(end));
+        Arc::new(Bounds { clearable, begin, head: Position::new(head), durable, flushed, safe, read_only })
     }
 
     /// Entries of addresses below may be cleared: all who are pinned see them below BEGIN.
@@ -57,6 +60,16 @@ impl Bounds {
     /// Frames wholly below have left memory.
     pub(crate) fn head(&self) -> Address {
         self.head.get()
+    }
+
+    /// What lies below survives the machine, as soon as root or structural record say so too.
+    pub(crate) fn durable(&self) -> Address {
+        self.durable.get()
+    }
+
+    /// What lies below is in segments.
+    pub(crate) fn flushed(&self) -> Address {
+        self.flushed.get()
     }
 
     /// Below, every record is live, sealed, or invalid for ever, and only a seal may be added.
@@ -76,16 +89,31 @@ impl Bounds {
         domain.bump(move || bounds.safe.raise(to));
     }
 
-    /// Raises HEAD, not above SAFE.
+    /// Raises FLUSHED, not above SAFE.
+    pub(super) fn raise_flushed(&self, to: Address) {
+        assert!(to <= self.safe(), "what may still change is not written");
+        self.flushed.raise(to);
+    }
+
+    /// Raises DURABLE, not above FLUSHED.
+    pub(super) fn raise_durable(&self, to: Address) {
+        assert!(to <= self.flushed(), "what is not written is not durable");
+        self.durable.raise(to);
+    }
+
+    /// Raises HEAD, not above FLUSHED.
     pub(super) fn raise_head(&self, to: Address) {
-        assert!(to <= self.safe(), "what may still change stays in memory");
+        assert!(to <= self.flushed(), "what is in no file stays in memory");
         self.head.raise(to);
     }
 
-    /// Raises BEGIN, not above HEAD, and CLEARABLE when all are unpinned who may still go by the old one.
+    /// Raises BEGIN, not above SAFE, and CLEARABLE when all are unpinned who may still go by the old one. What has left the log need be in no file.
     pub(super) fn raise_begin(self: &Arc<Self>, to: Address, domain: &Domain) {
-        assert!(to <= self.head(), "frames go before");
+        assert!(to <= self.safe(), "what may still change stays in the log");
+        // In this order: who misses a frame, or finds a page that was never written, sees that BEGIN has passed it.
         self.begin.raise(to);
+        self.flushed.raise(to);
+        self.durable.raise(to);
         let bounds = self.clone();
         domain.bump(move || bounds.clearable.raise(to));
     }

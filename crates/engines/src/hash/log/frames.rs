@@ -38,13 +38,14 @@ impl Frames {
         Frames { domain: domain.clone(), ring }
     }
 
-    /// Lets the block in as frame `number`, filled with zero. The block itself if another frame has the place.
-    pub(super) fn enter(&self, number: u64, block: Block) -> Result<(), Block> {
+    /// Lets the block in as frame `number`, filled with zero and then by `fill`. The block itself if another frame has the place.
+    pub(super) fn enter(&self, number: u64, block: Block, fill: impl FnOnce(&Words)) -> Result<(), Block> {
         let place = self.place(number);
         if place.load(&self.domain.pin()).is_some() {
             return Err(block);
         }
         let words = Words::new(block);
+        fill(&words);
         assert_eq!(words.len(), Address::words_of_a_frame(), "a block of the size of a frame");
         place.swap(Some(Box::new(Frame { number, words })), |_| unreachable!("one thread at a time lets frames in"));
         Ok(())

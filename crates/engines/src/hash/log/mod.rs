@@ -3,26 +3,33 @@
 
 mod address;
 mod bounds;
+mod flush;
 mod frames;
+mod page;
 mod record;
+mod segments;
 mod state;
 mod tail;
 #[cfg(test)]
 pub(in crate::hash) mod tests;
 
-use std::{iter, sync::Arc};
+use std::{iter, mem, sync::Arc};
 
+use ecotone_substrate::{Error, Result, environment::Environment, memory::Component};
 use ecotone_sys::{
-    chunk::Block,
+    chunk::{Block, Size},
     epoch::{Domain, Pin},
+    words::WORD,
 };
 
 pub(crate) use self::{
     address::{Address, FRAME, Link, MAX_LOG, PAGE, PAGE_HEADER},
+    page::{Page, Stored},
     record::Record,
+    segments::Segment,
     state::{Kind, State},
 };
-use self::{bounds::Bounds, frames::Frames, tail::Tail};
+use self::{bounds::Bounds, flush::Turns, frames::Frames, segments::Segments, tail::Tail};
 
 /// The log of one keyspace.
 #[derive(Debug)]
@@ -31,13 +38,32 @@ pub(crate) struct HotLog {
     bounds: Arc<Bounds>,
     tail: Tail,
     frames: Frames,
+    segments: Segments,
+    turns: Turns,
 }
 
 impl HotLog {
     /// A log that begins and ends at page boundary `at`, with room for so many frames in memory, a power of two.
     pub(crate) fn new(domain: &Arc<Domain>, at: Address, frames: usize) -> HotLog {
+        Self::of(domain, Bounds::new(at, at, at), at, Segments::default(), frames)
+    }
+
+    /// A log of an earlier life, which has these segments: of it what lies from `begin` up to `durable` is valid, both page boundaries. What memory has of it
+    /// comes by [`resume`](Self::resume).
+    pub(crate) fn reopen(
+        domain: &Arc<Domain>,
+        (begin, durable): (Address, Address),
+        segments: Vec<Arc<Segment>>,
+        frames: usize,
+    ) -> HotLog {
+        // The frame in which it goes on has the pages before that too.
+        let head = begin.max(Address::of_frame(durable.frame()));
+        Self::of(domain, Bounds::new(begin, head, durable), durable, Segments::new(segments), frames)
+    }
+
+    fn of(domain: &Arc<Domain>, bounds: Arc<Bounds>, end: Address, segments: Segments, frames: usize) -> HotLog {
         let frames = Frames::new(domain, frames);
-        HotLog { domain: domain.clone(), bounds: Bounds::new(at), tail: Tail::new(at), frames }
+        HotLog { domain: domain.clone(), bounds, tail: Tail::new(end), frames, segments, turns: Turns::new() }
     }
 
     /// Its positions but TAIL.
@@ -52,15 +78,41 @@ impl HotLog {
 
     /// The block becomes frame `number`, up to whose end the log may grow from now on. One thread at a time lets frames in, in order.
     /// The block itself if the frame that is in the way has not left.
-    pub(crate) fn enter(&self, number: u64, block: Block) -> Result<(), Block> {
-        self.frames.enter(number, block)?;
+    pub(crate) fn enter(&self, number: u64, block: Block) -> std::result::Result<(), Block> {
+        self.frames.enter(number, block, |_| ())?;
         self.tail.cover(Address::new((number + 1) * FRAME));
         Ok(())
     }
 
     /// Lets the block in as the next frame, as [`enter`](Self::enter) does.
-    pub(crate) fn grow(&self, block: Block) -> Result<(), Block> {
+    pub(crate) fn grow(&self, block: Block) -> std::result::Result<(), Block> {
         self.enter(self.tail.covered().frame(), block)
+    }
+
+    /// Lets the block in as the first frame of a log of an earlier life, with what its pages have that are there.
+    ///
+    /// # Errors
+    /// If one of these is damaged or cannot be read.
+    pub(crate) fn resume(&self, environment: &Environment, block: Block) -> Result<()> {
+        let mut pages = Vec::new();
+        let mut at = self.bounds.head();
+        while at < self.tail() {
+            let segment = self.segment(at)?;
+            let mut page = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
+            segment.file().read(&mut page, segment.offset(at))?;
+            segment.parse(at, &page)?;
+            pages.push((at, page));
+            at = at.plus(PAGE);
+        }
+        let number = self.tail().frame();
+        let entered = self.frames.enter(number, block, |words| {
+            // What a page begins with is for its file alone.
+            let records = |address: Address| address.word() + PAGE_HEADER as usize / WORD;
+            pages.iter().for_each(|(at, page)| words.copy_in(records(*at), &page[PAGE_HEADER as usize..]));
+        });
+        entered.expect("it is the first frame");
+        self.tail.cover(Address::of_frame(number + 1));
+        Ok(())
     }
 
     /// Whether frames are there for a record of so many bytes, wherever the log ends in its page.
@@ -108,17 +160,60 @@ impl HotLog {
         self.bounds.raise_read_only(to, &self.domain);
     }
 
-    /// Frames wholly below `until`, which is not above SAFE, leave memory. `then` gets each block when nobody looks at it any more.
-    /// One thread at a time lets frames out.
-    pub(crate) fn evict(&self, until: Address, then: impl Fn(Block) + Clone + Send + 'static) {
+    /// Frames wholly below `until`, which is not above FLUSHED, leave memory. `then` gets each block when nobody looks at it any more. False, and nothing
+    /// happens, if frames are held.
+    pub(crate) fn evict(&self, until: Address, then: impl Fn(Block) + Clone + Send + 'static) -> bool {
+        let held = self.turns.evicting.lock();
+        if !*held {
+            self.let_out(until, then);
+        }
+        !*held
+    }
+
+    /// Frames stay in memory until the answer is dropped, whatever of them was written. Only what [truncates](Self::truncate) the log lets some out.
+    pub(crate) fn hold_frames(&self) -> Held<'_> {
+        let was = mem::replace(&mut *self.turns.evicting.lock(), true);
+        assert!(!was, "one at a time holds them");
+        Held(self)
+    }
+
+    fn let_out(&self, until: Address, then: impl Fn(Block) + Clone + Send + 'static) {
         let from = self.bounds.head().frame();
         self.bounds.raise_head(until);
         (from..until.frame()).for_each(|number| self.frames.leave(number, then.clone()));
     }
 
-    /// What lies below `until`, which is not above HEAD, is not in the log any more.
-    pub(crate) fn truncate(&self, until: Address) {
+    /// What lies below page boundary `until`, which is not above SAFE, is not in the log any more, whether it was written or not. Its frames leave as
+    /// [`evict`](Self::evict) says. The segments that lie wholly below, whose files are removed when what says so is synced.
+    pub(crate) fn truncate(&self, until: Address, then: impl Fn(Block) + Clone + Send + 'static) -> Vec<Arc<Segment>> {
+        assert_eq!(until.in_page(), 0);
         self.bounds.raise_begin(until, &self.domain);
+        let _turn = self.turns.evicting.lock();
+        self.let_out(until, then);
+        self.segments.truncate(until)
+    }
+
+    /// The segment that has an address below FLUSHED. Whoever does not hold BEGIN looks at it again if there is none.
+    ///
+    /// # Errors
+    /// If none has.
+    pub(crate) fn segment(&self, address: Address) -> Result<Arc<Segment>> {
+        self.segments.find(address).ok_or_else(|| Error::corruption("the hot log", address.get(), "no segment has this address"))
+    }
+
+    /// All segments, oldest first.
+    pub(crate) fn segments(&self) -> Vec<Arc<Segment>> {
+        self.segments.all()
+    }
+}
+
+/// Frames that stay in memory, for who reads them one after the other.
+#[derive(Debug)]
+pub(crate) struct Held<'l>(&'l HotLog);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        *self.0.turns.evicting.lock() = false;
     }
 }
 

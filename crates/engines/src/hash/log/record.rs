@@ -1,5 +1,6 @@
 //! A record of the hot log in memory: its words, its lock, its seal (decision 10, "The record").
 
+use ecotone_substrate::limits;
 use ecotone_sys::{
     prefetch::prefetch_read,
     primitive::{
@@ -18,10 +19,44 @@ use super::{
 const IN_ITS_LINES: [usize; 3] = [0, 8, 15];
 /// Words before the key.
 const HEADER_WORDS: usize = 2;
-const CAPACITY_SHIFT: u32 = Link::BITS;
-const CAPACITY: u64 = (1 << 8) - 1;
 /// Looks at a locked record before others may go on. Its holder copies less than 2 KB.
 const SPINS: u32 = if cfg!(any(feature = "shuttle", feature = "loom")) { 0 } else { 100 };
+
+/// The first word of a record: the one before it in its chain, and how much room it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Chain(u64);
+
+const CAPACITY_SHIFT: u32 = Link::BITS;
+const CAPACITY: u64 = (1 << 8) - 1;
+
+impl Chain {
+    fn new(capacity: usize, link: Link) -> Chain {
+        Chain((capacity as u64) << CAPACITY_SHIFT | link.bits())
+    }
+
+    /// From the word.
+    pub(super) const fn from_word(word: u64) -> Chain {
+        Chain(word)
+    }
+
+    /// The record before it.
+    pub(super) const fn link(self) -> Link {
+        Link::from_bits(self.0)
+    }
+
+    /// Words for key and value; 0 where no record is.
+    pub(super) const fn capacity(self) -> usize {
+        (self.0 >> CAPACITY_SHIFT & CAPACITY) as usize
+    }
+
+    /// Whether a file may have it: it names a record of the log or none, and what is reserved is zero.
+    pub(super) fn is_storable(self) -> bool {
+        let capacity = self.capacity();
+        capacity <= Record::capacity_for(limits::MAX_RECORD)
+            && !self.link().is_copy()
+            && self == Chain::new(capacity, self.link())
+    }
+}
 
 /// Where the words of a record are.
 #[derive(Debug, Clone, Copy)]
@@ -53,13 +88,13 @@ impl<'a> Record<'a> {
         copy_in(&self.words[HEADER_WORDS..], key);
         self.set_value(key.len(), value.unwrap_or_default());
         self.state_word().store(State::live(key.len(), value.map(<[u8]>::len)).word(), Ordering::Relaxed);
-        self.chain_word().store((capacity as u64) << CAPACITY_SHIFT | Link::NONE.bits(), Ordering::Relaxed);
+        self.chain_word().store(Chain::new(capacity, Link::NONE).0, Ordering::Relaxed);
     }
 
     /// Sets the link of a raw record.
     pub(super) fn set_link(&self, link: Link) {
-        let capacity = self.capacity() as u64;
-        self.chain_word().store(capacity << CAPACITY_SHIFT | link.bits(), Ordering::Relaxed);
+        let chain = Chain::new(self.capacity(), link);
+        self.chain_word().store(chain.0, Ordering::Relaxed);
     }
 
     /// Gives a raw record up.
@@ -71,12 +106,12 @@ impl<'a> Record<'a> {
     /// The record before it in its chain.
     #[inline]
     pub(crate) fn link(&self) -> Link {
-        Link::from_bits(self.chain_word().load(Ordering::Relaxed))
+        self.chain().link()
     }
 
     /// Words for key and value; 0 where no record is.
     pub(crate) fn capacity(&self) -> usize {
-        (self.chain_word().load(Ordering::Relaxed) >> CAPACITY_SHIFT & CAPACITY) as usize
+        self.chain().capacity()
     }
 
     /// Lengths, kind and seal, as they are now. It may be locked.
@@ -154,6 +189,10 @@ impl<'a> Record<'a> {
                 std::hint::spin_loop();
             }
         }
+    }
+
+    fn chain(&self) -> Chain {
+        Chain(self.chain_word().load(Ordering::Relaxed))
     }
 
     fn chain_word(&self) -> &'a AtomicU64 {

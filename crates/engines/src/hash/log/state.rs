@@ -60,6 +60,11 @@ impl State {
         State(self.0.wrapping_add(LOCKED))
     }
 
+    /// As a file has it: without version and seal, and of no kind that is reserved.
+    pub(super) fn stored(self) -> State {
+        State(self.0 & (KEY_LEN | VALUE_LEN)).with_kind(self.kind())
+    }
+
     pub(crate) fn key_len(self) -> usize {
         (self.0 & KEY_LEN) as usize + 1
     }

@@ -63,8 +63,7 @@ fn what_was_truncated_leaves_no_entries() {
     (4_000..5_000).for_each(|number| hash.set(&key(number), b"young"));
     let before = hash.table.entries();
     assert!((4_500..5_500).contains(&before), "{before} entries by a sample");
-    hash.log.evict(end, drop);
-    hash.log.truncate(end);
+    hash.log.truncate(end, drop);
     hash.clear_entries(end);
     let after = hash.table.entries();
     assert!((800..1_200).contains(&after), "{after} entries by a sample");

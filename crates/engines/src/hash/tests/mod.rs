@@ -3,6 +3,8 @@
 #[cfg(not(feature = "loom"))]
 mod batches;
 #[cfg(not(feature = "loom"))]
+mod disk;
+#[cfg(not(feature = "loom"))]
 mod growth;
 #[cfg(not(feature = "loom"))]
 mod merges;
@@ -14,6 +16,8 @@ mod orders;
 mod rates;
 #[cfg(not(feature = "loom"))]
 mod updates;
+#[cfg(not(feature = "loom"))]
+mod walks;
 
 use super::*;
 use crate::engine::Operation;

@@ -15,7 +15,7 @@ use super::{
     rank::common,
 };
 
-const FORMAT: table::Header = table::Header { magic: b"ECOlstab", version: 1 };
+const FORMAT: table::Header = table::Header { role: table::Role::Table, magic: b"ECOlstab", version: 1 };
 /// Blocks are from 4096 to 16384 bytes long.
 const BLOCK_BITS: std::ops::RangeInclusive<u8> = 12..=14;
 /// Most bits of a key in a filter.

@@ -6,6 +6,7 @@ use ecotone_substrate::{
     Error,
     storage::{Access, Counters, Storage},
 };
+use ecotone_sys::chunk::{Arena, CHUNK_BYTES, Size};
 
 use super::{LOG, PAGES, bytes_of, disk_with};
 use crate::sim::{Crash, Io, Phase, SimStorage};
@@ -204,7 +205,24 @@ fn every_io_has_an_index_and_a_label() {
 #[should_panic(expected = "not aligned")]
 fn direct_io_must_be_aligned() {
     let (disk, _) = disk_with(&[1; 8192]);
-    let _ = disk.open(PAGES, Access::Direct).unwrap().write(&[0; 512], 0);
+    let _ = disk.open(PAGES, Access::Direct).unwrap().write(&[0; 500], 0);
+}
+
+/// Every other disk transfers sectors; the next machine finds the same disk.
+#[test]
+fn a_disk_has_units_that_stay() {
+    for (seed, unit) in [(6, 4096), (7, 512)] {
+        let disk = SimStorage::new(seed);
+        disk.put(PAGES, &[5; 8192]);
+        for disk in [disk.crash(Crash::KeepAll).crash(Crash::Random(6)), disk.crash(Crash::DropAll), disk] {
+            let file = disk.open(PAGES, Access::Direct).unwrap();
+            assert_eq!(file.unit(), unit);
+            let mut block = Arena::new(CHUNK_BYTES).lease(Size::Frame, 0).unwrap();
+            block.fill(0);
+            file.read(&mut block[..unit], 8192 - unit as u64).unwrap();
+            assert!(block[..unit].iter().all(|byte| *byte == 5));
+        }
+    }
 }
 
 #[test]

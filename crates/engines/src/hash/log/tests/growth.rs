@@ -32,7 +32,7 @@ fn it_grows_frame_by_frame_and_what_left_is_told_from_what_is_there() {
         assert!(log.tail() <= end && log.tail().page_end() == end);
         log.raise_read_only(Address::new((round + 1) * FRAME));
         let next = log.enter(round + 4, block(&arena)).expect_err("its place is taken");
-        log.evict(Address::new((round + 1) * FRAME), {
+        log.truncate(Address::new((round + 1) * FRAME), {
             let returned = returned.clone();
             move |block| returned.lock().unwrap().push(block.len())
         });
@@ -94,11 +94,10 @@ fn positions_rise_and_what_may_be_cleared_follows_a_grace() {
     append(&log, 1).unwrap();
     let end = log.close_page();
     log.raise_read_only(end);
-    log.evict(end, drop);
     let pin = domain.pin();
-    log.truncate(end);
+    log.truncate(end, drop);
     assert_eq!((log.bounds().begin(), log.bounds().clearable()), (end, Address::FIRST));
     drop(pin);
-    log.truncate(Address::FIRST);
+    log.truncate(Address::FIRST, drop);
     assert_eq!((log.bounds().begin(), log.bounds().clearable()), (end, end));
 }

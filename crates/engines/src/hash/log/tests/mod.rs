@@ -1,9 +1,13 @@
 //! The log as a whole.
 
 #[cfg(not(feature = "loom"))]
+pub(in crate::hash) mod files;
+#[cfg(not(feature = "loom"))]
 mod growth;
 #[cfg(feature = "loom")]
 mod orders;
+#[cfg(not(feature = "loom"))]
+mod pages;
 #[cfg(not(feature = "loom"))]
 mod records;
 

@@ -90,7 +90,7 @@ fn the_tail_enters_a_frame_that_is_in_the_ring() {
         let end = world.log.close_page();
         world.log.raise_read_only(end);
         let admission = spawn(&world, move |world| {
-            world.log.evict(end, drop);
+            world.log.truncate(end, drop);
             world.log.enter(1, block(&arena())).is_ok()
         });
         let pin = world.domain.pin();
@@ -186,10 +186,12 @@ fn a_frame_comes_back_when_no_reader_has_it() {
                     assert_eq!(value, b"000");
                     assert!(!back.load(Ordering::Relaxed), "its memory was given back");
                     reads.store(1, Ordering::Relaxed);
+                } else {
+                    assert!(world.log.bounds().begin() > address, "it left, and BEGIN had not passed it");
                 }
             }
         });
-        world.log.evict(Address::new(FRAME), {
+        world.log.truncate(Address::new(FRAME), {
             let back = back.clone();
             move |_| back.store(true, Ordering::Relaxed)
         });
@@ -198,5 +200,24 @@ fn a_frame_comes_back_when_no_reader_has_it() {
         assert!(back.load(Ordering::Relaxed));
         let pin = world.domain.pin();
         assert!(world.log.record(address, &pin).is_none());
+    });
+}
+
+/// Who misses a frame finds its pages in a file: FLUSHED has passed them, and they are what they were.
+#[test]
+fn a_frame_that_is_missed_was_written() {
+    all_orders(3, 1, |world| {
+        let address = world.append(b"k", b"000");
+        let end = world.log.close_page();
+        world.log.raise_read_only(end);
+        let reader = spawn(&world, move |world| {
+            let pin = world.domain.pin();
+            if world.log.record(address, &pin).is_none() {
+                assert!(world.log.bounds().flushed() > address, "it left, and was not written");
+            }
+        });
+        world.log.bounds.raise_flushed(end);
+        world.log.evict(Address::new(FRAME), drop);
+        reader.join().unwrap();
     });
 }

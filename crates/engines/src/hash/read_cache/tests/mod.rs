@@ -103,8 +103,7 @@ impl World {
             self.make_cold(page);
             page = page.plus(crate::hash::log::PAGE);
         }
-        log.evict(until, drop);
-        log.truncate(until);
+        log.truncate(until, drop);
         self.sweep();
         true
     }

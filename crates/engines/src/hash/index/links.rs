@@ -1,0 +1,31 @@
+//! The chains of the index by the hashes of their keys, for who goes through all records.
+
+use ecotone_sys::epoch::Pin;
+
+use super::{Index, entry::Entry, find::Refused, table::Table};
+use crate::hash::log::Link;
+
+impl Index {
+    /// Adds where the chains of a hash's bucket begin, and gives the last hash of that bucket. Tables only grow, so a bucket begins behind it in all that
+    /// follow.
+    pub(crate) fn links(&self, hash: u64, links: &mut Vec<Link>, pin: &Pin<'_>) -> u64 {
+        let (mut table, before) = (self.current(pin), links.len());
+        while links_in(table, hash, links, pin).is_err() {
+            links.truncate(before);
+            table = self.after(table, hash, pin).expect("what is frozen goes on in another table");
+        }
+        table.behind(hash).map_or(u64::MAX, |behind| behind - 1)
+    }
+}
+
+fn links_in(table: &Table, hash: u64, links: &mut Vec<Link>, pin: &Pin<'_>) -> Result<(), Refused> {
+    for bucket in table.chain(table.number(hash), pin) {
+        let entries = bucket.entries().map(|place| place.load());
+        links.extend(entries.filter(|entry| *entry != Entry::FREE && !entry.is_tentative()).map(Entry::link));
+        // Behind the entries: if it is not frozen now, they were not when they were read.
+        if bucket.control().is_frozen() {
+            return Err(Refused);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! Pages on their way to segments (decision 10, invariants 11 to 13).
+
+use std::sync::Arc;
+
+use ecotone_substrate::{
+    Error, Result,
+    environment::Environment,
+    memory::Component,
+    storage::{Block, Op, Queue, Request},
+};
+use ecotone_sys::{
+    chunk::Size,
+    epoch,
+    primitive::{Mutex, thread},
+};
+
+use super::{
+    HotLog,
+    address::{Address, PAGE},
+    page,
+    segments::Segment,
+};
+
+/// Windows of one frame each that are written side by side, if there is memory for them.
+const WINDOWS: usize = 4;
+
+/// Makes the segment in which the log goes on from an address: file, name, and what says that it belongs to the keyspace.
+pub(crate) type NextSegment<'n> = dyn FnMut(Address) -> Result<Arc<Segment>> + 'n;
+
+/// Who writes, who syncs, and who lets frames out, one thread each at a time; and whether frames are held.
+#[derive(Debug)]
+pub(super) struct Turns {
+    writing: Mutex<()>,
+    syncing: Mutex<()>,
+    pub(super) evicting: Mutex<bool>,
+}
+
+impl Turns {
+    pub(super) fn new() -> Turns {
+        Turns { writing: Mutex::new(()), syncing: Mutex::new(()), evicting: Mutex::new(false) }
+    }
+}
+
+impl HotLog {
+    /// What lies below page boundary `until` does not change any more when this returns.
+    pub(crate) fn freeze(&self, until: Address) {
+        epoch::assert_unpinned();
+        self.raise_read_only(until);
+        while self.bounds.safe() < until {
+            // Pins last microseconds.
+            thread::yield_now();
+            self.domain.drain();
+        }
+    }
+
+    /// Writes what lies below page boundary `until`, which is not above SAFE, to segments; `next` makes those that are wanting. If that fails, what was
+    /// written before is below FLUSHED, unless writing itself failed.
+    pub(crate) fn write_out(&self, environment: &Environment, until: Address, next: &mut NextSegment<'_>) -> Result<()> {
+        epoch::assert_unpinned();
+        assert!(until.in_page() == 0 && until <= self.bounds.safe(), "what may still change is not written");
+        let _turn = self.turns.writing.lock();
+        environment.health.check()?;
+        if self.bounds.flushed() >= until {
+            return Ok(());
+        }
+        let mut windows = Windows::new(environment)?;
+        let (reached, done) = self.submit(&mut windows, until, next);
+        windows.finish()?;
+        self.bounds.raise_flushed(reached);
+        done
+    }
+
+    /// Makes durable what has been written.
+    pub(crate) fn sync(&self, environment: &Environment) -> Result<()> {
+        epoch::assert_unpinned();
+        let _turn = self.turns.syncing.lock();
+        // After a failed sync another one says nothing.
+        environment.health.check()?;
+        let flushed = self.bounds.flushed();
+        let segments = self.segments.within(self.bounds.durable(), flushed);
+        segments.iter().try_for_each(|segment| segment.file().sync()).map_err(|e| environment.health.poison(e))?;
+        self.bounds.raise_durable(flushed);
+        Ok(())
+    }
+
+    /// Frames wholly below page boundary `until`, which is not above TAIL, leave memory, after what has to come before that. False if frames are held.
+    pub(crate) fn spill(&self, environment: &Environment, until: Address, next: &mut NextSegment<'_>) -> Result<bool> {
+        if *self.turns.evicting.lock() {
+            return Ok(false);
+        }
+        self.freeze(until);
+        self.write_out(environment, until, next)?;
+        Ok(self.evict(until, drop))
+    }
+
+    /// The oldest frame leaves memory, if all of it was given out but perhaps for the end of a last page, as it is where no room is left. False if frames
+    /// are held.
+    pub(crate) fn spill_oldest(&self, environment: &Environment, next: &mut NextSegment<'_>) -> Result<bool> {
+        let until = self.bounds.head().frame_end();
+        if until > self.tail() {
+            self.close_page();
+        }
+        // Else another has made room meanwhile.
+        if until <= self.tail() { self.spill(environment, until, next) } else { Ok(true) }
+    }
+
+    /// Submits the windows from FLUSHED to `until`. How far that came, and why not further.
+    fn submit(&self, windows: &mut Windows<'_>, until: Address, next: &mut NextSegment<'_>) -> (Address, Result<()>) {
+        let mut at = self.bounds.flushed();
+        while at < until {
+            let segment = match self.segment_of(at, next) {
+                Ok(segment) => segment,
+                Err(error) => return (at, Err(error)),
+            };
+            let Some(mut block) = windows.take() else { break };
+            let window = Window { from: at, until: until.min(segment.end()).min(at.frame_end()), segment };
+            if self.copy(&window, &mut block) {
+                at = window.until;
+                windows.write(window, block);
+            } else {
+                windows.free.push(block);
+                assert!(self.bounds.begin() > at, "only what is below BEGIN leaves memory unwritten");
+            }
+            at = at.max(self.bounds.begin());
+        }
+        (at.min(until), Ok(()))
+    }
+
+    fn segment_of(&self, address: Address, next: &mut NextSegment<'_>) -> Result<Arc<Segment>> {
+        if let Some(segment) = self.segments.find(address) {
+            return Ok(segment);
+        }
+        let segment = next(address)?;
+        self.segments.push(segment.clone());
+        Ok(segment)
+    }
+
+    /// Copies the pages of a window as they will be in the file. False if their frame has left memory.
+    fn copy(&self, window: &Window, block: &mut Block) -> bool {
+        let pin = self.domain.pin();
+        let Some(frame) = self.frames.get(window.from, &pin) else { return false };
+        for (number, page) in (0..).zip(block[..window.len()].chunks_mut(PAGE as usize)) {
+            let address = window.from.plus(number * PAGE);
+            page::encode(frame.words(), address.word(), window.segment.place(address), page);
+        }
+        true
+    }
+}
+
+/// Pages of one frame and one segment.
+#[derive(Debug)]
+struct Window {
+    segment: Arc<Segment>,
+    from: Address,
+    until: Address,
+}
+
+impl Window {
+    fn len(&self) -> usize {
+        (self.until.get() - self.from.get()) as usize
+    }
+}
+
+/// Writes in flight, and memory for more.
+struct Windows<'e> {
+    environment: &'e Environment,
+    queue: Box<dyn Queue>,
+    free: Vec<Block>,
+    /// What has gone wrong first.
+    failed: Option<Error>,
+}
+
+impl<'e> Windows<'e> {
+    fn new(environment: &'e Environment) -> Result<Windows<'e>> {
+        let memory = &environment.memory;
+        let first = memory.lease_essential(Component::Frames, Size::Slab)?;
+        let more = (1..WINDOWS).map_while(|_| memory.lease(Component::Frames, Size::Slab));
+        let free = more.chain([first]).collect();
+        Ok(Windows { environment, queue: environment.storage.queue()?, free, failed: None })
+    }
+
+    /// A block for the next window; `None` if a write has failed.
+    fn take(&mut self) -> Option<Block> {
+        if self.free.is_empty() {
+            self.take_back(1);
+        }
+        if self.failed.is_some() { None } else { self.free.pop() }
+    }
+
+    fn write(&mut self, window: Window, block: Block) {
+        let (len, offset) = (window.len(), window.segment.offset(window.from));
+        let file = window.segment.file().clone();
+        self.queue.submit(Request { file, op: Op::Write, offset, block, len, tag: 0 });
+    }
+
+    /// Waits until all is written.
+    fn finish(mut self) -> Result<()> {
+        self.take_back(self.queue.in_flight());
+        self.failed.map_or(Ok(()), Err)
+    }
+
+    fn take_back(&mut self, at_least: usize) {
+        if let Err(error) = self.queue.take_back(at_least, &mut self.free) {
+            self.failed.get_or_insert(self.environment.health.poison(error));
+        }
+    }
+}

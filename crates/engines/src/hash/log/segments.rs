@@ -1,0 +1,194 @@
+//! The files of the hot log: each has a stretch of it (`docs/format/hash.md`, "Segment").
+
+use std::{ops::RangeInclusive, result, sync::Arc};
+
+use ecotone_substrate::{
+    Error, Result,
+    codec::{Malformed, Reader},
+    environment::Environment,
+    memory::Component,
+    storage::{Access, File, FileId},
+    table::{Header, Name, Role},
+};
+use ecotone_sys::{chunk::Size, primitive::RwLock};
+
+use super::{
+    address::{Address, PAGE},
+    page::{Page, Place},
+};
+
+const FORMAT: Header = Header { role: Role::Segment, magic: b"ECOhslog", version: 1 };
+/// Bytes of log in a segment: a power of two of these.
+const SIZES: RangeInclusive<u64> = 1 << 20..=64 << 20;
+
+/// A stretch of the log, and the file that has what was written of it.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    name: Name,
+    file: Arc<dyn File>,
+    from: Address,
+    bytes: u64,
+}
+
+impl Segment {
+    /// Whether there can be a segment of so many bytes of log from an address on.
+    pub(crate) fn is_possible(from: Address, bytes: u64) -> bool {
+        let whole = from.in_page() == 0 && bytes.is_power_of_two() && SIZES.contains(&bytes);
+        whole && from.get().checked_add(bytes).is_some()
+    }
+
+    /// Makes the file, of which nothing is written but its first page. Its name is durable then.
+    ///
+    /// # Errors
+    /// If it cannot be made, or there is no space for all of it. Then there is no file.
+    pub(crate) fn create(environment: &Environment, name: Name, from: Address, bytes: u64) -> Result<Segment> {
+        assert!(Self::is_possible(from, bytes));
+        environment.health.check()?;
+        let mut page = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
+        let mut header = FORMAT.begin(name);
+        header.u64(from.get()).u64(bytes);
+        FORMAT.seal(name, &header, &mut page);
+        let (storage, id) = (&environment.storage, Role::Segment.file(name));
+        let file = storage.create(id, Access::Direct)?;
+        let written = file.preallocate(0, PAGE + bytes).and_then(|()| {
+            let written = file.write(&page, 0).and_then(|()| file.sync()).and_then(|()| storage.sync_dir());
+            written.map_err(|e| environment.health.poison(e))
+        });
+        written.inspect_err(|_| {
+            // What went wrong first is what the caller needs to know. A file that stays is a stray, which the next opening removes.
+            let _ = storage.remove(id);
+        })?;
+        Ok(Segment { name, file, from, bytes })
+    }
+
+    /// Opens the file of a stretch.
+    ///
+    /// # Errors
+    /// If it is another file, is too short, or cannot be read.
+    pub(crate) fn open(environment: &Environment, name: Name, from: Address, bytes: u64) -> Result<Segment> {
+        let id = Role::Segment.file(name);
+        let file = environment.storage.open(id, Access::Direct)?;
+        let mut page = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
+        file.read(&mut page, 0)?;
+        stretch(FORMAT.open(name, &page)?, &page)
+            .and_then(|found| {
+                if found == (from.get(), bytes) {
+                    Ok(())
+                } else {
+                    Err(Malformed::new(64, "the segment has another stretch of the log"))
+                }
+            })
+            .map_err(|e| e.at(id, 0))?;
+        if file.len()? < PAGE + bytes {
+            return Err(Error::corruption(id, file.len()?, "the segment ends early"));
+        }
+        Ok(Segment { name, file, from, bytes })
+    }
+
+    /// Which file of which database it is.
+    pub(crate) fn name(&self) -> Name {
+        self.name
+    }
+
+    /// What it is to the storage.
+    pub(crate) fn id(&self) -> FileId {
+        Role::Segment.file(self.name)
+    }
+
+    /// The file.
+    pub(crate) fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    /// Where its stretch begins.
+    pub(crate) fn from(&self) -> Address {
+        self.from
+    }
+
+    /// Where its stretch ends.
+    pub(crate) fn end(&self) -> Address {
+        self.from.plus(self.bytes)
+    }
+
+    /// Where an address of its stretch is in the file.
+    pub(crate) fn offset(&self, address: Address) -> u64 {
+        PAGE + (address.get() - self.from.get())
+    }
+
+    /// What stands for a page of it in the checksum.
+    pub(super) fn place(&self, page: Address) -> Place {
+        Place { file: self.id().identity(), birth: self.name.birth, address: page }
+    }
+
+    /// A page of it in the bytes that were read.
+    ///
+    /// # Errors
+    /// If they are not this page.
+    pub(crate) fn parse<'a>(&self, page: Address, read: &'a [u8]) -> Result<Page<'a>> {
+        Page::parse(read, self.place(page)).map_err(|e| self.damaged(page, e))
+    }
+
+    /// Damage in a page.
+    pub(crate) fn damaged(&self, page: Address, what: Malformed) -> Error {
+        what.at(self.id(), self.offset(page))
+    }
+
+    fn has(&self, address: Address) -> bool {
+        (self.from..self.end()).contains(&address)
+    }
+}
+
+/// Where its stretch begins and how long it is, as its first page says.
+fn stretch(mut r: Reader<'_>, page: &[u8]) -> result::Result<(u64, u64), Malformed> {
+    let stretch = (r.u64()?, r.u64()?);
+    if page.get(r.position()..).is_none_or(|rest| rest.iter().any(|&byte| byte != 0)) {
+        return r.fail("reserved bytes are not zero");
+    }
+    Ok(stretch)
+}
+
+/// The segments of a log, oldest first. Looked at for a moment only, also under a pin.
+#[derive(Debug, Default)]
+pub(super) struct Segments {
+    list: RwLock<Vec<Arc<Segment>>>,
+}
+
+impl Segments {
+    /// These, which follow each other.
+    pub(super) fn new(list: Vec<Arc<Segment>>) -> Segments {
+        assert!(list.windows(2).all(|pair| pair[0].end() <= pair[1].from()));
+        Segments { list: RwLock::new(list) }
+    }
+
+    /// The one that has an address.
+    pub(super) fn find(&self, address: Address) -> Option<Arc<Segment>> {
+        let list = self.list.read();
+        let behind = list.partition_point(|segment| segment.from() <= address);
+        list[..behind].last().filter(|segment| segment.has(address)).cloned()
+    }
+
+    /// Those that have something of a stretch.
+    pub(super) fn within(&self, from: Address, until: Address) -> Vec<Arc<Segment>> {
+        let list = self.list.read();
+        list.iter().filter(|segment| segment.from() < until && from < segment.end()).cloned().collect()
+    }
+
+    /// One more, behind the others.
+    pub(super) fn push(&self, segment: Arc<Segment>) {
+        let mut list = self.list.write();
+        assert!(list.last().is_none_or(|last| last.end() <= segment.from()), "segments follow each other");
+        list.push(segment);
+    }
+
+    /// Takes out those that lie wholly below `begin`.
+    pub(super) fn truncate(&self, begin: Address) -> Vec<Arc<Segment>> {
+        let mut list = self.list.write();
+        let gone = list.partition_point(|segment| segment.end() <= begin);
+        list.drain(..gone).collect()
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> Vec<Arc<Segment>> {
+        self.list.read().clone()
+    }
+}

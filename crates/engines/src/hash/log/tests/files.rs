@@ -1,0 +1,376 @@
+//! What is written to segments, what of it is durable, and how a log goes on in its next life.
+
+use std::{
+    io,
+    ops::Range,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use ecotone_substrate::{
+    Error, Result,
+    codec::hex::{golden, render},
+    health::Health,
+    limits::SECTOR,
+    memory::Memory,
+    scheduler::Scheduler,
+    storage::{FileId, FileKind, Storage},
+    table::Name,
+};
+use ecotone_testkit::sim::{Crash, SimStorage};
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+use super::*;
+
+const DATABASE: u64 = 7;
+const MIB: u64 = 1 << 20;
+
+/// A disk, and the segments that were made on it.
+pub(in crate::hash) struct Ground {
+    pub(in crate::hash) disk: SimStorage,
+    pub(in crate::hash) environment: Environment,
+    made: AtomicU32,
+}
+
+impl Ground {
+    pub(in crate::hash) fn new(disk: SimStorage) -> Ground {
+        let health: Arc<Health> = Arc::default();
+        let (storage, scheduler) = (Arc::new(disk.clone()), Scheduler::manual(health.clone()));
+        let environment = Environment { database: DATABASE, storage, memory: Memory::new(32 << 20), scheduler, health };
+        Ground { disk, environment, made: AtomicU32::new(0) }
+    }
+
+    fn name(number: u32) -> Name {
+        Name { database: DATABASE, keyspace: 3, number, birth: u64::from(number) + 40 }
+    }
+
+    pub(in crate::hash) fn next(&self, from: Address) -> Result<Arc<Segment>> {
+        let number = self.made.load(Ordering::Relaxed);
+        let segment = Segment::create(&self.environment, Self::name(number), from, MIB)?;
+        self.made.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(segment))
+    }
+
+    /// Opens what another disk had after a crash.
+    fn open(&self, segments: &[Arc<Segment>]) -> Vec<Arc<Segment>> {
+        let open =
+            |segment: &Arc<Segment>| Segment::open(&self.environment, segment.name(), segment.from(), MIB).map(Arc::new).unwrap();
+        segments.iter().map(open).collect()
+    }
+}
+
+struct World {
+    ground: Ground,
+    log: HotLog,
+}
+
+impl World {
+    fn new(disk: SimStorage, frames: usize) -> World {
+        let log = HotLog::new(&Domain::new(), Address::FIRST, frames);
+        World { ground: Ground::new(disk), log }
+    }
+
+    /// Appends records with these numbers, for which frames come; what is in the way is written and leaves memory.
+    fn append(&self, numbers: Range<u64>) -> Vec<Address> {
+        numbers.map(|number| self.append_one(number)).collect()
+    }
+
+    fn append_one(&self, number: u64) -> Address {
+        loop {
+            let pin = self.log.domain.pin();
+            if let Some(raw) = self.log.allocate(&number.to_le_bytes(), Some(&[number as u8; 100]), &pin) {
+                let address = raw.address();
+                raw.made_known();
+                return address;
+            }
+            drop(pin);
+            let block = self.ground.environment.memory.lease(Component::HotLog, Size::Slab).unwrap();
+            let oldest = self.log.bounds().head().frame_end();
+            if let Err(block) = self.log.grow(block) {
+                assert!(self.spill(oldest).unwrap());
+                self.log.grow(block).unwrap();
+            }
+        }
+    }
+
+    fn spill(&self, until: Address) -> Result<bool> {
+        self.log.spill(&self.ground.environment, until, &mut |from| self.ground.next(from))
+    }
+
+    /// All that has been appended is written, and durable if `sync` says so.
+    fn flush(&self, sync: bool) -> Result<Address> {
+        let end = self.log.close_page();
+        self.log.freeze(end);
+        self.log.write_out(&self.ground.environment, end, &mut |from| self.ground.next(from))?;
+        if sync { self.log.sync(&self.ground.environment).map(|()| end) } else { Ok(end) }
+    }
+
+    /// The number at an address, modulo 256, wherever it is.
+    fn read(&self, address: Address) -> Result<u64> {
+        {
+            let pin = self.log.domain.pin();
+            if let Some(record) = self.log.record(address, &pin) {
+                let mut value = Vec::new();
+                record.read(&mut value);
+                return Ok(u64::from(value[0]));
+            }
+        }
+        read_page(&self.ground.environment, &*self.log.segment(address)?, address.page())?
+            .iter()
+            .find(|(at, _)| *at == address)
+            .map(|(_, number)| number % 256)
+            .ok_or_else(|| Error::Invalid("there is no such record".into()))
+    }
+}
+
+/// The records of a page: address and number.
+fn read_page(environment: &Environment, segment: &Segment, page: Address) -> Result<Vec<(Address, u64)>> {
+    let mut block = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
+    segment.file().read(&mut block, segment.offset(page))?;
+    let parsed = segment.parse(page, &block)?;
+    let number = |record: Stored<'_>| {
+        let number = u64::from_le_bytes(record.key.try_into().unwrap());
+        assert_eq!((record.kind, record.value), (Kind::Value, &[number as u8; 100][..]));
+        number
+    };
+    let records = parsed.records().map(|record| record.map(|(address, record)| (address, number(record))));
+    records.collect::<std::result::Result<_, _>>().map_err(|e| segment.damaged(page, e))
+}
+
+#[test]
+fn what_leaves_memory_is_in_segments_that_follow_each_other() {
+    let world = World::new(SimStorage::new(1), 4);
+    let addresses = world.append(0..20_000);
+    assert!(world.log.bounds().head() > Address::new(2 * MIB) && world.log.bounds().flushed() >= world.log.bounds().head());
+    let segments = world.log.segments();
+    assert!(segments.len() == 3 && segments.windows(2).all(|pair| pair[0].end() == pair[1].from()));
+    for (number, address) in (0..).zip(&addresses) {
+        assert_eq!(world.read(*address).unwrap(), number % 256);
+    }
+    // A window is a frame, or what of it lies in one segment; nothing is written twice.
+    let counters = world.ground.disk.counters_of(FileKind::Segment);
+    let frames = world.log.bounds().flushed().get().div_ceil(FRAME);
+    assert!(counters.writes <= frames + 2 * segments.len() as u64, "{counters:?} for {frames} frames");
+    let written = world.log.bounds().flushed().get() - PAGE;
+    assert_eq!(counters.write_bytes, written + segments.len() as u64 * PAGE);
+    assert_eq!(world.log.bounds().durable(), Address::FIRST, "nobody has synced it");
+    world.log.sync(&world.ground.environment).unwrap();
+    assert_eq!(world.log.bounds().durable(), world.log.bounds().flushed());
+}
+
+#[test]
+fn held_frames_stay_until_the_log_is_truncated() {
+    let world = World::new(SimStorage::new(1), 64);
+    world.append(0..6_000);
+    let until = Address::of_frame(8);
+    world.log.freeze(until);
+    let held = world.log.hold_frames();
+    assert!(!world.spill(until).unwrap() && world.log.bounds().flushed() == Address::FIRST, "nothing is written in vain");
+    assert!(!world.log.evict(Address::FIRST, drop));
+    world.log.truncate(Address::of_frame(3), drop);
+    assert_eq!(world.log.bounds().head(), Address::of_frame(3));
+    drop(held);
+    assert!(world.spill(until).unwrap());
+    assert_eq!([world.log.bounds().head(), world.log.bounds().flushed()], [until; 2]);
+}
+
+#[test]
+fn what_left_the_log_unwritten_is_never_written() {
+    let world = World::new(SimStorage::new(1), 64);
+    world.append(0..12_000);
+    let end = world.log.close_page();
+    world.log.freeze(end);
+    let middle = Address::new(MIB + 5 * PAGE);
+    assert!(world.log.truncate(middle, drop).is_empty());
+    assert_eq!([world.log.bounds().flushed(), world.log.bounds().durable(), world.log.bounds().head()], [middle; 3]);
+    world.flush(true).unwrap();
+    let segments = world.log.segments();
+    assert_eq!(segments.iter().map(|segment| segment.from()).collect::<Vec<_>>(), [middle]);
+    let gone = world.log.truncate(world.log.bounds().flushed(), drop);
+    assert!(gone.is_empty(), "its end is above");
+    assert_eq!(world.ground.disk.counters_of(FileKind::Segment).write_bytes, end.get() - middle.get() + PAGE);
+    world.append(12_000..30_000);
+    world.flush(true).unwrap();
+    let gone = world.log.truncate(Address::new(middle.get() + MIB), drop);
+    assert_eq!(gone.iter().map(|segment| segment.from()).collect::<Vec<_>>(), [middle]);
+}
+
+/// Every page below DURABLE is there after whatever crash, whole; of those above each sector may be there or not, and no page passes for another.
+#[test]
+fn trap_06_torn_pages_are_told_and_none_is_below_durable() {
+    let world = World::new(SimStorage::new(2), 64);
+    world.append(0..5_000);
+    let durable = world.flush(true).unwrap();
+    world.append(5_000..9_000);
+    let end = world.flush(false).unwrap();
+    assert_eq!((world.log.bounds().durable(), world.log.bounds().flushed()), (durable, end));
+    let segments = world.log.segments();
+    let expected = |page: Address| {
+        let segment = segments.iter().find(|segment| segment.end() > page).unwrap();
+        read_page(&world.ground.environment, segment, page).unwrap()
+    };
+    let (mut torn, mut whole) = (0, 0);
+    for how in [Crash::KeepAll, Crash::DropAll].into_iter().chain((0..40).map(Crash::Random)) {
+        let next = Ground::new(world.ground.disk.crash(how));
+        for segment in next.open(&segments) {
+            let until = segment.end().min(end);
+            for page in (segment.from().get()..until.get()).step_by(PAGE as usize).map(Address::new) {
+                match read_page(&next.environment, &segment, page) {
+                    Ok(records) => assert_eq!(records, expected(page)),
+                    Err(error) => assert!(error.is_corruption() && page >= durable, "{page:?}: {error}"),
+                }
+                let found = read_page(&next.environment, &segment, page).is_ok();
+                (torn, whole) = (torn + u64::from(!found), whole + u64::from(found && page >= durable));
+            }
+        }
+    }
+    assert!(torn > 100 && whole > 100, "{torn} torn, {whole} whole");
+}
+
+#[test]
+fn trap_06_every_sector_of_a_page_counts() {
+    let world = World::new(SimStorage::new(2), 4);
+    world.append(0..300);
+    let end = world.flush(true).unwrap();
+    let segment = &world.log.segments()[0];
+    let last = Address::new(end.get() - PAGE);
+    let at = segment.offset(last);
+    let FileId::Segment { .. } = segment.id() else { panic!("it is a segment") };
+    let file = segment.id();
+    let bytes = world.ground.disk.files()[&file][at as usize..][..PAGE as usize].to_vec();
+    for sector in 0..PAGE / SECTOR as u64 {
+        let part = &bytes[sector as usize * SECTOR..][..SECTOR];
+        for other in [
+            vec![0; SECTOR],
+            world.ground.disk.files()[&file][(at - PAGE + sector * SECTOR as u64) as usize..][..SECTOR].to_vec(),
+        ] {
+            world.ground.disk.patch(file, at + sector * SECTOR as u64, &other);
+            let read = read_page(&world.ground.environment, segment, last);
+            assert_eq!(read.is_err(), other != part, "sector {sector}");
+            world.ground.disk.patch(file, at + sector * SECTOR as u64, part);
+        }
+    }
+    read_page(&world.ground.environment, segment, last).unwrap();
+}
+
+#[test]
+fn a_log_goes_on_in_the_frame_where_it_ended() {
+    let mut random = SmallRng::seed_from_u64(3);
+    let world = World::new(SimStorage::new(3), 8);
+    let mut addresses = world.append(0..7_321);
+    let durable = world.flush(true).unwrap();
+    assert!(!durable.get().is_multiple_of(FRAME), "it ends within a frame");
+    world.append(7_321..7_500);
+    let ground = Ground::new(world.ground.disk.crash(Crash::DropAll));
+    let segments = ground.open(&world.log.segments());
+    ground.made.store(segments.len() as u32, Ordering::Relaxed);
+    let log = HotLog::reopen(&Domain::new(), (Address::FIRST, durable), segments, 8);
+    let block = ground.environment.memory.lease(Component::HotLog, Size::Slab).unwrap();
+    log.resume(&ground.environment, block).unwrap();
+    let world = World { ground, log };
+    assert_eq!((world.log.tail(), world.log.bounds().head()), (durable, Address::of_frame(durable.frame())));
+    addresses.extend(world.append(7_321..20_000));
+    assert_eq!(addresses[7_321], durable.plus(PAGE_HEADER));
+    for _ in 0..2_000 {
+        let number = random.random_range(0..addresses.len());
+        assert_eq!(world.read(addresses[number]).unwrap(), number as u64 % 256);
+    }
+    world.flush(true).unwrap();
+    let environment = &world.ground.environment;
+    let all = world.log.segments().into_iter().flat_map(|segment| {
+        let until = segment.end().min(world.log.bounds().durable()).get();
+        let pages: Vec<_> = (segment.from().get()..until).step_by(PAGE as usize).map(Address::new).collect();
+        pages.into_iter().flat_map(move |page| read_page(environment, &segment, page).unwrap()).collect::<Vec<_>>()
+    });
+    let all: Vec<_> = all.collect();
+    assert_eq!(all, addresses.into_iter().zip(0..20_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_full_disk_stops_the_writing_where_it_is_and_harms_nothing() {
+    let world = World::new(SimStorage::new(1), 64);
+    let addresses = world.append(0..24_000);
+    let end = world.log.close_page();
+    world.log.freeze(end);
+    world.ground.disk.space_limit(2 * (MIB + PAGE) + 1);
+    let write = || world.log.write_out(&world.ground.environment, end, &mut |from| world.ground.next(from));
+    for _ in 0..2 {
+        assert!(write().unwrap_err().is_no_space());
+        assert_eq!(world.log.bounds().flushed(), Address::FIRST.plus(2 * MIB), "two segments are full");
+        assert_eq!((world.log.segments().len(), world.ground.disk.files().len()), (2, 2), "the third left no file");
+    }
+    world.log.evict(world.log.bounds().flushed(), drop);
+    assert!(world.ground.environment.health.check().is_ok());
+    addresses.iter().zip(0..).for_each(|(address, number)| assert_eq!(world.read(*address).unwrap(), number % 256));
+    world.ground.disk.space_limit(u64::MAX);
+    write().unwrap();
+    assert_eq!(world.log.bounds().flushed(), end);
+}
+
+/// A write or sync that fails stops all writing, and neither FLUSHED nor DURABLE rises because of one that comes later.
+#[test]
+fn every_failed_write_or_sync_stops_the_writing() {
+    let run = |failing: Option<u64>| {
+        let world = World::new(SimStorage::new(5), 64);
+        failing.into_iter().for_each(|index| world.ground.disk.fail_at(index, io::ErrorKind::Other));
+        world.append(0..12_000);
+        let done = world.flush(true);
+        (world, done)
+    };
+    let count = run(None).0.ground.disk.io_index();
+    assert!(count > 25, "{count}");
+    for index in 0..count {
+        let (world, done) = run(Some(index));
+        assert!(done.is_err(), "I/O {index}");
+        let (label, bounds) = (format!("{:?}", world.ground.disk.labels()[index as usize]), world.log.bounds());
+        let harmless = label.contains("Create") || label.contains("Preallocate");
+        assert_eq!(world.ground.environment.health.check().is_ok(), harmless, "{label}");
+        let again = world.flush(true);
+        assert_eq!(again.is_ok(), harmless, "{label}");
+        if !harmless {
+            assert_eq!(bounds.durable(), Address::FIRST, "{label}");
+            assert!((label.contains("Hot") && label.contains("Sync")) || bounds.flushed() <= Address::new(MIB + PAGE), "{label}");
+        }
+    }
+}
+
+#[test]
+fn the_bytes_of_a_segment() {
+    let ground = Ground::new(SimStorage::new(1));
+    let segment = ground.next(Address::new(5 * PAGE)).unwrap();
+    let labels = [
+        (4, "checksum"),
+        (8, "magic"),
+        (4, "format version"),
+        (8, "features: compatible"),
+        (8, "read-compatible"),
+        (8, "incompatible"),
+        (8, "database"),
+        (4, "keyspace"),
+        (4, "number"),
+        (8, "birth"),
+        (8, "address of the first byte"),
+        (8, "bytes of log"),
+        (PAGE as usize - 80, "reserved"),
+        (MIB as usize, "pages"),
+    ];
+    golden("hash-segment", &render(&ground.disk.files()[&segment.id()], &labels));
+}
+
+#[test]
+fn a_segment_is_known_by_its_header() {
+    let ground = Ground::new(SimStorage::new(1));
+    let segment = ground.next(Address::FIRST).unwrap();
+    let (name, file) = (segment.name(), segment.id());
+    let open = |name, from, bytes| Segment::open(&ground.environment, name, from, bytes);
+    assert_eq!(open(name, Address::FIRST, MIB).unwrap().end(), Address::new(MIB + PAGE));
+    for (database, birth, from, bytes) in [(8, 40, PAGE, MIB), (7, 41, PAGE, MIB), (7, 40, 2 * PAGE, MIB), (7, 40, PAGE, 2 * MIB)]
+    {
+        assert!(open(Name { database, birth, ..name }, Address::new(from), bytes).unwrap_err().is_corruption());
+    }
+    ground.disk.truncate(file, MIB);
+    assert!(open(name, Address::FIRST, MIB).unwrap_err().is_corruption());
+    for (from, bytes) in [(PAGE + 8, MIB), (PAGE, MIB / 2), (PAGE, 3 * MIB), (PAGE, 128 * MIB), (u64::MAX - PAGE + 1, MIB)] {
+        assert!(!Segment::is_possible(Address::new(from), bytes));
+    }
+    assert!(Segment::is_possible(Address::new(5 * PAGE), 64 * MIB));
+}

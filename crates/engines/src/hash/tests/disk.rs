@@ -1,0 +1,300 @@
+//! Searches where most of the log has left memory.
+
+use std::{collections::BTreeMap, io::ErrorKind, thread};
+
+use ecotone_substrate::{
+    Error,
+    limits::PAGE,
+    storage::{FileId, FileKind, Storage},
+};
+use ecotone_testkit::sim::SimStorage;
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+use super::*;
+use crate::hash::{
+    log::tests::files::Ground,
+    lookup::{Place, Seen},
+    reads::Search,
+};
+
+pub(super) struct World {
+    pub(super) ground: Ground,
+    pub(super) hash: Arc<Hash>,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, sizes: Sizes) -> World {
+        let ground = Ground::new(SimStorage::new(seed));
+        let hash = Hash::new(&Domain::new(), &ground.environment.memory, SEED, sizes).expect("there is memory");
+        World { ground, hash: Arc::new(hash) }
+    }
+
+    /// Frames wholly below `until` leave memory.
+    pub(super) fn spill(&self, until: Address) {
+        let done = self.hash.log.spill(&self.ground.environment, until, &mut |from| self.ground.next(from));
+        done.expect("the disk takes it");
+    }
+
+    /// All but the last `frames` frames leave memory.
+    pub(super) fn keep(&self, frames: u64) {
+        let until = self.hash.log.tail().frame().saturating_sub(frames);
+        if until > self.hash.log.bounds().head().frame() {
+            self.spill(Address::of_frame(until));
+        }
+    }
+
+    /// Writes a key; where no frame is left, the oldest leaves memory.
+    pub(super) fn write(&self, key: &[u8], value: Option<&[u8]>) {
+        while let Err(error) = self.hash.put(Operation { key, value }) {
+            assert!(matches!(error, Error::Memory { .. }), "{error}");
+            let spilled = self.hash.log.spill_oldest(&self.ground.environment, &mut |from| self.ground.next(from));
+            spilled.expect("the disk takes it");
+        }
+    }
+
+    pub(super) fn reads(&self) -> u64 {
+        self.ground.disk.counters_of(FileKind::Segment).reads
+    }
+}
+
+/// Numbers of keys that are in no crowd.
+const FILLERS: u64 = 1 << 32;
+
+pub(super) fn key(number: u64) -> [u8; 8] {
+    number.to_le_bytes()
+}
+
+#[test]
+fn what_left_memory_is_found_in_one_read() {
+    const COUNT: u64 = 20_000;
+    let world = World::new(1, Sizes { bucket_bits: 12, frames: 4, copies: 0 });
+    (0..COUNT).for_each(|number| world.write(&key(number), Some(&[number as u8; 100])));
+    // Of every third the newest is another one, and of every fifth there is none any more.
+    let newest = |number: u64| (!number.is_multiple_of(5)).then(|| number as u8 ^ u8::from(number.is_multiple_of(3)));
+    for number in 0..COUNT {
+        match number {
+            _ if number % 5 == 0 => world.write(&key(number), None),
+            _ if number % 3 == 0 => world.write(&key(number), Some(&[number as u8 ^ 1; 100])),
+            _ => {}
+        }
+    }
+    assert!(world.hash.log.bounds().head() > Address::new(3 << 20));
+    let before = world.reads();
+    for number in 0..COUNT {
+        assert_eq!(world.hash.value(&key(number)), newest(number).map(|byte| vec![byte; 100]));
+    }
+    let reads = world.reads() - before;
+    assert!(reads > COUNT - 3_000 && reads <= COUNT + 2, "{reads} reads for {COUNT} keys");
+    let before = world.reads();
+    (COUNT..2 * COUNT).for_each(|number| assert_eq!(world.hash.value(&key(number)), None));
+    assert!(world.reads() - before <= 2, "who is in no chain is looked for in no page");
+    let keys: Vec<_> = (0..COUNT).map(key).collect();
+    let slices: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+    let mut numbers = 0..COUNT;
+    let asked = world.hash.multi_get(&slices, |found| {
+        let expected = newest(numbers.next().unwrap()).map(|byte| [byte; 100]);
+        assert_eq!(found, expected.as_ref().map(|value| &value[..]));
+    });
+    asked.unwrap();
+    assert_eq!(numbers, COUNT..COUNT);
+}
+
+/// Keys that have an entry together: some records of a chain are in memory, some on disk, and each search goes on to its own key.
+#[test]
+fn chains_go_on_from_memory_to_the_disk() {
+    let (crowds, mut model) = (crowds(4), BTreeMap::new());
+    let world = World::new(2, Sizes { bucket_bits: 0, frames: 8, copies: 0 });
+    let mut random = SmallRng::seed_from_u64(2);
+    for step in 0..40_000u64 {
+        let key = &crowds[random.random_range(0..300)][random.random_range(0..4)];
+        match random.random_range(0..10) {
+            0..4 => {
+                let value = vec![random.random(); random.random_range(0..60)];
+                world.write(key, Some(&value));
+                model.insert(key.clone(), value);
+            }
+            4 => {
+                world.write(key, None);
+                model.remove(key);
+            }
+            5 if step % 10 == 0 => {
+                world.hash.freeze(1);
+                if step % 100 == 0 {
+                    world.keep(random.random_range(0..4));
+                }
+            }
+            _ => assert_eq!(world.hash.value(key).as_ref(), model.get(key)),
+        }
+    }
+    let end = world.hash.log.close_page();
+    world.hash.log.freeze(end);
+    let rest = Address::of_frame(end.frame());
+    world.spill(rest);
+    let before = world.reads();
+    crowds[..300].iter().flatten().for_each(|key| assert_eq!(world.hash.value(key).as_ref(), model.get(key)));
+    assert!(world.reads() > before + 60);
+}
+
+/// Many searches at once, whose pages come in any order.
+#[test]
+fn searches_side_by_side_find_what_single_ones_find() {
+    const COUNT: u64 = 6_000;
+    let world = World::new(9, Sizes { bucket_bits: 4, frames: 4, copies: 0 });
+    (0..COUNT).for_each(|number| world.write(&key(number), (number % 7 > 0).then_some(&[number as u8; 100])));
+    let keys: Vec<_> = (0..COUNT + 500).rev().map(key).collect();
+    let (mut beyond, mut value, mut found) = (Vec::new(), Vec::new(), vec![None; keys.len()]);
+    for (number, bytes) in keys.iter().enumerate() {
+        let key = world.hash.key(bytes);
+        match world.hash.search_memory(&key, &mut value) {
+            Ok(seen) => found[number] = seen.has_value().then(|| value.clone()),
+            Err(at) => beyond.push(Search { number, key, beyond: at }),
+        }
+    }
+    assert!(beyond.len() > 3_000);
+    let before = world.reads();
+    let storage = &*world.ground.environment.storage;
+    let mut times = vec![0; keys.len()];
+    let ended = &mut |search: &Search<'_>, seen: &Seen, value: &[u8]| {
+        times[search.number] += 1;
+        found[search.number] = seen.has_value().then(|| value.to_vec());
+    };
+    let sought = beyond.clone();
+    world.hash.search_all(storage, sought, ended).unwrap();
+    assert!(beyond.iter().all(|search| times[search.number] == 1) && world.reads() - before <= COUNT + 2);
+    keys.iter().zip(found).for_each(|(key, found)| assert_eq!(found, world.hash.value(key)));
+    // The first failure is told, and nothing is left in flight.
+    world.ground.disk.fail_at(world.ground.disk.io_index() + 100, ErrorKind::Other);
+    let mut ends = 0;
+    let failed =
+        world.hash.search_all(storage, beyond, &mut |_, seen, _| ends += usize::from(matches!(seen.place, Place::Disk(_))));
+    assert!(failed.is_err() && (36..=300).contains(&ends), "{ends}");
+    assert!(world.ground.environment.health.check().is_ok(), "a failed read loses nothing");
+}
+
+/// Threads with keys of their own in common chains, while frames leave memory all the time.
+#[test]
+fn threads_find_their_keys_while_frames_leave() {
+    const THREADS: usize = 4;
+    let (world, crowds) = (World::new(3, Sizes { bucket_bits: 0, frames: 16, copies: 0 }), crowds(4));
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..THREADS)
+            .map(|number| {
+                let (world, crowds) = (&world, &crowds);
+                scope.spawn(move || {
+                    let (mut random, mut model) = (SmallRng::seed_from_u64(number as u64), BTreeMap::new());
+                    for _ in 0..6_000 {
+                        let key = &crowds[random.random_range(0..300)][number];
+                        if random.random_bool(0.02) {
+                            world.hash.freeze(2);
+                            world.keep(1);
+                        }
+                        if random.random_bool(0.4) {
+                            let value = vec![random.random(); random.random_range(0..300)];
+                            world.write(key, Some(&value));
+                            model.insert(key.clone(), value);
+                        } else {
+                            assert_eq!(world.hash.value(key).as_ref(), model.get(key));
+                        }
+                    }
+                })
+            })
+            .collect();
+        let ends: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        ends.into_iter().for_each(|end| end.unwrap());
+    });
+    assert!(world.reads() > 20);
+}
+
+/// The log's memory is one frame, which eight threads want to have filled, written and emptied all the time. (In the authors' code several sessions spin.)
+#[test]
+fn eight_threads_pass_through_one_frame() {
+    const THREADS: u64 = 8;
+    let world = World::new(8, Sizes { bucket_bits: 6, frames: 1, copies: 0 });
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let world = &world;
+            scope.spawn(move || {
+                for turn in 0..600 {
+                    let number = THREADS * (turn % 40) + thread;
+                    world.write(&key(number), Some(&vec![number as u8; 300 + turn as usize]));
+                    let before = THREADS * ((turn + 7) % 40) + thread;
+                    let expected = if turn < 40 && (turn + 7) % 40 > turn { None } else { Some(before as u8) };
+                    assert_eq!(world.hash.value(&key(before)).map(|value| value[0]), expected);
+                }
+            });
+        }
+    });
+    assert!(world.hash.log.tail() > Address::new(2 << 20));
+}
+
+/// A search is held at its page; meanwhile what its chain would go on with has been written anew and has left the log (trap 7).
+#[test]
+fn trap_07_a_search_that_a_truncation_passes_begins_again() {
+    let crowd = &crowds(2)[0];
+    let world = World::new(4, Sizes { bucket_bits: 0, frames: 16, copies: 0 });
+    world.write(&crowd[0], Some(b"wanted"));
+    let below = world.hash.log.close_page();
+    world.write(&crowd[1], Some(b"in the way"));
+    let end = world.hash.log.close_page();
+    (0..3_000).for_each(|number| world.write(&key(FILLERS + number), Some(&[0; 100])));
+    world.keep(1);
+    assert!(world.hash.log.bounds().head() > end);
+    let file = FileId::Segment { keyspace: 3, number: 0 };
+    let page = world.hash.log.segments()[0].offset(below);
+    world.ground.disk.hold(file, page);
+    thread::scope(|scope| {
+        let search = scope.spawn(|| world.hash.value(&crowd[0]));
+        world.ground.disk.wait_blocked(file, page);
+        // As compaction does it: the record is somewhere else before BEGIN passes it.
+        world.write(&crowd[0], Some(b"moved"));
+        assert!(world.hash.log.truncate(below, drop).is_empty());
+        world.ground.disk.release(file, page);
+        assert_eq!(search.join().unwrap(), Some(b"moved".to_vec()));
+    });
+    assert_eq!(world.hash.value(&crowd[1]), Some(b"in the way".to_vec()));
+}
+
+/// The page itself was never written, since the log was truncated before: that is no damage.
+#[test]
+fn trap_07_a_page_that_left_the_log_unwritten_is_not_missed() {
+    let crowd = &crowds(2)[0];
+    let world = World::new(4, Sizes { bucket_bits: 0, frames: 16, copies: 0 });
+    (0..3_000).for_each(|number| world.write(&key(FILLERS + number), Some(&[0; 100])));
+    world.keep(1);
+    world.write(&crowd[0], Some(b"wanted"));
+    let end = world.hash.log.close_page();
+    let (wanted, mut value) = (world.hash.key(&crowd[0]), Vec::new());
+    let start = world.hash.start(&wanted, &world.hash.domain.pin());
+    world.hash.log.freeze(end);
+    world.hash.log.truncate(end, drop);
+    // Its frame goes as well.
+    (0..3_000).for_each(|number| world.write(&key(FILLERS + number), Some(&[1; 100])));
+    world.keep(1);
+    let search = |value: &mut Vec<u8>| {
+        let gone_on = world.hash.go_on(&wanted, start, start.hot.head(start.begin), &world.hash.domain.pin(), value);
+        world.hash.search_beyond(&wanted, gone_on.expect_err("it left memory"), value).unwrap().has_value()
+    };
+    assert!(!search(&mut value) && value.is_empty());
+    world.write(&crowd[0], Some(b"moved"));
+    assert!(search(&mut value) && value == b"moved");
+}
+
+#[test]
+fn a_damaged_page_is_an_error_for_its_keys_alone() {
+    let world = World::new(6, Sizes { bucket_bits: 10, frames: 4, copies: 0 });
+    (0..5_000).for_each(|number| world.write(&key(number), Some(&[number as u8; 100])));
+    let file = FileId::Segment { keyspace: 3, number: 0 };
+    world.ground.disk.flip_bit(file, 3 * PAGE as u64 + 777, 3);
+    let mut damaged = 0;
+    for number in 0..5_000 {
+        let mut value = Vec::new();
+        match world.hash.get_into(&key(number), &mut value) {
+            Ok(found) => assert!(found && value == [number as u8; 100]),
+            Err(error) => {
+                assert!(error.is_corruption() && error.to_string().contains("segment.3.0"), "{error}");
+                damaged += 1;
+            }
+        }
+    }
+    assert_eq!(damaged, 31);
+}
