@@ -6,7 +6,7 @@ use ecotone_substrate::{Result, codec::Malformed, storage};
 use ecotone_sys::epoch::Pin;
 
 use super::{
-    Hash,
+    Hash, cold,
     key::Key,
     log::{Address, Kind, Link, PAGE, Record, Segment, State},
     read_cache::CachedRecord,
@@ -68,6 +68,8 @@ pub(super) enum Place {
     Copy,
     /// In the hot log, on disk.
     Disk(Kind),
+    /// In a run, with a value.
+    Cold,
     /// Nowhere.
     Nowhere,
 }
@@ -79,6 +81,7 @@ impl Seen {
             Place::Memory(_, state) => state.kind() == Kind::Value,
             Place::Copy => true,
             Place::Disk(kind) => kind == Kind::Value,
+            Place::Cold => true,
             Place::Nowhere => false,
         }
     }
@@ -95,8 +98,16 @@ pub(super) struct Begun<'p> {
 #[derive(Debug)]
 pub(super) struct Lookup {
     start: Start,
-    segment: Arc<Segment>,
-    address: Address,
+    wants: Wants,
+}
+
+/// What is to be read.
+#[derive(Debug)]
+enum Wants {
+    /// The page of a record in the hot log.
+    Page(Arc<Segment>, Address),
+    /// A block of a run.
+    Block(cold::Lookup),
 }
 
 /// How a search goes on.
@@ -113,7 +124,10 @@ pub(super) enum Step {
 impl Lookup {
     /// What is to be read: a file, the offset there, and how many bytes.
     pub(super) fn wanted(&self) -> (&Arc<dyn storage::File>, u64, usize) {
-        (self.segment.file(), self.segment.offset(self.address.page()), PAGE as usize)
+        match &self.wants {
+            Wants::Page(segment, address) => (segment.file(), segment.offset(address.page()), PAGE as usize),
+            Wants::Block(lookup) => lookup.wanted(),
+        }
     }
 
     /// Reads it.
@@ -126,7 +140,18 @@ impl Lookup {
 impl Hash {
     /// The value of a key, to a buffer that holds it and nothing else then. False if it has none.
     pub(crate) fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        Ok(self.search(&self.key(key), value)?.has_value())
+        let key = self.key(key);
+        let seen = self.search(&key, value)?;
+        self.remember(&key, &seen, value);
+        Ok(seen.has_value())
+    }
+
+    /// Offers a value to the read cache, if a search has read it from a file.
+    #[inline]
+    pub(super) fn remember(&self, key: &Key<'_>, seen: &Seen, value: &[u8]) {
+        if matches!(seen.place, Place::Disk(Kind::Value) | Place::Cold) {
+            self.offer(key, &seen.start, value);
+        }
     }
 
     /// Looks for a key everywhere. Its value is in the buffer then, which is empty if it has none.
@@ -230,7 +255,7 @@ impl Hash {
     /// Looks for a key beyond memory, one request after the other.
     #[cold]
     pub(super) fn search_beyond(&self, key: &Key<'_>, beyond: Beyond, value: &mut Vec<u8>) -> Result<Seen> {
-        let mut step = self.leave_memory(beyond, value)?;
+        let mut step = self.leave_memory(key, beyond, value)?;
         let mut block = None;
         loop {
             step = match step {
@@ -251,29 +276,39 @@ impl Hash {
     /// Looks for a key once more, since a truncation has passed what the search would have looked at.
     pub(super) fn begin_again(&self, key: &Key<'_>, value: &mut Vec<u8>) -> Result<Step> {
         let gone_on = self.search_memory(key, value);
-        self.step(gone_on, value)
+        self.step(key, gone_on, value)
     }
 
-    fn step(&self, gone_on: std::result::Result<Seen, Beyond>, value: &mut Vec<u8>) -> Result<Step> {
-        gone_on.map_or_else(|beyond| self.leave_memory(beyond, value), |seen| Ok(Step::Ended(seen)))
+    fn step(&self, key: &Key<'_>, gone_on: std::result::Result<Seen, Beyond>, value: &mut Vec<u8>) -> Result<Step> {
+        gone_on.map_or_else(|beyond| self.leave_memory(key, beyond, value), |seen| Ok(Step::Ended(seen)))
     }
 
     /// What a search wants to read where memory has ended.
-    pub(super) fn leave_memory(&self, beyond: Beyond, value: &mut Vec<u8>) -> Result<Step> {
+    pub(super) fn leave_memory(&self, key: &Key<'_>, beyond: Beyond, value: &mut Vec<u8>) -> Result<Step> {
         let Beyond { start, next } = beyond;
         let Some(address) = next else {
             value.clear();
-            return Ok(Step::Ended(Seen { start, place: Place::Nowhere }));
+            // Later than BEGIN of the start: what has left the log before that is here (invariant 22).
+            let partition = self.cold.partition(key.hash, &self.domain.pin());
+            return Ok(in_cold(start, cold::Lookup::begin(partition, key.hash)));
         };
         match self.log.segment(address) {
-            Ok(segment) => Ok(Step::Reads(Lookup { start, segment, address })),
+            Ok(segment) => Ok(Step::Reads(Lookup { start, wants: Wants::Page(segment, address) })),
             Err(error) => self.unless_passed(address, error),
         }
     }
 
-    /// Goes on with the page that was read.
+    /// Goes on with what was read.
     pub(super) fn resume(&self, key: &Key<'_>, lookup: Lookup, read: &[u8], value: &mut Vec<u8>) -> Result<Step> {
-        let Lookup { start, segment, address } = lookup;
+        let start = lookup.start;
+        let (segment, address) = match lookup.wants {
+            Wants::Page(segment, address) => (segment, address),
+            Wants::Block(lookup) => {
+                // Other searches may share the buffer.
+                value.clear();
+                return Ok(in_cold(start, lookup.resume(key.bytes, read, value)?));
+            }
+        };
         let page = segment.parse(address.page(), read);
         let record = page.and_then(|page| page.record(address).map_err(|e| segment.damaged(address.page(), e)));
         let stored = match record {
@@ -295,12 +330,21 @@ impl Hash {
             return Ok(Step::Again);
         }
         let gone_on = self.go_on(key, start, next, &self.domain.pin(), value);
-        self.step(gone_on, value)
+        self.step(key, gone_on, value)
     }
 
     /// An error at an address, if that is still in the log.
     fn unless_passed(&self, address: Address, error: ecotone_substrate::Error) -> Result<Step> {
         // BEGIN passes an address before its frame leaves memory, so who misses the frame sees that.
         if address < self.log.bounds().begin() { Ok(Step::Again) } else { Err(error) }
+    }
+}
+
+/// What a search has come to in the cold tier.
+fn in_cold(start: Start, step: cold::Step) -> Step {
+    match step {
+        cold::Step::Reads(lookup) => Step::Reads(Lookup { start, wants: Wants::Block(lookup) }),
+        cold::Step::Ended(true) => Step::Ended(Seen { start, place: Place::Cold }),
+        cold::Step::Ended(false) => Step::Ended(Seen { start, place: Place::Nowhere }),
     }
 }

@@ -9,6 +9,8 @@ mod append;
 mod blob;
 pub mod cold;
 #[cfg(test)]
+mod compact;
+#[cfg(test)]
 mod conditional;
 #[cfg(test)]
 mod index;
@@ -53,6 +55,7 @@ use ecotone_sys::epoch::Domain;
 
 #[cfg(test)]
 use self::{
+    cold::{Runs, Tier},
     index::Index,
     key::Key,
     log::{Address, HotLog},
@@ -69,6 +72,7 @@ pub(crate) struct Hash {
     log: HotLog,
     table: Index,
     copies: ReadCache,
+    cold: Tier,
     room: Room,
 }
 
@@ -92,7 +96,8 @@ impl Hash {
         let table = Index::new(domain, sizes.bucket_bits, room.lease_all(Index::bytes(sizes.bucket_bits))?);
         let log = HotLog::new(domain, Address::FIRST, sizes.frames);
         let copies = ReadCache::new(domain, memory, sizes.copies)?;
-        Ok(Hash { seed, domain: domain.clone(), log, table, copies, room })
+        let cold = Tier::new(domain, Runs::default());
+        Ok(Hash { seed, domain: domain.clone(), log, table, copies, cold, room })
     }
 
     #[inline]

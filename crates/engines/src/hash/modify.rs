@@ -38,7 +38,7 @@ impl Hash {
     pub(super) fn write_if(&self, key: &Key<'_>, seen: &Seen, value: Option<&[u8]>, pin: &Pin<'_>) -> Attempt<bool> {
         match seen.place {
             Place::Memory(address, state) => self.replace_if(key, address, state, value, pin),
-            Place::Copy | Place::Disk(_) | Place::Nowhere => self.insert_if(key, &seen.start, value, pin),
+            Place::Copy | Place::Disk(_) | Place::Cold | Place::Nowhere => self.insert_if(key, &seen.start, value, pin),
         }
     }
 

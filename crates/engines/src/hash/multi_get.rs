@@ -33,6 +33,7 @@ impl Hash {
             // What is beyond memory is read without a pin, and what is behind it in the batch comes after it.
             for key in &keyed[done..batch.len()] {
                 let seen = self.search(key, &mut value)?;
+                self.remember(key, &seen, &value);
                 found(seen.has_value().then_some(&value));
             }
         }

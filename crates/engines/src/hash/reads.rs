@@ -45,7 +45,7 @@ impl Hash {
         loop {
             while failure.is_ok() && reads.queue.in_flight() < IN_FLIGHT {
                 let Some(search) = searches.next() else { break };
-                let step = self.leave_memory(search.beyond, &mut reads.value);
+                let step = self.leave_memory(&search.key, search.beyond, &mut reads.value);
                 failure = step.and_then(|step| reads.go_on(search, step, None, ended));
             }
             if reads.queue.in_flight() == 0 {

@@ -1,0 +1,82 @@
+//! Writing what lives into a delta.
+
+use std::cmp::Reverse;
+
+use ecotone_substrate::{Result, storage::Block};
+
+use super::{
+    Compactor,
+    alive::Living,
+    record::Copied,
+    sorter::{Reference, Sorter},
+    unnamed::Unnamed,
+};
+use crate::hash::cold::{Run, RunKind, RunWriter, Tags, block_size};
+
+/// Records of which the hashes may be equal, and of which some may be of one key.
+#[derive(Debug, Default)]
+struct Near {
+    /// Hash and place of each, and the record.
+    records: Vec<(u64, u64, Copied)>,
+    used: usize,
+}
+
+impl Compactor<'_> {
+    /// Writes a delta. `None`, and no file, if nothing lives.
+    pub(super) fn write_delta(&self, mut living: Living, unnamed: &mut Unnamed<'_>) -> Result<Option<(Run, Tags)>> {
+        let count = living.references.len();
+        if count == 0 {
+            return Ok(None);
+        }
+        let kind = RunKind::Delta { from: living.region.from.get(), until: living.region.until.get() };
+        let block = block_size(self.goals.block, living.bytes / count, living.largest);
+        let mut writer = RunWriter::create(self.environment, self.install.name()?, kind, block)?;
+        let mut references = std::mem::take::<Sorter>(&mut living.references).sorted().peekable();
+        let (mut near, mut frame) = (Near::default(), None);
+        while let Some(first) = references.next() {
+            self.read_near(&living, first, &mut frame, &mut near)?;
+            while let Some(next) = references.next_if(|next| next.is_near(first)) {
+                self.read_near(&living, next, &mut frame, &mut near)?;
+            }
+            near.take(|hash, key, value| writer.push(hash, key, value))?;
+        }
+        let delta = writer.finish()?;
+        delta.iter().for_each(|(run, _)| unnamed.push(run));
+        Ok(delta)
+    }
+
+    fn read_near(&self, living: &Living, reference: Reference, frame: &mut Option<Block>, near: &mut Near) -> Result<()> {
+        let (hash, place, copied) = near.next();
+        self.read(living, reference, frame, copied)?;
+        (*hash, *place) = (self.hash.key(copied.key()).hash, reference.place());
+        Ok(())
+    }
+}
+
+impl Near {
+    /// Where the next record comes. The buffers of an earlier one are used again.
+    fn next(&mut self) -> &mut (u64, u64, Copied) {
+        if self.used == self.records.len() {
+            self.records.push(Default::default());
+        }
+        self.used += 1;
+        &mut self.records[self.used - 1]
+    }
+
+    /// Gives the newest record of each key to `take`, in order, and forgets all.
+    fn take(&mut self, mut take: impl FnMut(u64, &[u8], Option<&[u8]>) -> Result<()>) -> Result<()> {
+        let records = &mut self.records[..self.used];
+        records.sort_by(|(a_hash, a_place, a), (b_hash, b_place, b)| {
+            (a_hash, a.key(), Reverse(a_place)).cmp(&(b_hash, b.key(), Reverse(b_place)))
+        });
+        self.used = 0;
+        let mut last: Option<&[u8]> = None;
+        for (hash, _, record) in &*records {
+            if last != Some(record.key()) {
+                take(*hash, record.key(), record.value())?;
+            }
+            last = Some(record.key());
+        }
+        Ok(())
+    }
+}

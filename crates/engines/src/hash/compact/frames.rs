@@ -1,0 +1,119 @@
+//! A region of the hot log read from its segments, in windows of which some are asked for while one is looked at (H4; decision 9, "Compaction").
+
+use std::{collections::VecDeque, sync::Arc};
+
+use ecotone_substrate::{
+    Result,
+    codec::Malformed,
+    environment::Environment,
+    memory::Component,
+    storage::{Block, Op, Queue, Request},
+};
+use ecotone_sys::chunk::Size;
+
+use super::Region;
+use crate::hash::log::{Address, HotLog, Page, Segment};
+
+/// Windows in memory, if there is enough for them.
+const WINDOWS: usize = 3;
+
+/// Reads a region, from its beginning on.
+#[derive(Debug)]
+pub(super) struct Windows<'l> {
+    log: &'l HotLog,
+    queue: Box<dyn Queue>,
+    free: Vec<Block>,
+    /// Those that were asked for, in their order; with the bytes when they have come.
+    asked: VecDeque<(Arc<Segment>, Region, Option<Block>)>,
+    /// What was not asked for yet.
+    left: Region,
+}
+
+/// Pages of one segment.
+#[derive(Debug)]
+pub(super) struct Window {
+    segment: Arc<Segment>,
+    region: Region,
+    bytes: Block,
+}
+
+impl<'l> Windows<'l> {
+    /// # Errors
+    /// If memory is wanting for a single window.
+    pub(super) fn new(environment: &Environment, log: &'l HotLog, region: Region) -> Result<Windows<'l>> {
+        let memory = &environment.memory;
+        let first = memory.lease_essential(Component::Frames, Size::Slab)?;
+        let more = (1..WINDOWS).map_while(|_| memory.lease(Component::Frames, Size::Slab));
+        let free = more.chain([first]).collect();
+        Ok(Windows { log, queue: environment.storage.queue()?, free, asked: VecDeque::new(), left: region })
+    }
+
+    /// The next window; `None` behind the last.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(super) fn next(&mut self) -> Result<Option<Window>> {
+        self.ask()?;
+        let Some((segment, region, mut bytes)) = self.asked.pop_front() else { return Ok(None) };
+        while bytes.is_none() {
+            let mut done = Vec::new();
+            self.queue.complete(1, &mut done);
+            for completion in done {
+                completion.result?;
+                let from = Address::new(completion.request.tag);
+                let block = Some(completion.request.block);
+                match self.asked.iter_mut().find(|(_, asked, _)| asked.from == from) {
+                    Some((.., place)) => *place = block,
+                    None => bytes = block,
+                }
+            }
+        }
+        Ok(bytes.map(|bytes| Window { segment, region, bytes }))
+    }
+
+    /// Takes back what was looked at.
+    pub(super) fn give_back(&mut self, window: Window) {
+        self.free.push(window.bytes);
+    }
+
+    /// Asks for as many windows as there is memory for.
+    fn ask(&mut self) -> Result<()> {
+        while self.left.from < self.left.until
+            && let Some(block) = self.free.pop()
+        {
+            let segment = self.log.segment(self.left.from)?;
+            let until = self.left.from.plus(block.len() as u64).min(self.left.until).min(segment.end());
+            let region = Region { from: self.left.from, until };
+            let (file, offset, len) = (segment.file().clone(), segment.offset(region.from), region.bytes() as usize);
+            self.queue.submit(Request { file, op: Op::Read, offset, block, len, tag: region.from.get() });
+            self.asked.push_back((segment, region, None));
+            self.left.from = until;
+        }
+        Ok(())
+    }
+}
+
+impl Window {
+    /// Where it ends.
+    pub(super) fn until(&self) -> Address {
+        self.region.until
+    }
+
+    /// Its pages.
+    pub(super) fn pages(&self) -> impl Iterator<Item = Address> {
+        self.region.pages()
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub(super) fn page(&self, page: Address) -> Result<Page<'_>> {
+        self.segment.parse(page, &self.bytes[(page.get() - self.region.from.get()) as usize..])
+    }
+
+    /// Damage in one of them.
+    pub(super) fn damaged(&self, page: Address, what: Malformed) -> ecotone_substrate::Error {
+        self.segment.damaged(page, what)
+    }
+}

@@ -1,0 +1,168 @@
+//! Compaction: what lives of the oldest part of the hot log goes into a delta, deltas go into the bases of partitions by folds, and many deltas become one by
+//! merges (H4, H8; decision 9, "Compaction"; decision 10, "Positions of an operation" and "Cold tier").
+
+mod alive;
+mod change;
+mod copies;
+mod delta;
+mod fold;
+mod frames;
+mod goals;
+mod merge;
+mod record;
+mod sorter;
+#[cfg(test)]
+mod tests;
+mod unnamed;
+
+use std::sync::Arc;
+
+use ecotone_substrate::{Result, environment::Environment};
+use ecotone_sys::{
+    chunk::Size,
+    epoch,
+    primitive::{
+        atomic::{AtomicBool, Ordering},
+        thread,
+    },
+    words::WORD,
+};
+
+pub(crate) use self::{
+    change::{Change, Install, Promised},
+    goals::Goals,
+};
+use self::{sorter::PLACES, unnamed::Unnamed};
+use super::{
+    Hash,
+    cold::{Run, Tags},
+    log::{Address, PAGE},
+};
+
+/// The most that one delta is made of.
+const MOST: u64 = PLACES * WORD as u64;
+/// The part of the budget that copies of what was read from segments take, and windows for what is folded.
+const COPIES: usize = 16;
+const WINDOWS: usize = 32;
+
+/// What works on one keyspace in the background.
+#[derive(Clone, Copy)]
+pub(crate) struct Compactor<'k> {
+    pub(crate) hash: &'k Hash,
+    pub(crate) environment: &'k Environment,
+    pub(crate) install: &'k dyn Install,
+    pub(crate) goals: Goals,
+}
+
+/// A part of the hot log between page boundaries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Region {
+    from: Address,
+    until: Address,
+}
+
+impl Region {
+    fn bytes(self) -> u64 {
+        self.until.get() - self.from.get()
+    }
+
+    fn pages(self) -> impl Iterator<Item = Address> {
+        (self.from.get()..self.until.get()).step_by(PAGE as usize).map(Address::new)
+    }
+
+    /// A number for an address, as the sorter takes it.
+    fn place(self, address: Address) -> u64 {
+        (address.get() - self.from.get()) / WORD as u64
+    }
+
+    fn address(self, place: u64) -> Address {
+        self.from.plus(place * WORD as u64)
+    }
+}
+
+impl Compactor<'_> {
+    /// Compacts one delta, if the hot log has more than it should. Whether it had.
+    ///
+    /// # Errors
+    /// As for [`compact`](Self::compact).
+    pub(crate) fn compact_if_due(&self) -> Result<bool> {
+        let log = &self.hash.log;
+        let from = log.bounds().begin();
+        if log.tail().get() - from.get() < self.goals.hot {
+            return Ok(false);
+        }
+        let until = from.plus(self.goals.delta / PAGE * PAGE);
+        log.freeze(until);
+        Ok(self.compact(until)? > from)
+    }
+
+    /// Puts what lives at the beginning of the hot log into a delta, and truncates the log: up to page boundary `until`, which is not above SAFE, or as far as
+    /// one delta goes. BEGIN of then. What is in segments is older than what is in memory alone, and does not come into one delta with it.
+    ///
+    /// # Errors
+    /// If memory or space on the disk is wanting, or I/O fails. Then nothing has changed.
+    pub(crate) fn compact(&self, until: Address) -> Result<Address> {
+        epoch::assert_unpinned();
+        let _turn = self.hash.cold.compaction_turn();
+        let bounds = self.hash.log.bounds();
+        assert!(until.in_page() == 0 && until <= bounds.safe(), "what may still change is not compacted");
+        let (from, in_memory) = (bounds.begin(), Address::of_frame(bounds.head().frame()));
+        if until <= from {
+            return Ok(from);
+        }
+        while self.hash.cold.runs().deltas().len() >= self.goals.merge_at {
+            self.merge()?;
+        }
+        let until = until.min(from.plus(MOST));
+        let living = if from < in_memory {
+            self.living_on_disk(Region { from, until: until.min(in_memory) })?
+        } else {
+            self.living_in_memory(Region { from, until })?
+        };
+        let until = living.region.until;
+        let mut unnamed = Unnamed::new(self.environment);
+        let delta = self.write_delta(living, &mut unnamed)?;
+        unnamed.sync()?;
+        // A record may have been left behind for one that is in no file yet (invariant 35).
+        self.install.settle()?;
+        self.install_delta(delta, unnamed, until)?;
+        drop(self.hash.log.truncate(until, drop));
+        self.hash.clear_entries(until);
+        Ok(until)
+    }
+
+    fn install_delta(&self, delta: Option<(Run, Tags)>, mut unnamed: Unnamed<'_>, begin: Address) -> Result<()> {
+        let changing = self.hash.cold.change();
+        let before = changing.runs();
+        let change = Change::Compact { comes: delta.as_ref().map(|(run, _)| run.name()), begin };
+        let next = delta.map(|(run, tags)| before.with_delta(&self.environment.memory, Arc::new(run), tags));
+        let mut next = next.transpose()?;
+        self.install.install(&change, &mut || {
+            unnamed.named();
+            next.take().into_iter().for_each(|next| changing.publish(next));
+        })?;
+        drop(changing);
+        self.wait_for_readers();
+        Ok(())
+    }
+
+    /// Waits until everybody is unpinned who may still come to runs that were replaced, so that what is left of them goes here and not on a reader's thread.
+    fn wait_for_readers(&self) {
+        let gone = Arc::new(AtomicBool::new(false));
+        let domain = &self.hash.domain;
+        domain.bump({
+            let gone = gone.clone();
+            move || gone.store(true, Ordering::Release)
+        });
+        while !gone.load(Ordering::Acquire) {
+            thread::yield_now();
+            domain.drain();
+        }
+    }
+
+    /// Bytes of copies with which a delta is full.
+    fn most_copies(&self) -> usize {
+        // One window more may go two slabs beyond.
+        (self.environment.memory.budget() / COPIES).min(MOST as usize - 2 * Size::Slab.bytes())
+    }
+}

@@ -1,0 +1,84 @@
+//! All orders of a compaction beside who writes and reads its key, within a number of preemptions, by loom (decision 10, M6).
+
+use ecotone_sys::primitive::loom::{model::Builder, thread};
+
+use super::*;
+use crate::hash::room::Lack;
+
+const KEY: &[u8] = b"k";
+
+/// Tries the orders of `work` with at most so many preemptions. It begins with a key whose only record is to be compacted, up to the address that `work` gets.
+fn all_orders(preemptions: usize, work: impl Fn(Arc<World>, Address) + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 20_000;
+    builder.check(move || {
+        let disk = SimStorage::new(1);
+        let environment = environment(&disk, 16 << 20);
+        let hash = Hash::new(&Domain::new(), &environment.memory, SEED, Sizes { bucket_bits: 0, frames: 2, copies: 0 }).unwrap();
+        (0..2).for_each(|_| hash.make_room(Lack::Frame).unwrap());
+        hash.make_room(Lack::Bucket).unwrap();
+        let journal = Journal::new(&environment, true);
+        let world = Arc::new(World { disk, environment, hash, journal, goals: SMALL });
+        world.set(KEY, b"0");
+        let until = world.hash.log.close_page();
+        world.hash.log.freeze(until);
+        work(world, until);
+    });
+}
+
+fn spawn(world: &Arc<World>, work: impl FnOnce(&World) + 'static) -> thread::JoinHandle<()> {
+    let world = world.clone();
+    thread::spawn(move || work(&world))
+}
+
+fn compact(world: &World, until: Address) {
+    assert_eq!(world.compactor().compact(until).unwrap(), until);
+}
+
+#[test]
+fn a_reader_beside_a_compaction_finds_the_record() {
+    all_orders(2, |world, until| {
+        let compacting = spawn(&world, move |world| compact(world, until));
+        assert_eq!(world.value(KEY).as_deref(), Some(&b"0"[..]));
+        compacting.join().unwrap();
+        assert_eq!(world.value(KEY).as_deref(), Some(&b"0"[..]));
+    });
+}
+
+#[test]
+fn an_upsert_beside_a_compaction_is_the_newest() {
+    all_orders(2, |world, until| {
+        let compacting = spawn(&world, move |world| compact(world, until));
+        world.set(KEY, b"1");
+        assert_eq!(world.value(KEY).as_deref(), Some(&b"1"[..]));
+        compacting.join().unwrap();
+        assert_eq!(world.value(KEY).as_deref(), Some(&b"1"[..]));
+    });
+}
+
+#[test]
+fn a_delete_beside_a_compaction_hides_what_is_copied() {
+    all_orders(2, |world, until| {
+        let compacting = spawn(&world, move |world| compact(world, until));
+        world.remove(KEY);
+        assert_eq!(world.value(KEY), None);
+        compacting.join().unwrap();
+        assert_eq!(world.value(KEY), None);
+    });
+}
+
+/// A third reads meanwhile.
+#[test]
+fn a_reader_beside_an_upsert_and_a_compaction_finds_one_of_both() {
+    all_orders(1, |world, until| {
+        let compacting = spawn(&world, move |world| compact(world, until));
+        let writing = spawn(&world, |world| world.set(KEY, b"1"));
+        let found = world.value(KEY).expect("it has a value");
+        assert!(found == b"0" || found == b"1", "{found:?}");
+        writing.join().unwrap();
+        assert_eq!(world.value(KEY).as_deref(), Some(&b"1"[..]));
+        compacting.join().unwrap();
+        assert_eq!(world.value(KEY).as_deref(), Some(&b"1"[..]));
+    });
+}

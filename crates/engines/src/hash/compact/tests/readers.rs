@@ -1,0 +1,76 @@
+//! Readers beside folds: what they came to stays as long as they have it (traps 5 and 7).
+
+use super::*;
+use crate::hash::cold::{Lookup, Step};
+
+fn filled() -> World {
+    let world = World::new(1, false);
+    for round in 0..4u32 {
+        (0..400u32).for_each(|key| world.set(&(key * 7 + round).to_be_bytes(), &[round as u8; 100]));
+        world.compact().unwrap();
+    }
+    world
+}
+
+/// A reader knows its block and has not read it when the partition is folded, its old base loses its name, and what it has of the deltas could be punched.
+#[test]
+fn a_block_read_outlives_a_fold() {
+    let world = filled();
+    let key = 7u32.to_be_bytes();
+    let hash = hash_of(&key);
+    let partition = world.hash.cold.partition(hash, &world.hash.domain.pin());
+    let mut step = Lookup::begin(partition, hash);
+    world.fold_all().unwrap();
+    world.journal.sync();
+    world.compactor().fold_if_due().unwrap();
+    let (mut frame, mut value) = (world.frame(), Vec::new());
+    let found = loop {
+        step = match step {
+            Step::Ended(found) => break found,
+            Step::Reads(lookup) => {
+                let (file, offset, len) = lookup.wanted();
+                file.read(&mut frame[..len], offset).unwrap();
+                lookup.resume(&key, &frame, &mut value).expect("the file is there for who has it open")
+            }
+        };
+    };
+    assert!(found && value == [0; 100]);
+    assert_eq!(world.value(&key), Some(vec![0; 100]));
+}
+
+/// Stretches of deltas are punched when their fold is synced and their readers are gone, not before.
+#[test]
+fn trap_05_a_stretch_is_punched_when_nobody_reads_it_and_the_fold_is_synced() {
+    let mut world = filled();
+    for _ in 0..3 {
+        world.fold_all().unwrap();
+        (0..500u32).for_each(|key| world.set(&key.to_be_bytes(), &[7; 100]));
+        world.compact().unwrap();
+    }
+    world.fold_all().unwrap();
+    world.goals.largest_base = u64::MAX;
+    (0..4_000u32).for_each(|key| world.set(&key.to_be_bytes(), &[9; 40]));
+    world.compact().unwrap();
+    let partition = world.hash.cold.partition(0, &world.hash.domain.pin());
+    let (hashes, delta) = (partition.stretch().hashes(), partition.runs().next().unwrap());
+    let mut frame = world.frame();
+    let mut is_there = || delta.read(delta.blocks_of(&hashes).start, &mut frame).is_ok();
+    let punch = || world.hash.cold.punch(|record| world.journal.is_synced(record)).unwrap();
+    let punched = || {
+        let used = world.disk.space_used();
+        punch();
+        used - world.disk.space_used()
+    };
+    assert!(world.compactor().fold_any().unwrap());
+    assert_eq!(world.hash.cold.runs().deltas().len(), 1, "other partitions need it");
+    world.journal.sync();
+    assert!(punched() == 0 && is_there(), "it has a reader");
+    drop(partition);
+    assert!(punched() > 0 && !is_there());
+    assert!(world.compactor().fold_any().unwrap());
+    assert_eq!(punched(), 0, "the record is not synced");
+    world.journal.sync();
+    assert!(punched() > 0);
+    world.check_runs();
+    (0..4_000u32).for_each(|key| assert_eq!(world.value(&key.to_be_bytes()), Some(vec![9; 40])));
+}
