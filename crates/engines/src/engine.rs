@@ -7,6 +7,7 @@ use ecotone_substrate::{
     Result, Seq, clock::Clock, double_write::DoubleWrite, environment::Environment, health::Health, memory::Memory,
     scheduler::Scheduler, storage::Storage, wal::Wal,
 };
+use ecotone_sys::epoch::Domain;
 
 use crate::merge::Merge;
 
@@ -27,15 +28,17 @@ pub struct Shared {
     pub scheduler: Arc<Scheduler>,
     /// Whether writing is still allowed.
     pub health: Arc<Health>,
+    /// When what somebody may still look at can be freed.
+    pub domain: Arc<Domain>,
     /// Time and randomness.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Shared {
-    /// All parts together.
+    /// All parts together, and an epoch domain.
     pub fn new(environment: Environment, wal: Arc<Wal>, double_write: Arc<DoubleWrite>, clock: Arc<dyn Clock>) -> Self {
         let Environment { database, storage, memory, scheduler, health } = environment;
-        Shared { database, storage, memory, wal, double_write, scheduler, health, clock }
+        Shared { database, storage, memory, wal, double_write, scheduler, health, domain: Domain::new(), clock }
     }
 
     /// What files are made and opened with.

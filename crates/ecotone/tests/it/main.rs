@@ -11,6 +11,8 @@ mod damage;
 #[cfg(not(feature = "bugs"))]
 mod delays;
 #[cfg(not(feature = "bugs"))]
+mod hash_engine;
+#[cfg(not(feature = "bugs"))]
 mod hash_keyspace;
 #[cfg(not(feature = "bugs"))]
 mod mixed;
@@ -57,6 +59,11 @@ fn append_only() -> Simulated {
 #[cfg(not(feature = "bugs"))]
 fn hashed() -> Simulated {
     Simulated::new(Kind::Hashed, || Arc::new(ecotone_testkit::tiny::hashed::TinyHashed) as Arc<dyn Family>)
+}
+
+#[cfg(not(feature = "bugs"))]
+fn hash() -> Simulated {
+    Simulated::new(Kind::Hashed, || Arc::new(ecotone::internal::engines::hash::HashFamily) as Arc<dyn Family>)
 }
 
 fn tree() -> Simulated {

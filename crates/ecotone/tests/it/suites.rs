@@ -17,7 +17,7 @@ use ecotone_testkit::{
     },
 };
 
-use crate::{append_only, hashed, in_place, store::Simulated, tree};
+use crate::{append_only, hash, hashed, in_place, store::Simulated, tree};
 
 /// Many short steps over few keys.
 const SHORT: Shape = Shape { steps: 60, keys: 24, batch: 6, fill_log: Fill::Never, keyspaces: true };
@@ -62,6 +62,12 @@ fn contract_of_the_tiny_hashed_engine() {
 }
 
 #[test]
+fn contract_of_the_hash_engine() {
+    contract(&hash(), 60, 10);
+    pass(contract::run(&hash(), first_seed()..first_seed() + 3, DEEP));
+}
+
+#[test]
 fn contract_of_the_tree() {
     contract(&tree(), 60, 10);
     contract(&tree().set(&[("fill", "100"), ("neighbours", "1")]), 10, 5);
@@ -94,6 +100,11 @@ fn every_crash_of_short_histories_on_the_tiny_hashed_engine() {
 }
 
 #[test]
+fn every_crash_of_short_histories_on_the_hash_engine() {
+    exhaustive(&hash(), 16, 100);
+}
+
+#[test]
 fn every_crash_of_short_histories_on_the_tree() {
     exhaustive(&tree(), 16, 100);
 }
@@ -119,6 +130,12 @@ fn crash_campaign_on_the_tiny_append_only_engine() {
 #[test]
 fn crash_campaign_on_the_tiny_hashed_engine() {
     campaign(&hashed(), 160, &[SHORT, WIDE]);
+}
+
+#[test]
+fn crash_campaign_on_the_hash_engine() {
+    campaign(&hash(), 320, &[SHORT, WIDE, DEEP]);
+    campaign(&hash().budgets(&[64 << 20, 16 << 20, 24 << 20]), 96, &[SHORT, WIDE, DEEP]);
 }
 
 #[test]
@@ -174,6 +191,11 @@ fn a_full_disk_under_the_tiny_hashed_engine() {
 }
 
 #[test]
+fn a_full_disk_under_the_hash_engine() {
+    full_disk(&hash());
+}
+
+#[test]
 fn a_full_disk_under_the_tree() {
     full_disk(&tree());
 }
@@ -212,16 +234,33 @@ fn threads_and_crashes_on_the_tiny_hashed_engine() {
     println!("{:?}", pass(concurrent::run(&hashed().workers(2), first..first + databases, extent)));
 }
 
-/// Updates of both sorts against blind writes, batches and walks, on keyspaces whose engine makes updates whole by itself.
 #[test]
-fn updates_without_a_log_on_the_tiny_hashed_engine() {
+fn threads_and_crashes_on_the_hash_engine() {
+    let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(10);
+    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
+    let first = first_seed();
+    println!("{:?}", pass(concurrent::run(&hash().workers(2), first..first + databases, extent)));
+}
+
+/// Updates of both sorts against blind writes, batches and walks, on keyspaces whose engine makes updates whole by itself.
+fn updates_without_a_log(simulated: &Simulated) {
     const CREW: Crew = Crew {
         threads: &[(Updater, 40), (Updater, 40), (Writer, 20), (Batcher, 10), (Reader, 20), (Scanner, 5), (Flusher, 4)],
         registers: 4,
         crash: false,
     };
-    let (simulated, first) = (hashed().workers(1).unlogged(), first_seed());
-    let image = pass(Image::new(&simulated, CREW.registers));
-    let judged: u64 = (first..first + 40).map(|seed| pass(crew::run(&simulated, &image, &CREW, seed))).sum();
+    let first = first_seed();
+    let image = pass(Image::new(simulated, CREW.registers));
+    let judged: u64 = (first..first + 40).map(|seed| pass(crew::run(simulated, &image, &CREW, seed))).sum();
     println!("{judged} answers");
+}
+
+#[test]
+fn updates_without_a_log_on_the_tiny_hashed_engine() {
+    updates_without_a_log(&hashed().workers(1).unlogged());
+}
+
+#[test]
+fn updates_without_a_log_on_the_hash_engine() {
+    updates_without_a_log(&hash().workers(1).unlogged());
 }

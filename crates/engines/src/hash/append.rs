@@ -24,7 +24,7 @@ pub(super) enum Appended<'p> {
 
 impl Hash {
     /// Appends a record as the newest of a key. Before each attempt `settled` gets the newest that there is within reach, and may say that none is
-    /// needed any more. Whether one was appended.
+    /// needed any more. Where it was appended.
     pub(super) fn append_unless(
         &self,
         key: &Key<'_>,
@@ -32,17 +32,17 @@ impl Hash {
         reach: Reach,
         pin: &Pin<'_>,
         mut settled: impl FnMut(Newest<'_>) -> bool,
-    ) -> Attempt<bool> {
+    ) -> Attempt<Option<Address>> {
         let mut raw = None;
         loop {
             let found = self.table.find_or_insert(key.hash, pin).ok_or(Lack::Bucket)?;
             let hot = self.copies.below(found.entry.link(), pin);
             if settled(self.newest(key, hot, reach, pin)) {
-                return Ok(false);
+                return Ok(None);
             }
             let mine = raw.take().or_else(|| self.log.allocate(key.bytes, value, pin)).ok_or(Lack::Frame)?;
             match append(&self.log, found, hot, mine) {
-                Appended::Done(_) => return Ok(true),
+                Appended::Done(address) => return Ok(Some(address)),
                 Appended::Changed(again) => raw = Some(again),
                 Appended::Crossed => {}
             }

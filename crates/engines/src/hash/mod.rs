@@ -1,62 +1,50 @@
 //! The hash engine: a hot log, the index over it, copies of what is read often, and runs in hash order (decisions 9 and 10, `docs/format/hash.md`).
 
 #![cfg_attr(all(test, feature = "loom"), expect(dead_code, reason = "the models use a part of it"))]
+// Built step by step (decision 9, "Build plan").
+#![cfg_attr(not(test), allow(dead_code, unused_imports, reason = "what compaction and the read cache use waits for them"))]
 
-// Built step by step (decision 9, "Build plan"): what is of the hot log has tests for its users until there is a family.
-#[cfg(test)]
 mod append;
-#[cfg(test)]
+mod apply;
 mod blob;
+mod check;
 pub mod cold;
-#[cfg(test)]
 mod compact;
-#[cfg(test)]
 mod conditional;
-#[cfg(test)]
+mod counters;
+mod family;
+mod flush;
 mod index;
-#[cfg(test)]
+mod install;
 mod key;
-#[cfg(test)]
+mod keyspace;
 mod log;
-#[cfg(test)]
 mod lookup;
-#[cfg(test)]
 mod merge;
-#[cfg(test)]
 mod modify;
-#[cfg(test)]
 mod multi_get;
-#[cfg(test)]
 mod put;
-#[cfg(test)]
 mod read_cache;
-#[cfg(test)]
 mod reads;
-#[cfg(test)]
+mod recovery;
 mod room;
-#[cfg(test)]
 mod structure;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
 mod upkeep;
-#[cfg(test)]
 mod upsert;
-#[cfg(test)]
 mod walk;
 
-#[cfg(test)]
 use std::sync::Arc;
 
-#[cfg(test)]
-use ecotone_substrate::{Result, memory::Memory};
-#[cfg(test)]
+use ecotone_substrate::Result;
 use ecotone_sys::epoch::Domain;
 
-#[cfg(test)]
+pub use self::family::HashFamily;
 use self::{
     cold::{Runs, Tier},
     index::Index,
+    install::Files,
     key::Key,
     log::{Address, HotLog},
     read_cache::ReadCache,
@@ -64,7 +52,6 @@ use self::{
 };
 
 /// The records of one keyspace.
-#[cfg(test)]
 #[derive(Debug)]
 pub(crate) struct Hash {
     seed: u64,
@@ -77,7 +64,6 @@ pub(crate) struct Hash {
 }
 
 /// How large an engine is made.
-#[cfg(test)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
     /// The index has two to the power of this many buckets.
@@ -88,14 +74,22 @@ pub(crate) struct Sizes {
     pub(crate) copies: usize,
 }
 
-#[cfg(test)]
 impl Hash {
-    /// An empty engine. Its keys are hashed under the seed of its database.
-    pub(crate) fn new(domain: &Arc<Domain>, memory: &Arc<Memory>, seed: u64, sizes: Sizes) -> Result<Hash> {
-        let room = Room::new(memory);
+    /// Of an empty keyspace.
+    fn create(files: &Arc<Files>, sizes: Sizes) -> Result<Hash> {
+        let log = HotLog::new(&files.context().shared.domain, Address::FIRST, sizes.frames);
+        Hash::over(files, log, sizes)
+    }
+
+    /// Over a log of which nothing is in the index yet. Keys are hashed under the seed of their database.
+    fn over(files: &Arc<Files>, log: HotLog, sizes: Sizes) -> Result<Hash> {
+        let (environment, domain) = (files.environment(), &files.context().shared.domain);
+        Hash::of(domain, environment.database, log, Room::new(&environment.memory, files.clone()), sizes)
+    }
+
+    fn of(domain: &Arc<Domain>, seed: u64, log: HotLog, room: Room, sizes: Sizes) -> Result<Hash> {
         let table = Index::new(domain, sizes.bucket_bits, room.lease_all(Index::bytes(sizes.bucket_bits))?);
-        let log = HotLog::new(domain, Address::FIRST, sizes.frames);
-        let copies = ReadCache::new(domain, memory, sizes.copies)?;
+        let copies = ReadCache::new(domain, &room.memory, sizes.copies)?;
         let cold = Tier::new(domain, Runs::default());
         Ok(Hash { seed, domain: domain.clone(), log, table, copies, cold, room })
     }

@@ -56,6 +56,6 @@ impl Hash {
             locked.seal();
         }
         let other = |newest: Newest<'_>| !matches!(newest, Newest::Here(at, _) if at == address);
-        self.append_unless(key, value, Reach::whole(self.log.bounds().begin()), pin, other)
+        self.append_unless(key, value, Reach::whole(self.log.bounds().begin()), pin, other).map(|appended| appended.is_some())
     }
 }

@@ -12,7 +12,7 @@ impl Hash {
         loop {
             let done = self.upsert(&key, operation.value, &self.domain.pin());
             match done {
-                Ok(()) => return Ok(()),
+                Ok(_) => return Ok(()),
                 Err(lack) => self.make_room(lack)?,
             }
         }

@@ -1,6 +1,6 @@
 //! Room for what operations append: frames ahead of the log's end, and overflow buckets (decision 10, invariant 10).
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc, time::Duration};
 
 use ecotone_substrate::{
     Error, Result, limits,
@@ -9,10 +9,18 @@ use ecotone_substrate::{
 use ecotone_sys::{
     chunk::{Block, Size},
     epoch,
-    primitive::Mutex,
+    primitive::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+        thread,
+    },
 };
 
-use super::{Hash, log::Record};
+use super::{
+    Hash,
+    log::{Address, FRAME, HotLog, PAGE, PAGE_HEADER, Record},
+};
+use crate::engine::Operation;
 
 /// What an operation needs before it can go on. It gives its pin back before it asks for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,18 +38,39 @@ pub(super) type Attempt<T> = std::result::Result<T, Lack>;
 const LARGEST: u64 = Record::bytes(Record::capacity_for(limits::MAX_RECORD));
 /// A frame, and a block of the index. A model of loom has few words, whatever the block.
 pub(super) const BLOCK: Size = if cfg!(feature = "loom") { Size::Frame } else { Size::Slab };
+/// Frames in memory of which one leaves at a time to make room.
+const SPILLED_PART: u64 = 8;
+/// Looks for a block that is on its way out of memory, and the time between two. Pins last microseconds, a compaction that holds frames tenths of a second.
+const LOOKS: u32 = 50_000;
+const LOOK_AGAIN: Duration = Duration::from_micros(100);
+/// What admission leaves free ahead of what it has promised: a page that a flush closes, and a frame for operations that meet others of their chain.
+const MARGIN: u64 = FRAME + PAGE;
+
+/// What keeps the pages of the hot log when memory does not.
+pub(super) trait Outlet: fmt::Debug + Send + Sync {
+    /// Brings what lies below page boundary `until`, and does not change any more, to where it can be read when it has left memory.
+    fn write_out(&self, log: &HotLog, until: Address) -> Result<()>;
+}
 
 /// Where blocks come from.
 #[derive(Debug)]
 pub(super) struct Room {
-    memory: Arc<Memory>,
+    pub(super) memory: Arc<Memory>,
+    outlet: Arc<dyn Outlet>,
     /// Held by who makes room, so that the others find it made.
     making: Mutex<()>,
+    /// Frames that nobody looks at any more.
+    spare: Arc<Mutex<Vec<Block>>>,
+    /// Bytes of the hot log, and overflow buckets, that operations may take which are admitted and not applied.
+    pub(super) promised_bytes: AtomicU64,
+    pub(super) promised_buckets: AtomicU64,
 }
 
 impl Room {
-    pub(super) fn new(memory: &Arc<Memory>) -> Room {
-        Room { memory: memory.clone(), making: Mutex::new(()) }
+    pub(super) fn new(memory: &Arc<Memory>, outlet: Arc<dyn Outlet>) -> Room {
+        let [promised_bytes, promised_buckets] = std::array::from_fn(|_| AtomicU64::new(0));
+        let (making, spare) = (Mutex::new(()), Arc::default());
+        Room { memory: memory.clone(), outlet, making, spare, promised_bytes, promised_buckets }
     }
 
     /// As many blocks as have so many bytes.
@@ -54,9 +83,14 @@ impl Room {
         self.memory.lease_essential(Component::Frames, Size::Frame)
     }
 
-    /// A block for the hot log or the index.
+    /// The first block of a hot log, which it cannot do without.
+    pub(super) fn first_frame(&self) -> Result<Block> {
+        self.memory.lease_essential(Component::HotLog, BLOCK)
+    }
+
+    /// A block for the index.
     pub(super) fn lease(&self) -> Result<Block> {
-        self.memory.lease(Component::Other, BLOCK).ok_or_else(|| self.refused())
+        self.memory.lease(Component::HashIndex, BLOCK).ok_or_else(|| self.refused())
     }
 
     fn refused(&self) -> Error {
@@ -69,11 +103,115 @@ impl Hash {
     pub(super) fn make_room(&self, lack: Lack) -> Result<()> {
         epoch::assert_unpinned();
         let _making = self.room.making.lock();
-        let refused = match lack {
-            Lack::Frame if !self.log.has_room(LARGEST) => self.log.grow(self.room.lease()?).is_err(),
-            Lack::Bucket if self.table.overflow_left() == 0 => self.table.add_overflow(self.room.lease()?).is_err(),
-            Lack::Frame | Lack::Bucket => false,
-        };
-        if refused { Err(self.room.refused()) } else { Ok(()) }
+        match lack {
+            Lack::Frame => self.make_frames(2 * LARGEST + PAGE_HEADER),
+            Lack::Bucket => self.make_buckets(1),
+        }
+    }
+
+    /// Has so many bytes covered ahead of the log's end.
+    fn make_frames(&self, bytes: u64) -> Result<()> {
+        while self.log.ahead() < bytes {
+            let block = self.next_frame()?;
+            if let Err(block) = self.log.grow(block) {
+                // The ring is full, so the oldest frame makes room for the next one.
+                self.room.spare.lock().push(block);
+                if !self.spill_oldest()? {
+                    return Err(self.room.refused());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn make_buckets(&self, count: u64) -> Result<()> {
+        self.grow_index();
+        while self.table.overflow_left() < count {
+            let block = match self.room.lease() {
+                Ok(block) => block,
+                Err(_) => self.block_of_a_frame()?,
+            };
+            self.table.add_overflow(block).map_err(|_| self.room.refused())?;
+        }
+        Ok(())
+    }
+
+    /// A block for the next frame: a free one, or that of the oldest frame.
+    fn next_frame(&self) -> Result<Block> {
+        let spare = self.room.spare.lock().pop();
+        match spare.or_else(|| self.room.memory.lease(Component::HotLog, BLOCK)) {
+            Some(block) => Ok(block),
+            None if self.log.bounds().head().frame() < self.log.tail().frame() => self.block_of_a_frame(),
+            None => self.room.first_frame(),
+        }
+    }
+
+    /// A block that a frame gives up for it.
+    fn block_of_a_frame(&self) -> Result<Block> {
+        let mut looks = 0;
+        while looks < LOOKS && (looks > 0 || self.spill_oldest()?) {
+            self.domain.drain();
+            if let Some(block) = self.room.spare.lock().pop() {
+                return Ok(block);
+            }
+            looks += 1;
+            thread::sleep(LOOK_AGAIN);
+        }
+        Err(self.room.refused())
+    }
+
+    /// Has the oldest of the frames in memory leave it. False if there is none but that in which the log ends.
+    fn spill_oldest(&self) -> Result<bool> {
+        let (oldest, last) = (self.log.bounds().head().frame(), self.log.tail().frame());
+        if oldest >= last {
+            return Ok(false);
+        }
+        self.spill(Address::of_frame(oldest + (last - oldest).div_ceil(SPILLED_PART)))?;
+        Ok(true)
+    }
+
+    /// Frames wholly below page boundary `until`, which is not above TAIL, leave memory, after what has to come before that.
+    pub(super) fn spill(&self, until: Address) -> Result<()> {
+        self.log.freeze(until);
+        self.room.outlet.write_out(&self.log, until)?;
+        let spare = self.room.spare.clone();
+        self.log.evict(until, move |block| spare.lock().push(block));
+        Ok(())
+    }
+}
+
+/// What an operation may take: two places, each of twice its record and the header of a page, since what it does not fit into is less than itself.
+fn credit(operation: Operation<'_>) -> u64 {
+    let capacity = Record::capacity_for(operation.key.len() + operation.value.map_or(0, <[u8]>::len));
+    2 * (2 * Record::bytes(capacity) + PAGE_HEADER)
+}
+
+impl Hash {
+    /// Takes whatever an operation of a logged keyspace needs, so that applying it neither waits nor fails. What it may take of the hot log.
+    pub(super) fn admit(&self, operation: Operation<'_>) -> Result<u64> {
+        let credit = credit(operation);
+        // What is promised comes first, so that whoever looks at the log's end after that finds too much promised rather than too little.
+        self.room.promised_bytes.fetch_add(credit, Ordering::SeqCst);
+        self.room.promised_buckets.fetch_add(1, Ordering::SeqCst);
+        self.keep_promises().inspect_err(|_| self.give_back(credit))?;
+        Ok(credit)
+    }
+
+    /// Gives back what was taken for an operation.
+    pub(super) fn give_back(&self, credit: u64) {
+        self.room.promised_bytes.fetch_sub(credit, Ordering::SeqCst);
+        self.room.promised_buckets.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn keep_promises(&self) -> Result<()> {
+        let bytes = || self.room.promised_bytes.load(Ordering::SeqCst) + MARGIN;
+        let buckets = || self.room.promised_buckets.load(Ordering::SeqCst);
+        if bytes() <= self.log.ahead() && buckets() <= self.table.overflow_left() {
+            return Ok(());
+        }
+        epoch::assert_unpinned();
+        let _making = self.room.making.lock();
+        self.make_frames(bytes())?;
+        self.make_buckets(buckets())
     }
 }

@@ -12,11 +12,12 @@ use super::{
 
 impl Hash {
     /// Gives the key a value, or none: a tombstone, whatever is known of the key. If it lacks something, nothing has happened but perhaps a seal.
-    pub(super) fn upsert(&self, key: &Key<'_>, value: Option<&[u8]>, pin: &Pin<'_>) -> Attempt<()> {
+    /// Where a record was appended for it, if one was.
+    pub(super) fn upsert(&self, key: &Key<'_>, value: Option<&[u8]>, pin: &Pin<'_>) -> Attempt<Option<Address>> {
         let reach = Reach::whole(self.log.bounds().begin());
         let written =
             |newest: Newest<'_>| matches!(newest, Newest::Here(address, record) if self.replace_or_seal(address, record, value));
-        self.append_unless(key, value, reach, pin, written).map(drop)
+        self.append_unless(key, value, reach, pin, written)
     }
 
     /// Replaces the value of the newest record of a key in place. If that may not be, nobody does it any more either, and the key's next record is

@@ -20,7 +20,7 @@ const RECORDS: u32 = 60;
 
 #[test]
 fn trap_04_model_drift() {
-    let world = World::loaded((0..RECORDS).map(|_| 900));
+    let world = World::loaded(tree, (0..RECORDS).map(|_| 900));
     let bytes = world.disk.files()[&FILE].clone();
     let base = |number: &usize| {
         let place = Place { file: FILE.identity(), page: *number as u32 };

@@ -5,7 +5,8 @@ use ecotone_testkit::{
     sim::{Crash, Phase},
 };
 
-use super::{World, value};
+use super::{Engine, World, value};
+use crate::{hash, tree};
 
 /// Ends `story` at so many of its I/Os of these phases, by death of the process and by power failures.
 fn end_everywhere(world: &World, phases: &[Phase], points: usize, story: impl Fn(&mut World) -> ecotone::Result<()>) {
@@ -43,11 +44,13 @@ fn fill_log(world: &mut World, version: u8, level: impl Fn(u32) -> Level) -> eco
     Ok(())
 }
 
-/// Pages are overwritten where they are.
-#[test]
-fn trap_06_torn_pages() {
-    let world = World::loaded((0..40).map(|_| 900));
-    end_everywhere(&world, &[Phase::DoubleWrite, Phase::Pages], 20, |world| {
+/// Where data files are written to.
+const TREE: &[Phase] = &[Phase::DoubleWrite, Phase::Pages];
+const HASH: &[Phase] = &[Phase::Hot, Phase::Table];
+
+fn torn_pages(engine: Engine, phases: &[Phase], points: usize) {
+    let world = World::loaded(engine, (0..40).map(|_| 900));
+    end_everywhere(&world, phases, points, |world| {
         for number in 0..40 {
             world.write(number, Some(value(number, 1, 900)), Level::Buffered)?;
         }
@@ -55,28 +58,56 @@ fn trap_06_torn_pages() {
     });
 }
 
-/// A checkpoint makes the older part of the log unneeded, and its segments are written over.
+/// Pages are overwritten where they are.
 #[test]
-fn trap_14_checkpoint_against_truncation() {
-    let world = World::loaded((0..800).map(|_| 1_400));
+fn trap_06_torn_pages() {
+    torn_pages(tree, TREE, 20);
+}
+
+/// Pages behind those that count are written, and count then.
+#[test]
+fn trap_06_torn_pages_of_a_hot_log() {
+    torn_pages(hash, HASH, 3);
+}
+
+fn checkpoint_against_truncation(engine: Engine) {
+    let world = World::loaded(engine, (0..800).map(|_| 1_400));
     let often = |number: u32| if number.is_multiple_of(50) { Level::Sync } else { Level::Buffered };
     let story = |world: &mut World| fill_log(world, 1, often).and_then(|()| fill_log(world, 2, often));
     end_everywhere(&world, &[Phase::Manifest, Phase::Directory], 6, story);
     end_everywhere(&world, &[Phase::Log], 6, story);
 }
 
+/// A checkpoint makes the older part of the log unneeded, and its segments are written over.
+#[test]
+fn trap_14_checkpoint_against_truncation() {
+    checkpoint_against_truncation(tree);
+}
+
+#[test]
+fn trap_14_checkpoint_against_truncation_under_a_hot_log() {
+    checkpoint_against_truncation(hash);
+}
+
+fn pages_ahead_of_the_log(engine: Engine, phases: &[Phase], points: usize) {
+    let world = World::loaded(engine, (0..800).map(|_| 1_400));
+    end_everywhere(&world, phases, points, |world| fill_log(world, 1, |_| Level::Buffered));
+}
+
 /// Nothing of the log is synced before pages are written: what survives is a prefix all the same.
 #[test]
 fn trap_15_pages_ahead_of_the_log() {
-    let world = World::loaded((0..800).map(|_| 1_400));
-    end_everywhere(&world, &[Phase::DoubleWrite, Phase::Pages], 10, |world| fill_log(world, 1, |_| Level::Buffered));
+    pages_ahead_of_the_log(tree, TREE, 10);
 }
 
-/// Puts are synced, their deletes are not, and the pages know of both.
 #[test]
-fn trap_16_replay_over_newer_files() {
-    let world = World::loaded((0..800).map(|_| 1_400));
-    end_everywhere(&world, &[Phase::DoubleWrite, Phase::Pages], 10, |world| {
+fn trap_15_pages_of_a_hot_log_ahead_of_the_log() {
+    pages_ahead_of_the_log(hash, HASH, 5);
+}
+
+fn replay_over_newer_files(engine: Engine, phases: &[Phase], points: usize) {
+    let world = World::loaded(engine, (0..800).map(|_| 1_400));
+    end_everywhere(&world, phases, points, |world| {
         for number in 0..20 {
             world.write(number, Some(value(number, 1, 500)), Level::Sync)?;
         }
@@ -91,4 +122,15 @@ fn trap_16_replay_over_newer_files() {
         }
         Ok(())
     });
+}
+
+/// Puts are synced, their deletes are not, and the pages know of both.
+#[test]
+fn trap_16_replay_over_newer_files() {
+    replay_over_newer_files(tree, TREE, 10);
+}
+
+#[test]
+fn trap_16_replay_over_a_newer_hot_log() {
+    replay_over_newer_files(hash, HASH, 4);
 }

@@ -6,10 +6,13 @@ mod overlaps;
 use ecotone_testkit::{
     model::{Ending, Key, Level, Model},
     sim::{Crash, SimStorage},
-    suite::{Opener, Store},
+    suite::{Kind, Opener, Store},
 };
 
-use crate::tree;
+use crate::store::Simulated;
+
+/// What makes an engine.
+pub(crate) type Engine = fn() -> Simulated;
 
 /// The keyspace of all these tests, and the only one.
 pub(crate) const KEYSPACE: u32 = 1;
@@ -27,6 +30,7 @@ pub(crate) fn value(number: u32, version: u8, bytes: usize) -> Vec<u8> {
 
 /// A database, what its keyspace must hold, and the disk under it.
 pub(crate) struct World {
+    engine: Engine,
     pub(crate) disk: SimStorage,
     pub(crate) store: Box<dyn Store>,
     pub(crate) model: Model,
@@ -34,29 +38,32 @@ pub(crate) struct World {
 
 impl World {
     /// Loads records of these lengths, all of version 0, and closes.
-    pub(crate) fn loaded(lengths: impl Iterator<Item = usize>) -> World {
+    pub(crate) fn loaded(engine: Engine, lengths: impl Iterator<Item = usize>) -> World {
         let disk = SimStorage::new(1);
-        let store = tree().open(&disk, 1).unwrap();
+        let store = engine().open(&disk, 1).unwrap();
         store.create(KEYSPACE).unwrap();
-        let mut world = World { disk, store, model: Model::new() };
+        let mut world = World { engine, disk, store, model: Model::new() };
         let records: Vec<_> = lengths.zip(0..).map(|(bytes, number)| (key(number), value(number, 0, bytes))).collect();
-        let changes = records.iter().map(|(key, value)| ((KEYSPACE, key.clone()), Some(value.clone()))).collect();
-        world.store.bulk_load(KEYSPACE, records).unwrap();
+        let changes: Vec<_> = records.iter().map(|(key, value)| ((KEYSPACE, key.clone()), Some(value.clone()))).collect();
+        match engine().kind() {
+            Kind::Ordered => _ = world.store.bulk_load(KEYSPACE, records).unwrap(),
+            Kind::Hashed => changes.chunks(100).for_each(|changes| world.store.write(changes, Level::Sync).unwrap()),
+        }
         world.model.record(changes, Level::Sync);
         world.reopened()
     }
 
     /// The same after a close.
     fn reopened(self) -> World {
-        let World { disk, store, model } = self;
+        let World { engine, disk, store, model } = self;
         store.close().unwrap();
         let disk = disk.crash(Crash::KeepAll);
-        World { store: tree().open(&disk, 1).unwrap(), disk, model }
+        World { engine, store: engine().open(&disk, 1).unwrap(), disk, model }
     }
 
     pub(crate) fn copied(&self, how: Crash) -> World {
         let disk = self.disk.crash(how);
-        World { store: tree().open(&disk, 1).unwrap(), disk, model: self.model.clone() }
+        World { engine: self.engine, store: (self.engine)().open(&disk, 1).unwrap(), disk, model: self.model.clone() }
     }
 
     /// Writes, and tells the model what was answered.
@@ -68,7 +75,11 @@ impl World {
     }
 
     fn content(&self) -> Vec<(Key, Vec<u8>)> {
-        let all = self.store.scan(KEYSPACE, (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded), false).unwrap();
+        let mut all = match (self.engine)().kind() {
+            Kind::Ordered => self.store.scan(KEYSPACE, (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded), false).unwrap(),
+            Kind::Hashed => self.store.walk(KEYSPACE).unwrap(),
+        };
+        all.sort_unstable();
         all.into_iter().map(|(key, value)| ((KEYSPACE, key), value)).collect()
     }
 

@@ -13,6 +13,7 @@ use ecotone_testkit::{
 };
 
 use super::{KEYSPACE, World, key, value};
+use crate::tree;
 
 const FILE: FileId = FileId::Pages(KEYSPACE);
 
@@ -26,7 +27,7 @@ fn pages_with(world: &World, number: u32) -> Vec<PageKind> {
 
 #[test]
 fn trap_01_stale_admission() {
-    let mut world = World::loaded((0..40).map(|_| 900));
+    let mut world = World::loaded(tree, (0..40).map(|_| 900));
     let (old, new) = (value(7, 0, 900), value(7, 1, 300));
     let store = &*world.store;
     thread::scope(|scope| {
@@ -44,7 +45,7 @@ fn trap_01_stale_admission() {
 
 /// A scan that stands still after `stops` stops while all that is dirty goes to its pages and out of the cache. False if it has no more so many.
 fn interrupted_scan(reverse: bool, stops: usize) -> bool {
-    let mut world = World::loaded((0..600).map(|_| 900));
+    let mut world = World::loaded(tree, (0..600).map(|_| 900));
     for number in (0..600).step_by(3) {
         world.write(number, Some(value(number, 1, 300)), Level::Buffered).unwrap();
         world.write(number + 1, None, Level::Buffered).unwrap();
@@ -82,7 +83,7 @@ fn trap_02_scan_between_cache_and_disk() {
 
 #[test]
 fn trap_03_no_key_is_twice_in_a_page_chain() {
-    let mut world = World::loaded((0..40).map(|_| 900));
+    let mut world = World::loaded(tree, (0..40).map(|_| 900));
     // More between two records than the page takes: the rest goes to an overflow page.
     for number in 0..4 {
         world.write(1_000 + number, Some(value(number, 1, 900)), Level::Buffered).unwrap();
@@ -110,7 +111,7 @@ fn trap_03_no_key_is_twice_in_a_page_chain() {
 /// The key is in base and overflow pages, and its delete in the cache: it may leave there only when the pages are without the key, synced.
 #[test]
 fn trap_09_a_delete_stays_as_long_as_its_page_has_the_key() {
-    let mut world = World::loaded((0..40).map(|_| 900));
+    let mut world = World::loaded(tree, (0..40).map(|_| 900));
     for number in 0..4 {
         world.write(1_000 + number, Some(value(number, 1, 900)), Level::Buffered).unwrap();
     }

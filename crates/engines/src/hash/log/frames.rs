@@ -2,24 +2,47 @@
 
 use std::sync::Arc;
 
+use ecotone_substrate::Seq;
 use ecotone_sys::{
     chunk::Block,
     epoch::{Domain, Pin, Slot},
+    primitive::atomic::{AtomicU64, Ordering},
     words::Words,
 };
 
-use super::address::Address;
+use super::address::{Address, FRAME, PAGE};
+
+/// Pages of a frame.
+const PAGES: usize = (FRAME / PAGE) as usize;
+/// For a page of which no sequence was noted.
+const NONE: Seq = Seq::MAX;
 
 /// Some pages of the log in memory.
 #[derive(Debug)]
 pub(super) struct Frame {
     number: u64,
     words: Words,
+    /// The smallest sequence of each page.
+    firsts: [AtomicU64; PAGES],
 }
 
 impl Frame {
     pub(super) fn words(&self) -> &Words {
         &self.words
+    }
+
+    /// A record of this frame has this sequence.
+    pub(super) fn note(&self, record: Address, seq: Seq) {
+        self.first_of(record).fetch_min(seq, Ordering::AcqRel);
+    }
+
+    /// The smallest sequence of a page of this frame.
+    pub(super) fn first(&self, page: Address) -> Option<Seq> {
+        Some(self.first_of(page).load(Ordering::Acquire)).filter(|first| *first != NONE)
+    }
+
+    fn first_of(&self, address: Address) -> &AtomicU64 {
+        &self.firsts[(address.get() % FRAME / PAGE) as usize]
     }
 }
 
@@ -46,8 +69,9 @@ impl Frames {
         }
         let words = Words::new(block);
         fill(&words);
+        let firsts = std::array::from_fn(|_| AtomicU64::new(NONE));
         assert_eq!(words.len(), Address::words_of_a_frame(), "a block of the size of a frame");
-        place.swap(Some(Box::new(Frame { number, words })), |_| unreachable!("one thread at a time lets frames in"));
+        place.swap(Some(Box::new(Frame { number, words, firsts })), |_| unreachable!("one thread at a time lets frames in"));
         Ok(())
     }
 

@@ -8,6 +8,7 @@ mod frames;
 mod page;
 mod record;
 mod segments;
+mod sequences;
 mod state;
 mod tail;
 #[cfg(test)]
@@ -115,10 +116,10 @@ impl HotLog {
         Ok(())
     }
 
-    /// Whether frames are there for a record of so many bytes, wherever the log ends in its page.
-    pub(crate) fn has_room(&self, bytes: u64) -> bool {
-        // What it does not fit into is less than itself, and before it is the header of a page.
-        self.tail.covered().get() - self.tail().get().min(self.tail.covered().get()) >= 2 * bytes + PAGE_HEADER
+    /// Bytes that frames have ahead of the log's end.
+    pub(crate) fn ahead(&self) -> u64 {
+        let covered = self.tail.covered().get();
+        covered - self.tail().get().min(covered)
     }
 
     /// Gives out the place of a record and fills it. `None` if no frame is there for it.

@@ -1,6 +1,8 @@
 //! The engine in memory.
 
 #[cfg(not(feature = "loom"))]
+mod admission;
+#[cfg(not(feature = "loom"))]
 mod batches;
 #[cfg(not(feature = "loom"))]
 mod disk;
@@ -19,7 +21,9 @@ mod updates;
 #[cfg(not(feature = "loom"))]
 mod walks;
 
-use super::*;
+use ecotone_substrate::{Error, memory::Memory};
+
+use super::{room::Outlet, *};
 use crate::engine::Operation;
 
 const SEED: u64 = 7;
@@ -35,7 +39,23 @@ pub(super) fn engine_with_copies(bucket_bits: u32, frames: usize, copies: usize)
     Hash::new(&Domain::new(), &memory, SEED, Sizes { bucket_bits, frames, copies }).expect("there is memory")
 }
 
+/// Memory is all there is.
+#[derive(Debug)]
+struct NoDisk;
+
+impl Outlet for NoDisk {
+    fn write_out(&self, _: &HotLog, _: Address) -> Result<()> {
+        Err(Error::Memory { what: "hot log", budget: 0 })
+    }
+}
+
 impl Hash {
+    /// An empty engine, of which nothing leaves memory by itself.
+    pub(super) fn new(domain: &Arc<Domain>, memory: &Arc<Memory>, seed: u64, sizes: Sizes) -> Result<Hash> {
+        let log = HotLog::new(domain, Address::FIRST, sizes.frames);
+        Hash::of(domain, seed, log, Room::new(memory, Arc::new(NoDisk)), sizes)
+    }
+
     fn set(&self, key: &[u8], value: &[u8]) {
         self.put(Operation { key, value: Some(value) }).expect("there is memory");
     }

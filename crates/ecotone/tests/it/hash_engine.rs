@@ -1,0 +1,169 @@
+//! The hash engine behind the library: what is on disk, what survives, what is removed.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ecotone::{
+    Database, Durability, Result,
+    internal::{
+        HashKeyspace, HashOptions, Parts,
+        engines::hash::HashFamily,
+        substrate::storage::{Access, FileId, FileKind, Storage},
+    },
+    limits,
+};
+use ecotone_testkit::sim::{Crash, SimClock, SimStorage};
+
+fn open_with(disk: &SimStorage, budget: usize) -> Database {
+    let families = vec![Arc::new(HashFamily) as _];
+    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
+    Database::builder("simulated").memory_budget(budget).open_parts(parts).unwrap()
+}
+
+fn open(disk: &SimStorage) -> Database {
+    open_with(disk, limits::MIN_BUDGET)
+}
+
+fn logged(database: &Database) -> HashKeyspace {
+    database.hash_keyspace("logged", HashOptions::engine_named("hash")).unwrap()
+}
+
+fn unlogged(database: &Database) -> HashKeyspace {
+    database.hash_keyspace("unlogged", HashOptions::engine_named("hash").unlogged()).unwrap()
+}
+
+fn all(keyspace: &HashKeyspace) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let records = keyspace.iter().collect::<Result<Vec<_>>>().unwrap();
+    let count = records.len();
+    let records: BTreeMap<_, _> = records.into_iter().collect();
+    assert_eq!(records.len(), count, "a key came twice");
+    records
+}
+
+fn segments(disk: &SimStorage) -> Vec<FileId> {
+    disk.list().unwrap().into_iter().filter(|file| file.kind() == FileKind::Segment).collect()
+}
+
+#[test]
+fn what_was_flushed_survives_without_a_log() {
+    let disk = SimStorage::new(1);
+    let database = open(&disk);
+    let keyspace = unlogged(&database);
+    keyspace.insert("a", "1").unwrap();
+    keyspace.insert("b", "1").unwrap();
+    assert!(segments(&disk).is_empty(), "an empty keyspace has no files");
+    database.flush().unwrap();
+    keyspace.insert("a", "2").unwrap();
+    keyspace.remove("b").unwrap();
+    let after = disk.crash(Crash::DropAll);
+    disk.power_off();
+    let database = open(&after);
+    let keyspace = unlogged(&database);
+    let flushed = BTreeMap::from([(b"a".to_vec(), b"1".to_vec()), (b"b".to_vec(), b"1".to_vec())]);
+    assert_eq!(all(&keyspace), flushed);
+    assert_eq!(keyspace.get("b").unwrap().as_deref(), Some(&b"1"[..]));
+    keyspace.remove("a").unwrap();
+    drop(keyspace);
+    database.close().unwrap();
+    let database = open(&after);
+    assert_eq!(all(&unlogged(&database)), BTreeMap::from([(b"b".to_vec(), b"1".to_vec())]));
+}
+
+#[test]
+fn files_that_nothing_names_are_removed_at_opening() {
+    let disk = SimStorage::new(1);
+    let database = open(&disk);
+    let keyspace = logged(&database);
+    keyspace.insert("a", "1").unwrap();
+    drop(keyspace);
+    database.close().unwrap();
+    let named = segments(&disk);
+    let [FileId::Segment { keyspace, number }] = named[..] else { panic!("{named:?}") };
+    let strays = [
+        FileId::Segment { keyspace, number: number + 1 },
+        FileId::Segment { keyspace, number: number + 7 },
+        FileId::Table { keyspace, number },
+    ];
+    for stray in strays {
+        disk.create(stray, Access::Direct).unwrap();
+    }
+    disk.sync_dir().unwrap();
+    let database = open(&disk);
+    let there = disk.list().unwrap();
+    assert!(named.iter().all(|file| there.contains(file)) && !strays.iter().any(|file| there.contains(file)));
+    assert_eq!(logged(&database).get("a").unwrap().as_deref(), Some(&b"1"[..]));
+}
+
+/// Records of several times the memory, some changed and some deleted when they have left it, over lives with more and with less memory.
+fn more_than_memory(keyspace: fn(&Database) -> HashKeyspace) {
+    const COUNT: u32 = 30_000;
+    let value = |number: u32, round: u8| vec![round ^ number as u8; 900];
+    let disk = SimStorage::new(1);
+    let mut model = BTreeMap::new();
+    for (round, budget) in (0_u8..).zip([limits::MIN_BUDGET, 64 << 20, limits::MIN_BUDGET]) {
+        let database = open_with(&disk, budget);
+        let keyspace = keyspace(&database);
+        assert_eq!(all(&keyspace), model);
+        for number in (u32::from(round)..COUNT).step_by(1 + 6 * usize::from(round)) {
+            let key = number.to_be_bytes();
+            if round > 0 && number % 2 == 0 {
+                keyspace.remove(key).unwrap();
+                model.remove(&key[..]);
+            } else {
+                keyspace.insert(key, value(number, round)).unwrap();
+                model.insert(key.to_vec(), value(number, round));
+            }
+        }
+        let keys: Vec<_> = (0..COUNT).step_by(37).map(u32::to_be_bytes).collect();
+        let expected: Vec<_> = keys.iter().map(|key| model.get(&key[..]).cloned()).collect();
+        assert_eq!(keyspace.multi_get(&keys).unwrap(), expected);
+        for (key, expected) in keys.iter().zip(&expected) {
+            assert_eq!(keyspace.get(key).unwrap(), *expected);
+        }
+        for (_, check) in database.verify().unwrap() {
+            assert_eq!((check.problems, check.records), (vec![], model.len() as u64));
+        }
+        drop(keyspace);
+        database.close().unwrap();
+    }
+}
+
+#[test]
+fn a_logged_keyspace_holds_more_than_memory() {
+    more_than_memory(logged);
+}
+
+#[test]
+fn an_unlogged_keyspace_holds_more_than_memory() {
+    more_than_memory(unlogged);
+}
+
+#[test]
+fn a_synced_write_survives_that_left_memory_before_its_log_was_synced() {
+    let disk = SimStorage::new(1);
+    let database = open(&disk);
+    let keyspace = logged(&database);
+    for number in 0..20_000_u32 {
+        keyspace.insert(number.to_be_bytes(), vec![number as u8; 900]).unwrap();
+    }
+    keyspace.durability(Durability::Sync).insert("last", "1").unwrap();
+    let after = disk.crash(Crash::DropAll);
+    disk.power_off();
+    let database = open(&after);
+    let keyspace = logged(&database);
+    let records = all(&keyspace);
+    assert_eq!(records.len(), 20_001);
+    assert!((0..20_000_u32).all(|number| records[&number.to_be_bytes()[..]] == vec![number as u8; 900]));
+}
+
+#[test]
+fn a_dropped_keyspace_leaves_no_files() {
+    let disk = SimStorage::new(1);
+    let database = open(&disk);
+    let keyspace = unlogged(&database);
+    keyspace.insert("a", "1").unwrap();
+    database.flush().unwrap();
+    assert_eq!(segments(&disk).len(), 1);
+    database.drop_keyspace("unlogged").unwrap();
+    assert!(segments(&disk).is_empty());
+    assert!(keyspace.get("a").is_err() && keyspace.insert("a", "2").is_err() && keyspace.iter().next().unwrap().is_err());
+}

@@ -1,0 +1,76 @@
+//! Makes and opens hash keyspaces.
+
+use std::sync::Arc;
+
+use ecotone_substrate::{Error, Result};
+
+use super::{Sizes, blob, index::Index, install::Files, keyspace::HashKeyspace, log::FRAME, structure::Structure};
+use crate::engine::{Context, Family, Made, Root};
+
+/// The part of the memory that the index of an empty keyspace has at least. It doubles twelve times at most in a life.
+const INDEX_PART: usize = 4096;
+/// Bits of the index with one block of memory.
+const LEAST_INDEX_BITS: u32 = 10;
+
+/// The hash engine.
+#[derive(Debug, Default)]
+pub struct HashFamily;
+
+impl Family for HashFamily {
+    fn name(&self) -> &'static str {
+        "hash"
+    }
+
+    fn create(&self, context: Context) -> Result<(Made, Root)> {
+        refuse_settings(&context)?;
+        let sizes = Sizes::within(context.shared.memory.budget(), None);
+        let files = Arc::new(Files::new(context, Structure::new(sizes.bucket_bits as u8)));
+        let keyspace = HashKeyspace::create(files, sizes)?;
+        let root = keyspace.root()?;
+        Ok((Made::Hashed(Arc::new(keyspace)), root))
+    }
+
+    fn open(&self, context: Context, root: &Root) -> Result<Made> {
+        let place = format!("the root of keyspace {} in the manifest", context.keyspace);
+        let structure = blob::decode(&root.blob).map_err(|malformed| malformed.at(place, 0))?;
+        Ok(Made::Hashed(Arc::new(HashKeyspace::open(Arc::new(Files::new(context, structure))))))
+    }
+}
+
+/// There are no options yet.
+fn refuse_settings(context: &Context) -> Result<()> {
+    match context.settings.first() {
+        None => Ok(()),
+        Some((name, _)) => Err(Error::Invalid(format!("the hash engine has no option {name:?}"))),
+    }
+}
+
+impl Sizes {
+    /// Those within a budget of memory, for a keyspace that consists of this.
+    pub(super) fn within(budget: usize, structure: Option<&Structure>) -> Sizes {
+        let least = (budget / INDEX_PART / Index::bytes(0)).max(1).ilog2().max(LEAST_INDEX_BITS);
+        // What lies on disk is in chains by as many bits as were chosen then.
+        let on_disk = structure.filter(|structure| structure.begin < structure.durable);
+        let bucket_bits = on_disk.map_or(least, |structure| least.max(structure.index_bits.into()));
+        Sizes { bucket_bits, frames: (budget / FRAME as usize).next_power_of_two(), copies: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::log::{Address, PAGE};
+
+    #[test]
+    fn an_index_over_what_is_on_disk_has_no_fewer_bits_than_before() {
+        fn chosen(budget: usize, structure: Option<&Structure>) -> u32 {
+            Sizes::within(budget, structure).bucket_bits
+        }
+        let [little, much] = [16 << 20, 16 << 30].map(|budget| chosen(budget, None));
+        assert!(little < much);
+        let mut structure = Structure::new(much as u8 - 1);
+        assert_eq!(chosen(16 << 20, Some(&structure)), little, "nothing is on disk");
+        structure.durable = Address::new(9 * PAGE);
+        assert_eq!([16 << 20, 16 << 30].map(|budget| chosen(budget, Some(&structure))), [much - 1, much]);
+    }
+}

@@ -1,0 +1,212 @@
+//! What a keyspace has on disk, and how that changes: files are synced, with their names, then one log record says so, then everybody sees it, and what goes
+//! is removed when that record is synced (decision 4, "The life of a table"; decision 9, "Recovery and the order of deletion").
+
+use std::sync::Arc;
+
+use ecotone_substrate::{
+    Error, Result, Seq, bug,
+    environment::Environment,
+    limits::MAX_TABLES,
+    storage::FileId,
+    table::Name,
+    wal::{Durability, RecordKind, Room, encode_structure},
+};
+use ecotone_sys::primitive::Mutex;
+
+use super::{
+    blob,
+    log::{Address, HotLog, Segment},
+    room::Outlet,
+    structure::{Change, File, Gone, LogFile, SEGMENT_BYTES, Structure},
+};
+use crate::engine::{Context, Root};
+
+/// Segments that have as much log as there is memory.
+const SEGMENTS_OF_MEMORY: u64 = 64;
+/// Where damage is told that is in no file of the keyspace.
+const RECORD: &str = "the log's structural record";
+
+/// What the files of one keyspace are made, named and removed by.
+#[derive(Debug)]
+pub(super) struct Files {
+    context: Context,
+    environment: Environment,
+    state: Mutex<State>,
+}
+
+/// Locked while the record of a change is appended, so that roots have it wholly or not at all, and never across I/O.
+#[derive(Debug)]
+struct State {
+    structure: Structure,
+    /// Files that nothing names any more, each with the sequence of the record that says so: they go when it is synced.
+    dead: Vec<(Seq, FileId)>,
+    /// The number of the last file.
+    number: u32,
+    /// Files that were made in this life.
+    births: u32,
+}
+
+impl Files {
+    /// Of a keyspace that consists of this.
+    pub(super) fn new(context: Context, structure: Structure) -> Files {
+        let environment = context.shared.environment();
+        let state = State { structure, dead: Vec::new(), number: 0, births: 0 };
+        Files { context, environment, state: Mutex::new(state) }
+    }
+
+    /// What the keyspace was told at its birth.
+    pub(super) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// What files are made and opened with.
+    pub(super) fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// What the keyspace consists of now.
+    pub(super) fn structure(&self) -> Structure {
+        self.state.lock().structure.clone()
+    }
+
+    /// Says that chains of the hot log go by other bits of a hash than before. Nothing of it is on disk, or they are more.
+    pub(super) fn set_index_bits(&self, bits: u8) {
+        self.state.lock().structure.index_bits = bits;
+    }
+
+    /// What tells a file from all others of its role.
+    pub(super) fn name(&self, File { number, birth }: File) -> Name {
+        Name { database: self.environment.database, keyspace: self.context.keyspace, number, birth }
+    }
+
+    /// A number for a file that is made next, and a birth that none of the keyspace has or had: the life is told by its log's incarnation.
+    fn fresh(&self) -> File {
+        let mut state = self.state.lock();
+        let life = self.context.shared.wal.incarnation() << 32;
+        state.births = state.births.checked_add(1).expect("a life has fewer files");
+        while !state.next_number() {}
+        File { number: state.number, birth: life | u64::from(state.births) }
+    }
+
+    /// Changes the structure in the log and in memory.
+    ///
+    /// # Errors
+    /// If the log has no room, or writing has stopped. Then nothing has changed.
+    ///
+    /// # Panics
+    /// If the change does not fit.
+    pub(super) fn install(&self, change: &Change) -> Result<Seq> {
+        let wal = &self.context.shared.wal;
+        let body = encode_structure(self.context.keyspace, &change.encode());
+        let reservation = wal.reserve(Room::Structure, body.len())?;
+        let mut state = self.state.lock();
+        let (next, gone) = state.structure.after(change).unwrap_or_else(|what| panic!("{change:?}: {what}"));
+        let placed = wal.append(reservation, RecordKind::Structure, &body, |_| ());
+        state.structure = next;
+        let dead = self.names(gone).map(|file| (placed.seq, file));
+        state.dead.extend(dead);
+        Ok(placed.seq)
+    }
+
+    /// Makes the segment in which the log goes on.
+    fn next_segment(&self, from: Address) -> Result<Arc<Segment>> {
+        let file = self.fresh();
+        let bytes = (self.environment.memory.budget() as u64 / SEGMENTS_OF_MEMORY).next_power_of_two();
+        let bytes = bytes.clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
+        let segment = Segment::create(&self.environment, self.name(file), from, bytes)?;
+        self.install(&Change::Segment(LogFile { file, from, bytes })).inspect_err(|_| {
+            // What went wrong first is what the caller needs to know. A file that stays is removed by the next opening.
+            let _ = self.environment.storage.remove(segment.id());
+        })?;
+        Ok(Arc::new(segment))
+    }
+
+    /// Brings what lies below page boundary `until`, and does not change any more, to segments.
+    fn write_pages(&self, log: &HotLog, until: Address) -> Result<()> {
+        self.sync_log()?;
+        log.write_out(&self.environment, until, &mut |from| self.next_segment(from))
+    }
+
+    /// The same, and synced.
+    pub(super) fn write_durably(&self, log: &HotLog, until: Address) -> Result<()> {
+        self.write_pages(log, until)?;
+        log.sync(&self.environment)
+    }
+
+    /// The write-ahead rule, for everything that was appended before.
+    fn sync_log(&self) -> Result<()> {
+        if !self.context.logged || bug!(SkipWriteAhead) {
+            return Ok(());
+        }
+        let wal = &self.context.shared.wal;
+        wal.commit(wal.tail(), Durability::Sync)
+    }
+
+    /// What a checkpoint leaves of the keyspace, of whose hot log `durable` tells what is on disk.
+    pub(super) fn root(&self, durable: impl FnOnce() -> Address) -> Root {
+        let state = self.state.lock();
+        let durable = durable().max(state.structure.durable);
+        let structure = Structure { durable, ..state.structure.clone() };
+        Root { structure: self.context.shared.wal.tail(), blob: blob::encode(&structure) }
+    }
+
+    /// Removes the files whose end is durable. Who still reads one has it open.
+    pub(super) fn bury(&self) -> Result<()> {
+        let synced = self.context.shared.wal.synced();
+        let ripe = |(seq, _): &mut (Seq, FileId)| *seq < synced || bug!(FreeSpaceEarly);
+        let files: Vec<_> = self.state.lock().dead.extract_if(.., ripe).collect();
+        let health = &self.environment.health;
+        files.iter().try_for_each(|(_, file)| self.environment.storage.remove(*file)).map_err(|error| health.poison(error))
+    }
+
+    /// Reapplies a change from the log. What goes by it is removed with the strays.
+    pub(super) fn replay(&self, body: &[u8]) -> Result<()> {
+        let change = Change::decode(body).map_err(|malformed| malformed.at(RECORD, 0))?;
+        let mut state = self.state.lock();
+        let misfit =
+            |what| Error::corruption(RECORD, 0, format!("it does not fit the keyspace {}: {what}", self.context.keyspace));
+        (state.structure, _) = state.structure.after(&change).map_err(misfit)?;
+        Ok(())
+    }
+
+    /// Removes the files of the keyspace that nothing names: of an interrupted change, or dropped by one that was replayed. Numbers go on behind those named.
+    pub(super) fn remove_strays(&self) -> Result<()> {
+        let named: Vec<FileId> = {
+            let mut state = self.state.lock();
+            state.number = state.structure.numbers().max().unwrap_or(0);
+            let Structure { segments, .. } = &state.structure;
+            let segments = segments.iter().map(|segment| segment.file).collect();
+            self.names(Gone { segments, tables: state.structure.tables().collect() }).collect()
+        };
+        let storage = &self.environment.storage;
+        let mine = |file: &FileId| file.keyspace() == Some(self.context.keyspace);
+        let strays: Vec<FileId> = storage.list()?.into_iter().filter(|file| mine(file) && !named.contains(file)).collect();
+        strays.iter().try_for_each(|file| storage.remove(*file))?;
+        if strays.is_empty() { Ok(()) } else { storage.sync_dir() }
+    }
+
+    fn names(&self, gone: Gone) -> impl Iterator<Item = FileId> {
+        let keyspace = self.context.keyspace;
+        let segment = move |File { number, .. }| FileId::Segment { keyspace, number };
+        let table = move |File { number, .. }| FileId::Table { keyspace, number };
+        gone.segments.into_iter().map(segment).chain(gone.tables.into_iter().map(table))
+    }
+}
+
+impl Outlet for Files {
+    fn write_out(&self, log: &HotLog, until: Address) -> Result<()> {
+        // What the log of the database must keep is told by frames in memory, so only what is durable leaves it.
+        if self.context.logged { self.write_durably(log, until) } else { self.write_pages(log, until) }
+    }
+}
+
+impl State {
+    /// Goes on to the next number. Whether no file has it.
+    fn next_number(&mut self) -> bool {
+        self.number = if self.number + 1 < MAX_TABLES { self.number + 1 } else { 1 };
+        let number = self.number;
+        let dying =
+            |file: &FileId| matches!(file, FileId::Segment { number: n, .. } | FileId::Table { number: n, .. } if *n == number);
+        !self.structure.numbers().any(|named| named == number) && !self.dead.iter().any(|(_, file)| dying(file))
+    }
+}

@@ -1,0 +1,79 @@
+//! Opening a keyspace: its segments, and an index over what they have (decision 9, "Recovery and the order of deletion").
+
+use std::sync::Arc;
+
+use ecotone_substrate::{Result, memory::Component};
+use ecotone_sys::{chunk::Size, epoch::Pin};
+
+use super::{
+    Hash, Sizes,
+    install::Files,
+    key::Key,
+    log::{Address, HotLog, Kind, Link, PAGE, Segment},
+    room::{Attempt, Lack},
+    structure::LogFile,
+};
+
+impl Hash {
+    /// The keyspace as its files have it. Files that nothing names are removed before.
+    pub(super) fn recover(files: &Arc<Files>) -> Result<Hash> {
+        files.remove_strays()?;
+        let structure = files.structure();
+        let sizes = Sizes::within(files.environment().memory.budget(), Some(&structure));
+        files.set_index_bits(sizes.bucket_bits as u8);
+        let open = |LogFile { file, from, bytes }: &LogFile| {
+            Segment::open(files.environment(), files.name(*file), *from, *bytes).map(Arc::new)
+        };
+        let segments: Vec<_> = structure.segments.iter().map(open).collect::<Result<_>>()?;
+        let domain = &files.context().shared.domain;
+        let log = HotLog::reopen(domain, (structure.begin, structure.durable), segments, sizes.frames);
+        let hash = Hash::over(files, log, sizes)?;
+        hash.log.resume(files.environment(), hash.room.first_frame()?)?;
+        hash.link_all(files, structure.begin, structure.durable)?;
+        Ok(hash)
+    }
+
+    /// Links the records of all pages between two boundaries. In each chain the one with the highest address comes first.
+    fn link_all(&self, files: &Files, from: Address, until: Address) -> Result<()> {
+        let mut window = files.environment().memory.lease_essential(Component::Frames, Size::Slab)?;
+        let mut at = from;
+        while at < until {
+            let segment = self.log.segment(at)?;
+            let end = until.min(segment.end()).min(at.plus(window.len() as u64));
+            let read = &mut window[..(end.get() - at.get()) as usize];
+            segment.file().read(read, segment.offset(at))?;
+            for (number, page) in (0..).zip(read.chunks(PAGE as usize)) {
+                self.link_page(&segment, at.plus(number * PAGE), page)?;
+            }
+            at = end;
+        }
+        Ok(())
+    }
+
+    fn link_page(&self, segment: &Segment, page: Address, read: &[u8]) -> Result<()> {
+        for record in segment.parse(page, read)?.records() {
+            let (address, record) = record.map_err(|malformed| segment.damaged(page, malformed))?;
+            if record.kind != Kind::Invalid {
+                self.link(&self.key(record.key), address)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn link(&self, key: &Key<'_>, address: Address) -> Result<()> {
+        loop {
+            let linked = self.try_to_link(key, address, &self.domain.pin());
+            match linked {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(lack) => self.make_room(lack)?,
+            }
+        }
+    }
+
+    /// Makes a record the first of its chain, of which it has the highest address. Whether the entry could be changed.
+    fn try_to_link(&self, key: &Key<'_>, address: Address, pin: &Pin<'_>) -> Attempt<bool> {
+        let found = self.table.find_or_insert(key.hash, pin).ok_or(Lack::Bucket)?;
+        Ok(found.place.exchange(found.entry, found.entry.with_link(Link::to(address))).is_ok())
+    }
+}

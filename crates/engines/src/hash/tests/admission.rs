@@ -1,0 +1,48 @@
+//! Whoever was admitted finds room, whatever others do meanwhile.
+
+use std::{sync::atomic::Ordering, thread};
+
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+use super::*;
+
+const THREADS: u64 = 4;
+
+/// Admits some operations at once, as a batch does, and does them.
+fn batch(hash: &Hash, random: &mut SmallRng) {
+    let count = random.random_range(1..20);
+    let keys: Vec<Vec<u8>> = (0..count).map(|_| vec![random.random(); random.random_range(1..200)]).collect();
+    let values: Vec<Option<Vec<u8>>> =
+        keys.iter().map(|_| random.random_bool(0.9).then(|| vec![7; random.random_range(0..1_700)])).collect();
+    let operations = || keys.iter().zip(&values).map(|(key, value)| Operation { key, value: value.as_deref() });
+    let credits: Vec<u64> = operations().map(|operation| hash.admit(operation).expect("there is memory")).collect();
+    if random.random_bool(0.1) {
+        return credits.into_iter().for_each(|credit| hash.give_back(credit));
+    }
+    for (operation, credit) in operations().zip(credits) {
+        let done = hash.upsert(&hash.key(operation.key), operation.value, &hash.domain.pin());
+        assert!(done.is_ok(), "{done:?}");
+        hash.give_back(credit);
+    }
+}
+
+#[test]
+fn who_was_admitted_finds_room_beside_others_and_closed_pages() {
+    let hash = engine(4, 1_024);
+    thread::scope(|scope| {
+        for seed in 0..THREADS {
+            let hash = &hash;
+            scope.spawn(move || {
+                let mut random = SmallRng::seed_from_u64(seed);
+                for round in 0..150 {
+                    batch(hash, &mut random);
+                    if round % 10 == 0 {
+                        hash.log.close_page();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(hash.room.promised_bytes.load(Ordering::SeqCst), 0);
+    assert_eq!(hash.room.promised_buckets.load(Ordering::SeqCst), 0);
+}
