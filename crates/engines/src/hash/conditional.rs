@@ -25,6 +25,7 @@ impl Hash {
         let Some(known) = start.known(begin) else { return Ok(false) };
         let floor = known.map_or(begin, |address| address.plus(WORD as u64));
         self.append_unless(key, value, Reach { begin, floor }, pin, |newest| !matches!(newest, Newest::Nowhere))
+            .map(|appended| appended.is_some())
     }
 
     /// Offers the value that a search has read from a file to the read cache.

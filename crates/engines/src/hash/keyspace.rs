@@ -7,6 +7,7 @@ use ecotone_sys::primitive::atomic::{AtomicBool, Ordering};
 
 use super::{Hash, Sizes, install::Files, walk::Walk as HashWalk};
 use crate::engine::{Admission, Change, Check, Engine, Hashed, Operation, RecordRef, Root, Stats, Walk};
+use crate::merge::Merge;
 
 /// A keyspace of an open database.
 #[derive(Debug)]
@@ -136,6 +137,10 @@ impl Hashed for HashKeyspace {
 
     fn modify(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
         self.live()?.modify(key, change)
+    }
+
+    fn merge(&self, key: &[u8], merge: Merge<'_>) -> Result<()> {
+        self.live()?.merge(key, merge)
     }
 
     fn put(&self, operation: Operation<'_>) -> Result<()> {

@@ -149,7 +149,7 @@ impl Hash {
             if state.kind() == Kind::Invalid {
                 continue;
             }
-            record.read_key(state, &mut bytes);
+            record.read_key(&mut bytes);
             let key = self.key(&bytes);
             if self.lives(&key, address, until, promised, &pin) {
                 found.push(Found { hash: key.hash, address, bytes: record_bytes(state.key_len(), state.value_len()) });
@@ -203,7 +203,7 @@ impl Hash {
         let Some(record) = self.log.record(address, &pin) else { return false };
         copied.fill(|key, value| {
             let state = record.read(value);
-            record.read_key(state, key);
+            record.read_key(key);
             state.kind() == Kind::Tombstone
         });
         true
