@@ -5,7 +5,7 @@ use ecotone_sys::{epoch, primitive::thread};
 use super::{Hash, log::Address};
 
 impl Hash {
-    /// Gives the index more buckets while it is crowded and there is memory. From one thread at a time.
+    /// Gives the index more buckets while it is crowded and there is memory, unless another thread does.
     pub(crate) fn grow_index(&self) {
         epoch::assert_unpinned();
         while self.table.is_crowded() && self.table.grow(|| self.room.lease().ok()) {}

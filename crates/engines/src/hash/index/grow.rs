@@ -38,9 +38,10 @@ impl Index {
         self.load.entries() >= self.crowded.load(Ordering::Relaxed)
     }
 
-    /// Gives it twice the buckets, from one thread at a time. Whether it got them: `lease` may refuse memory, and then it is not crowded again before it
+    /// Gives it twice the buckets, unless another thread does. Whether it got them here: `lease` may refuse memory, and then it is not crowded again before it
     /// has an eighth more entries.
     pub(crate) fn grow(&self, lease: impl FnMut() -> Option<Block>) -> bool {
+        let Some(_growing) = self.growing.try_lock() else { return false };
         let Some(buckets) = self.begin_growth(lease) else {
             let entries = self.load.entries();
             self.crowded.store(entries + entries / 8 + 1, Ordering::Relaxed);

@@ -35,6 +35,8 @@ pub(crate) struct Index {
     crowded: AtomicU64,
     /// Held by who changes which tables there are, or how much memory they have.
     shape: Mutex<()>,
+    /// Held by who gives it more buckets: one growth at a time.
+    growing: Mutex<()>,
 }
 
 /// The table of all entries, and while it grows the one that gets them bucket by bucket.
@@ -65,7 +67,7 @@ impl Index {
         let current = Arc::new(Table::new(domain, bits, blocks));
         let (load, crowded) = (current.load.clone(), AtomicU64::new(current.crowded()));
         let tables = Slot::new(domain, Some(Box::new(Tables { current, next: None })));
-        Index { domain: domain.clone(), tables, load, crowded, shape: Mutex::new(()) }
+        Index { domain: domain.clone(), tables, load, crowded, shape: Mutex::new(()), growing: Mutex::new(()) }
     }
 
     /// Takes a block for overflow buckets. The block itself if there are enough.
