@@ -7,7 +7,7 @@ mod tests;
 mod writer;
 
 pub use reader::{Malformed, Reader};
-pub use writer::{Writer, varint_len};
+pub use writer::{Writer, put_length, varint_len};
 
 /// Longest encoding of a variable-length integer, in bytes.
 const MAX_VARINT: usize = 10;

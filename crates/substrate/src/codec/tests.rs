@@ -72,6 +72,14 @@ proptest! {
     }
 
     #[test]
+    fn a_length_in_a_buffer_is_the_varint_that_a_writer_makes(length in 0..1_usize << 14) {
+        let (mut w, mut bytes) = (Writer::new(), [0; 4]);
+        w.varint(length as u64);
+        let end = put_length(&mut bytes, 1, length);
+        prop_assert_eq!(&bytes[1..end], w.as_slice());
+    }
+
+    #[test]
     fn any_bytes_are_read_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
         let mut r = Reader::new(&bytes);
         while let (before, Ok(v)) = (r.position(), r.varint()) {

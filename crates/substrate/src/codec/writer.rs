@@ -82,3 +82,18 @@ impl Writer {
         self.bytes
     }
 }
+
+/// Writes a length as a varint of one or two bytes at a place of a buffer, and says where it ends.
+///
+/// # Panics
+/// If it is 16,384 or more.
+pub fn put_length(bytes: &mut [u8], at: usize, length: usize) -> usize {
+    assert!(length < 1 << 14, "a length of at most two bytes");
+    let low = (length & 0x7f) as u8;
+    if length < 0x80 {
+        bytes[at] = low;
+        return at + 1;
+    }
+    bytes[at..at + 2].copy_from_slice(&[low | 0x80, (length >> 7) as u8]);
+    at + 2
+}

@@ -4,7 +4,7 @@ use std::{cmp::Ordering, ops::Range, result};
 
 use ecotone_substrate::{
     Result,
-    codec::{Malformed, Reader, varint_len},
+    codec::{Malformed, Reader, put_length, varint_len},
     limits::{MAX_KEY, MAX_RECORD},
     memory::{Component, Memory},
     storage,
@@ -225,8 +225,8 @@ impl BlockBuilder {
         self.frame[slot + 2..][..2].copy_from_slice(&(self.heap as u16).to_le_bytes());
         let record = &mut self.frame[self.heap..];
         record[0] = if value.is_some() { VALUE } else { TOMBSTONE };
-        let at = put_varint(record, 1, key.len());
-        let at = put_varint(record, at, bytes.len());
+        let at = put_length(record, 1, key.len());
+        let at = put_length(record, at, bytes.len());
         record[at..][..key.len()].copy_from_slice(key);
         record[at + key.len()..][..bytes.len()].copy_from_slice(bytes);
         self.count += 1;
@@ -244,15 +244,4 @@ impl BlockBuilder {
         (self.count, self.heap) = (0, self.size);
         taken
     }
-}
-
-/// Writes a length of at most two bytes, and says where it ends.
-fn put_varint(bytes: &mut [u8], at: usize, length: usize) -> usize {
-    let low = (length & 0x7f) as u8;
-    if length < 0x80 {
-        bytes[at] = low;
-        return at + 1;
-    }
-    bytes[at..at + 2].copy_from_slice(&[low | 0x80, (length >> 7) as u8]);
-    at + 2
 }

@@ -3,7 +3,7 @@
 use std::result;
 
 use ecotone_substrate::{
-    codec::{Malformed, Reader, varint_len},
+    codec::{Malformed, Reader, put_length, varint_len},
     limits::{MAX_KEY, MAX_RECORD},
 };
 
@@ -40,11 +40,11 @@ impl<'a> Entry<'a> {
         bytes[0] = kind | (self.shared.min(MANY) as u8) << KIND_BITS;
         let mut at = 1;
         if let Some(more) = self.shared.checked_sub(MANY) {
-            at = put_varint(bytes, at, more);
+            at = put_length(bytes, at, more);
         }
-        at = put_varint(bytes, at, self.rest.len());
+        at = put_length(bytes, at, self.rest.len());
         if let Some(value) = self.value {
-            at = put_varint(bytes, at, value.len());
+            at = put_length(bytes, at, value.len());
         }
         let parts = [self.rest, self.value.unwrap_or_default()];
         for part in parts {
@@ -81,17 +81,6 @@ impl<'a> Entry<'a> {
 /// A length, which is compared with its limit by whoever asks. The longest counts as longer than all limits.
 fn length(r: &mut Reader<'_>) -> result::Result<usize, Malformed> {
     Ok(r.varint()?.min(1 << 20) as usize)
-}
-
-/// Writes a length of at most two bytes, and says where it ends.
-fn put_varint(bytes: &mut [u8], at: usize, length: usize) -> usize {
-    let low = (length & 0x7f) as u8;
-    if length < 0x80 {
-        bytes[at] = low;
-        return at + 1;
-    }
-    bytes[at..at + 2].copy_from_slice(&[low | 0x80, (length >> 7) as u8]);
-    at + 2
 }
 
 #[cfg(test)]
