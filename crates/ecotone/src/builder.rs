@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use ecotone_engines::{engine::Family, tree::TreeFamily};
+use ecotone_engines::{engine::Family, hash::HashFamily, tree::TreeFamily};
 use ecotone_substrate::{
     clock::{Clock, SystemClock},
     disk::Disk,
@@ -85,7 +85,7 @@ impl Builder {
         self.check()?;
         self.check_path()?;
         let storage = Arc::new(Disk::open(&self.path, self.create)?);
-        let families: Vec<Arc<dyn Family>> = vec![Arc::new(TreeFamily::default())];
+        let families: Vec<Arc<dyn Family>> = vec![Arc::new(TreeFamily::default()), Arc::new(HashFamily::default())];
         let parts = Parts { storage, clock: Arc::new(SystemClock::default()), workers: self.workers, families };
         recovery::open(&self, parts)
     }

@@ -95,19 +95,16 @@ impl Database {
     }
 
     /// As [`keyspace`](Self::keyspace), for one that finds its keys by a hash.
-    #[doc(hidden)]
     pub fn hash_keyspace(&self, name: &str, options: HashOptions) -> Result<HashKeyspace> {
         self.hashed(self.open_or_create(name, &options.creation)?)
     }
 
     /// As [`create_keyspace`](Self::create_keyspace), for one that finds its keys by a hash.
-    #[doc(hidden)]
     pub fn create_hash_keyspace(&self, name: &str, options: HashOptions) -> Result<HashKeyspace> {
         self.hashed(self.create(name, &options.creation, false)?)
     }
 
     /// As [`open_keyspace`](Self::open_keyspace), for one that finds its keys by a hash.
-    #[doc(hidden)]
     pub fn open_hash_keyspace(&self, name: &str) -> Result<HashKeyspace> {
         self.hashed(self.find(name)?)
     }

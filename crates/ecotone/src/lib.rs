@@ -1,8 +1,9 @@
 //! **Ecotone**: an embedded, persistent key-value store for data several times larger than memory on NVMe disks.
 //!
-//! A [`Database`] is a directory with one write-ahead log and one memory budget. It holds *keyspaces*, each made with an
-//! [`Engine`] that suits its use; today that is [`Engine::Tree`], an update-in-place tree behind a record cache (after TreeLine,
-//! VLDB 2023).
+//! A [`Database`] is a directory with one write-ahead log and one memory budget. It holds *keyspaces*, each made with an engine that suits its use:
+//!
+//! - [`Keyspace`], ordered, with ranges: [`Engine::Tree`], an update-in-place tree behind a record cache (after TreeLine, VLDB 2023).
+//! - [`HashKeyspace`], for point reads and writes, counters and updates: a hybrid log under a latch-free index, with a read cache and a cold tier (after F2).
 //!
 //! ```
 //! use ecotone::{Database, KeyspaceOptions};
@@ -59,15 +60,14 @@ pub use ecotone_engines::{
     merge::Merge,
 };
 pub use ecotone_substrate::{Error, Result, limits, storage::Counters};
+pub use hash_iter::HashIter;
+pub use hash_keyspace::HashKeyspace;
 pub use iter::Iter;
 pub use keyspace::Keyspace;
-pub use options::{Durability, Engine, KeyspaceOptions};
+pub use options::{Durability, Engine, HashOptions, KeyspaceOptions};
 pub use repair::{KeyRange, Ranges, Repair, RepairProgress, RepairReport, RepairStep, RepairedKeyspace};
 pub use stats::{KeyspaceStats, LogStats, MemoryUse, Stats};
 pub use update::Swap;
-
-use hash_keyspace::HashKeyspace;
-use options::HashOptions;
 
 /// Parts that tests of the house put together differently: another storage, another scheduler, other engines. Not a public interface.
 #[doc(hidden)]
@@ -75,7 +75,7 @@ pub mod internal {
     pub use ecotone_engines as engines;
     pub use ecotone_substrate as substrate;
 
-    pub use crate::{builder::Parts, hash_iter::HashIter, hash_keyspace::HashKeyspace, options::HashOptions};
+    pub use crate::builder::Parts;
 }
 
 /// Keeps the README's program compiling.

@@ -91,8 +91,14 @@ pub struct HashOptions {
     pub(crate) creation: Creation,
 }
 
+impl Default for HashOptions {
+    fn default() -> Self {
+        HashOptions::engine_named("hash")
+    }
+}
+
 impl HashOptions {
-    /// Options for the engine of this name.
+    #[doc(hidden)]
     pub fn engine_named(name: &str) -> Self {
         HashOptions { creation: Creation::new(name) }
     }

@@ -120,7 +120,7 @@ fn remove_strays(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
 /// Removes the files that are `unwanted`, durably.
 pub(crate) fn remove_files(storage: &dyn Storage, unwanted: impl Fn(FileId) -> bool) -> Result<()> {
     let files: Vec<FileId> = storage.list()?.into_iter().filter(|file| unwanted(*file)).collect();
-    files.iter().try_for_each(|file| storage.remove(*file))?;
+    files.iter().try_for_each(|file| storage.remove_if_there(*file))?;
     if files.is_empty() { Ok(()) } else { storage.sync_dir() }
 }
 

@@ -5,12 +5,12 @@
 //! `docs/format/disk.md`: 512-byte sectors are atomic, nothing else is ordered or durable before a sync, names are durable
 //! after [`Storage::sync_dir`].
 
-use std::{fmt, iter::Sum, sync::Arc};
+use std::{fmt, io, iter::Sum, sync::Arc};
 
 pub use ecotone_sys::chunk::Block;
 
 use crate::{
-    Result,
+    Error, Result,
     limits::{MAX_TABLES, PAGE},
 };
 
@@ -184,6 +184,13 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn open(&self, id: FileId, access: Access) -> Result<Arc<dyn File>>;
     /// Removes a file's name; durable after [`sync_dir`](Self::sync_dir).
     fn remove(&self, id: FileId) -> Result<()>;
+    /// The same, where others may have removed it.
+    fn remove_if_there(&self, id: FileId) -> Result<()> {
+        match self.remove(id) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
     /// Makes all creations and removals so far durable.
     fn sync_dir(&self) -> Result<()>;
     /// A queue for requests, from a pool; dropping it gives it back.

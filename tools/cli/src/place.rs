@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-use ecotone::{Builder, Database, Keyspace, KeyspaceOptions};
+use clap::{Args, ValueEnum};
+use ecotone::{Builder, Database, HashOptions, KeyspaceOptions};
 
-use crate::failure::{Failure, warn};
+use crate::{
+    failure::{Failure, warn},
+    kept::Kept,
+};
 
 /// The database of a command.
 #[derive(Debug, Args)]
@@ -28,6 +31,25 @@ pub(crate) struct Space {
     pub(crate) keyspace: String,
 }
 
+/// The keyspace of a command that makes it if it is missing.
+#[derive(Debug, Args)]
+pub(crate) struct NewSpace {
+    #[command(flatten)]
+    pub(crate) space: Space,
+    /// The engine of a keyspace that is made; without it that is tree
+    #[arg(long)]
+    engine: Option<Engine>,
+}
+
+/// An engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Engine {
+    /// Ordered, with ranges
+    Tree,
+    /// Hashed: point reads and writes, counters
+    Hash,
+}
+
 impl Place {
     /// Opens a database that must exist.
     pub(crate) fn open(&self) -> Result<Database, Failure> {
@@ -46,13 +68,38 @@ impl Place {
 
 impl Space {
     /// Opens a keyspace that must exist.
-    pub(crate) fn open(&self, database: &Database) -> Result<Keyspace, Failure> {
-        Ok(database.open_keyspace(&self.keyspace)?)
+    pub(crate) fn open(&self, database: &Database) -> Result<Kept, Failure> {
+        let name = &self.keyspace;
+        let hashed = database.keyspaces().iter().any(|info| info.name == *name && info.engine == Engine::Hash.name());
+        let kept =
+            if hashed { Kept::Hashed(database.open_hash_keyspace(name)?) } else { Kept::Ordered(database.open_keyspace(name)?) };
+        Ok(kept)
     }
+}
 
+impl NewSpace {
     /// Opens a keyspace, or makes it.
-    pub(crate) fn open_or_create(&self, database: &Database) -> Result<Keyspace, Failure> {
-        Ok(database.keyspace(&self.keyspace, KeyspaceOptions::default())?)
+    pub(crate) fn open_or_create(&self, database: &Database) -> Result<Kept, Failure> {
+        let name = &self.space.keyspace;
+        match (self.engine, database.keyspaces().iter().find(|info| info.name == *name)) {
+            (Some(engine), Some(info)) if engine.name() != info.engine => {
+                let there = info.engine;
+                Err(Failure::Usage(format!("the keyspace {name:?} is there and has the engine {there}; leave --engine out")))
+            }
+            (_, Some(_)) => self.space.open(database),
+            (Some(Engine::Hash), None) => Ok(Kept::Hashed(database.create_hash_keyspace(name, HashOptions::default())?)),
+            (_, None) => Ok(Kept::Ordered(database.create_keyspace(name, KeyspaceOptions::default())?)),
+        }
+    }
+}
+
+impl Engine {
+    /// What the database calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Engine::Tree => "tree",
+            Engine::Hash => "hash",
+        }
     }
 }
 

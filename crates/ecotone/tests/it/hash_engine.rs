@@ -3,9 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use ecotone::{
-    Database, Durability, Result,
+    Database, Durability, HashKeyspace, HashOptions, Result,
     internal::{
-        HashKeyspace, HashOptions, Parts,
+        Parts,
         engines::hash::HashFamily,
         substrate::storage::{Access, FileId, FileKind, Storage},
     },
@@ -13,22 +13,23 @@ use ecotone::{
 };
 use ecotone_testkit::sim::{Crash, SimClock, SimStorage};
 
-fn open_with(disk: &SimStorage, budget: usize) -> Database {
-    let families = vec![Arc::new(HashFamily) as _];
-    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
+/// With so many threads in the background; with none it does nothing by itself.
+fn open_with(disk: &SimStorage, budget: usize, workers: usize) -> Database {
+    let families = vec![Arc::new(HashFamily::default()) as _];
+    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers, families };
     Database::builder("simulated").memory_budget(budget).open_parts(parts).unwrap()
 }
 
 fn open(disk: &SimStorage) -> Database {
-    open_with(disk, limits::MIN_BUDGET)
+    open_with(disk, limits::MIN_BUDGET, 0)
 }
 
 fn logged(database: &Database) -> HashKeyspace {
-    database.hash_keyspace("logged", HashOptions::engine_named("hash")).unwrap()
+    database.hash_keyspace("logged", HashOptions::default()).unwrap()
 }
 
 fn unlogged(database: &Database) -> HashKeyspace {
-    database.hash_keyspace("unlogged", HashOptions::engine_named("hash").unlogged()).unwrap()
+    database.hash_keyspace("unlogged", HashOptions::default().unlogged()).unwrap()
 }
 
 fn all(keyspace: &HashKeyspace) -> BTreeMap<Vec<u8>, Vec<u8>> {
@@ -94,13 +95,13 @@ fn files_that_nothing_names_are_removed_at_opening() {
 }
 
 /// Records of several times the memory, some changed and some deleted when they have left it, over lives with more and with less memory.
-fn more_than_memory(keyspace: fn(&Database) -> HashKeyspace) {
+fn more_than_memory(keyspace: fn(&Database) -> HashKeyspace, workers: usize) {
     const COUNT: u32 = 30_000;
     let value = |number: u32, round: u8| vec![round ^ number as u8; 900];
     let disk = SimStorage::new(1);
     let mut model = BTreeMap::new();
     for (round, budget) in (0_u8..).zip([limits::MIN_BUDGET, 64 << 20, limits::MIN_BUDGET]) {
-        let database = open_with(&disk, budget);
+        let database = open_with(&disk, budget, workers);
         let keyspace = keyspace(&database);
         assert_eq!(all(&keyspace), model);
         for number in (u32::from(round)..COUNT).step_by(1 + 6 * usize::from(round)) {
@@ -127,14 +128,67 @@ fn more_than_memory(keyspace: fn(&Database) -> HashKeyspace) {
     }
 }
 
+fn counter(keyspace: &HashKeyspace, wanted: &str) -> u64 {
+    let counters = keyspace.stats().counters;
+    counters.into_iter().find(|(name, _)| *name == wanted).map(|(_, value)| value).unwrap()
+}
+
+/// All records are written again and again: what was replaced does not stay on the disk, and nothing else is lost.
+fn compacted(keyspace: fn(&Database) -> HashKeyspace) {
+    const COUNT: u32 = 50_000;
+    const BYTES: u64 = 50_000 * 404;
+    let value = |number: u32, round: u32| vec![(number ^ round) as u8; 400];
+    let disk = SimStorage::new(1);
+    let check = |keyspace: &HashKeyspace, round: u32| {
+        for number in (0..COUNT).step_by(7) {
+            let found = keyspace.get(number.to_be_bytes()).unwrap();
+            assert_eq!(found, (number % 10 > 0).then(|| value(number, round)), "{number}");
+        }
+    };
+    for life in 0..2 {
+        let database = open_with(&disk, limits::MIN_BUDGET, 2);
+        let keyspace = keyspace(&database);
+        for round in life * 3..life * 3 + 3 {
+            for number in 0..COUNT {
+                match number % 10 {
+                    0 if round % 2 == 0 => keyspace.insert(number.to_be_bytes(), "to be removed").unwrap(),
+                    _ => keyspace.insert(number.to_be_bytes(), value(number, round)).unwrap(),
+                }
+            }
+            (0..COUNT).step_by(10).for_each(|number| keyspace.remove(number.to_be_bytes()).unwrap());
+            check(&keyspace, round);
+        }
+        let [compactions, folds] = ["compactions", "folds"].map(|name| counter(&keyspace, name));
+        assert!(compactions > 10 && folds > 3, "{compactions} compactions, {folds} folds");
+        drop(keyspace);
+        database.close().unwrap();
+        let used = disk.space_used();
+        assert!(used < BYTES * 5 / 2, "{used} bytes are on the disk for {BYTES}");
+    }
+    let database = open_with(&disk, limits::MIN_BUDGET, 0);
+    check(&keyspace(&database), 5);
+}
+
+#[test]
+fn a_logged_keyspace_is_compacted_while_it_is_written() {
+    compacted(logged);
+}
+
+#[test]
+fn an_unlogged_keyspace_is_compacted_while_it_is_written() {
+    compacted(unlogged);
+}
+
 #[test]
 fn a_logged_keyspace_holds_more_than_memory() {
-    more_than_memory(logged);
+    more_than_memory(logged, 0);
+    more_than_memory(logged, 2);
 }
 
 #[test]
 fn an_unlogged_keyspace_holds_more_than_memory() {
-    more_than_memory(unlogged);
+    more_than_memory(unlogged, 0);
+    more_than_memory(unlogged, 2);
 }
 
 #[test]

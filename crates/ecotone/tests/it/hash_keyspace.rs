@@ -2,11 +2,7 @@
 
 use std::{collections::BTreeMap, io::ErrorKind};
 
-use ecotone::{
-    Durability, Error, KeyspaceOptions, Merge, Result,
-    internal::{HashKeyspace, HashOptions},
-    limits,
-};
+use ecotone::{Durability, Error, HashKeyspace, HashOptions, KeyspaceOptions, Merge, Result, limits};
 use ecotone_testkit::sim::{Crash, SimStorage};
 
 use crate::mixed::{hash_options, hashed, hashed_unlogged, open, ordered, ordered_unlogged};

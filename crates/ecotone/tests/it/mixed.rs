@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ecotone::{
-    Database, Keyspace, KeyspaceOptions,
-    internal::{HashKeyspace, HashOptions, Parts, engines::tree::TreeFamily},
+    Database, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions,
+    internal::{Parts, engines::tree::TreeFamily},
     limits,
 };
 use ecotone_testkit::{

@@ -6,9 +6,9 @@ use std::{
 };
 
 use ecotone::{
-    Batch, Database, Durability, Keyspace, KeyspaceOptions, Merge, Result, Swap,
+    Batch, Database, Durability, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Merge, Result, Swap,
     internal::{
-        HashKeyspace, HashOptions, Parts,
+        Parts,
         engines::engine::{Context, Family, Made, Range, Record, Root, Shared},
         substrate::{
             memory::Component,

@@ -36,6 +36,8 @@ impl Hash {
         let copied = self.copy_if(key, start, value, &self.domain.pin());
         if self.copies.lacks_room() {
             self.make_room_for_copies();
+            // Copies take entries of the index.
+            self.room.has_taken();
         }
         if let Err(lack) = copied {
             // Without room there is one copy fewer.

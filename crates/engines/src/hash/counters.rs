@@ -1,16 +1,43 @@
 //! Numbers of one hash keyspace.
 
+use ecotone_substrate::metrics::Counter;
+
 use super::Hash;
 use crate::engine::Stats;
+
+/// What was done since the keyspace was opened.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Deltas that were made of the beginning of the hot log, or found to have nothing that lives.
+    pub(super) compactions: Counter,
+    /// Partitions that were folded.
+    pub(super) folds: Counter,
+    /// Times that some deltas became one.
+    pub(super) merges: Counter,
+    /// Times that frames of the hot log had to be written to make room, since compaction was behind.
+    pub(super) spills: Counter,
+}
 
 impl Hash {
     /// What `stats` tells.
     pub(super) fn stats(&self) -> Stats {
-        let (bounds, tail) = (self.log.bounds(), self.log.tail());
+        let (bounds, tail, runs) = (self.log.bounds(), self.log.tail().get(), self.cold.runs());
+        let below_tail = |from: u64| tail - from.min(tail);
         vec![
-            ("hot_log_bytes", tail.get() - bounds.begin().get().min(tail.get())),
-            ("hot_log_memory_bytes", tail.get() - bounds.head().get().min(tail.get())),
+            ("hot_log_bytes", below_tail(bounds.begin().get())),
+            ("hot_log_memory_bytes", below_tail(bounds.head().get())),
             ("hot_log_durable_bytes", bounds.durable().get() - bounds.begin().get().min(bounds.durable().get())),
+            ("index_buckets", self.table.buckets()),
+            ("index_entries", self.table.entries()),
+            ("read_cache_bytes", self.copies.bytes()),
+            ("partitions", runs.partitions().count() as u64),
+            ("deltas", runs.deltas().len() as u64),
+            ("base_bytes", runs.base_bytes()),
+            ("delta_bytes", runs.delta_bytes()),
+            ("compactions", self.counts.compactions.get()),
+            ("folds", self.counts.folds.get()),
+            ("merges", self.counts.merges.get()),
+            ("spills", self.counts.spills.get()),
         ]
     }
 }

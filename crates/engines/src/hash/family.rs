@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use ecotone_substrate::{Error, Result};
 
-use super::{Sizes, blob, index::Index, install::Files, keyspace::HashKeyspace, log::FRAME, structure::Structure};
+use super::{
+    Sizes, blob, compact::Goals, index::Index, install::Files, keyspace::HashKeyspace, log::FRAME, structure::Structure,
+};
 use crate::engine::{Context, Family, Made, Root};
 
 /// The part of the memory that the index of an empty keyspace has at least. It doubles twelve times at most in a life.
@@ -14,7 +16,22 @@ const LEAST_INDEX_BITS: u32 = 10;
 
 /// The hash engine.
 #[derive(Debug, Default)]
-pub struct HashFamily;
+pub struct HashFamily {
+    /// What compaction and folds go by, if not by the budget.
+    goals: Option<Goals>,
+}
+
+impl HashFamily {
+    /// For tests: a hash engine that compacts, folds and merges where little is written.
+    #[doc(hidden)]
+    pub fn tiny() -> HashFamily {
+        HashFamily { goals: Some(Goals::TINY) }
+    }
+
+    fn goals(&self, context: &Context) -> Goals {
+        self.goals.unwrap_or_else(|| Goals::within(context.shared.memory.budget()))
+    }
+}
 
 impl Family for HashFamily {
     fn name(&self) -> &'static str {
@@ -23,9 +40,9 @@ impl Family for HashFamily {
 
     fn create(&self, context: Context) -> Result<(Made, Root)> {
         refuse_settings(&context)?;
-        let sizes = Sizes::within(context.shared.memory.budget(), None);
+        let (sizes, goals) = (Sizes::within(context.shared.memory.budget(), None), self.goals(&context));
         let files = Arc::new(Files::new(context, Structure::new(sizes.bucket_bits as u8)));
-        let keyspace = HashKeyspace::create(files, sizes)?;
+        let keyspace = HashKeyspace::create(files, sizes, goals)?;
         let root = keyspace.root()?;
         Ok((Made::Hashed(Arc::new(keyspace)), root))
     }
@@ -33,7 +50,8 @@ impl Family for HashFamily {
     fn open(&self, context: Context, root: &Root) -> Result<Made> {
         let place = format!("the root of keyspace {} in the manifest", context.keyspace);
         let structure = blob::decode(&root.blob).map_err(|malformed| malformed.at(place, 0))?;
-        Ok(Made::Hashed(Arc::new(HashKeyspace::open(Arc::new(Files::new(context, structure))))))
+        let goals = self.goals(&context);
+        Ok(Made::Hashed(Arc::new(HashKeyspace::open(Arc::new(Files::new(context, structure)), goals))))
     }
 }
 
@@ -46,13 +64,22 @@ fn refuse_settings(context: &Context) -> Result<()> {
 }
 
 impl Sizes {
-    /// Those within a budget of memory, for a keyspace that consists of this.
+    /// Those within a budget of memory, for a keyspace that consists of this: half of it for the hot log, a quarter for copies, the rest for indexes and work.
     pub(super) fn within(budget: usize, structure: Option<&Structure>) -> Sizes {
         let least = (budget / INDEX_PART / Index::bytes(0)).max(1).ilog2().max(LEAST_INDEX_BITS);
         // What lies on disk is in chains by as many bits as were chosen then.
         let on_disk = structure.filter(|structure| structure.begin < structure.durable);
         let bucket_bits = on_disk.map_or(least, |structure| least.max(structure.index_bits.into()));
-        Sizes { bucket_bits, frames: (budget / FRAME as usize).next_power_of_two(), copies: 0 }
+        let frames = budget / FRAME as usize;
+        Sizes { bucket_bits, frames: frames / 2, copies: frames / 4 }
+    }
+}
+
+impl Goals {
+    /// Those within a budget of memory. Compaction begins when the hot log has three quarters of the memory that it may have.
+    fn within(budget: usize) -> Goals {
+        let frames = Sizes::within(budget, None).frames as u64;
+        Goals::new(frames * FRAME / 4 * 3, budget as u64)
     }
 }
 

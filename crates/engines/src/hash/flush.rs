@@ -11,15 +11,23 @@ use super::{
 impl Hash {
     /// Has everything on disk, synced, that was applied before and has a sequence below `below`; what has none is below all.
     pub(super) fn flush(&self, files: &Files, below: Seq) -> Result<()> {
-        let Some(until) = self.flush_until(files.context().logged, below) else { return Ok(()) };
+        let until = if files.context().logged { self.end_of(below) } else { Some(self.promise(files)) };
+        let Some(until) = until.filter(|until| *until > self.log.bounds().durable()) else { return Ok(()) };
         self.log.freeze(until);
         files.write_durably(&self.log, until)
     }
 
-    /// Up to which page boundary that lies. `None` if all of it is on disk.
-    fn flush_until(&self, logged: bool, below: Seq) -> Option<Address> {
-        let until = if logged { self.log.last_below(below)?.plus(PAGE) } else { self.log.tail() };
-        let until = if until < self.log.tail() { until } else { self.log.close_page() };
-        (until > self.log.bounds().durable()).then_some(until)
+    /// The page boundary behind the last record that is not durable and has a sequence below this one.
+    fn end_of(&self, below: Seq) -> Option<Address> {
+        let until = self.log.last_below(below)?.plus(PAGE);
+        Some(if until < self.log.tail() { until } else { self.log.close_page() })
+    }
+
+    /// Where the log ends. A compaction that has begun may leave something behind for what will not be durable soon, so it comes to its end before.
+    fn promise(&self, files: &Files) -> Address {
+        let _turn = self.cold.compaction_turn();
+        let end = self.log.close_page();
+        files.promise(end);
+        end
     }
 }

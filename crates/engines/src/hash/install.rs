@@ -11,10 +11,14 @@ use ecotone_substrate::{
     table::Name,
     wal::{Durability, RecordKind, Room, encode_structure},
 };
-use ecotone_sys::primitive::Mutex;
+use ecotone_sys::primitive::{
+    Mutex,
+    atomic::{AtomicBool, Ordering},
+};
 
 use super::{
     blob,
+    compact::Install,
     log::{Address, HotLog, Segment},
     room::Outlet,
     structure::{Change, File, Gone, LogFile, SEGMENT_BYTES, Structure},
@@ -32,6 +36,8 @@ pub(super) struct Files {
     context: Context,
     environment: Environment,
     state: Mutex<State>,
+    /// Whether the keyspace was dropped.
+    retired: AtomicBool,
 }
 
 /// Locked while the record of a change is appended, so that roots have it wholly or not at all, and never across I/O.
@@ -40,6 +46,8 @@ struct State {
     structure: Structure,
     /// Files that nothing names any more, each with the sequence of the record that says so: they go when it is synced.
     dead: Vec<(Seq, FileId)>,
+    /// FLOOR: where the hot log ended at the last flush, if the keyspace is not logged.
+    floor: Address,
     /// The number of the last file.
     number: u32,
     /// Files that were made in this life.
@@ -50,8 +58,10 @@ impl Files {
     /// Of a keyspace that consists of this.
     pub(super) fn new(context: Context, structure: Structure) -> Files {
         let environment = context.shared.environment();
-        let state = State { structure, dead: Vec::new(), number: 0, births: 0 };
-        Files { context, environment, state: Mutex::new(state) }
+        // What an earlier life has on disk it may have promised.
+        let floor = if context.logged { Address::FIRST } else { structure.durable };
+        let state = State { structure, dead: Vec::new(), floor, number: 0, births: 0 };
+        Files { context, environment, state: Mutex::new(state), retired: AtomicBool::new(false) }
     }
 
     /// What the keyspace was told at its birth.
@@ -67,6 +77,19 @@ impl Files {
     /// What the keyspace consists of now.
     pub(super) fn structure(&self) -> Structure {
         self.state.lock().structure.clone()
+    }
+
+    /// The keyspace was dropped: nothing becomes a part of it any more, and whoever has removed its files has removed all.
+    pub(super) fn retire(&self) {
+        // Under the lock, so that a change that has come before has named its files.
+        let _state = self.state.lock();
+        self.retired.store(true, Ordering::Release);
+    }
+
+    /// Whether the keyspace was dropped.
+    #[inline]
+    pub(super) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
     }
 
     /// Says that chains of the hot log go by other bits of a hash than before. Nothing of it is on disk, or they are more.
@@ -88,23 +111,32 @@ impl Files {
         File { number: state.number, birth: life | u64::from(state.births) }
     }
 
-    /// Changes the structure in the log and in memory.
+    /// Says that a flush promises what the hot log has below its end. No compaction has its turn.
+    pub(super) fn promise(&self, end: Address) {
+        self.state.lock().floor = end;
+    }
+
+    /// Changes the structure in the log and in memory, and calls `publish` meanwhile.
     ///
     /// # Errors
-    /// If the log has no room, or writing has stopped. Then nothing has changed.
+    /// If the log has no room, writing has stopped, or the keyspace was dropped. Then nothing has changed, and nothing was called.
     ///
     /// # Panics
     /// If the change does not fit.
-    pub(super) fn install(&self, change: &Change) -> Result<Seq> {
+    fn change(&self, change: &Change, publish: &mut dyn FnMut()) -> Result<Seq> {
         let wal = &self.context.shared.wal;
         let body = encode_structure(self.context.keyspace, &change.encode());
         let reservation = wal.reserve(Room::Structure, body.len())?;
         let mut state = self.state.lock();
+        if self.is_retired() {
+            return Err(Error::Closed { what: "the keyspace" });
+        }
         let (next, gone) = state.structure.after(change).unwrap_or_else(|what| panic!("{change:?}: {what}"));
         let placed = wal.append(reservation, RecordKind::Structure, &body, |_| ());
         state.structure = next;
         let dead = self.names(gone).map(|file| (placed.seq, file));
         state.dead.extend(dead);
+        publish();
         Ok(placed.seq)
     }
 
@@ -114,7 +146,7 @@ impl Files {
         let bytes = (self.environment.memory.budget() as u64 / SEGMENTS_OF_MEMORY).next_power_of_two();
         let bytes = bytes.clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
         let segment = Segment::create(&self.environment, self.name(file), from, bytes)?;
-        self.install(&Change::Segment(LogFile { file, from, bytes })).inspect_err(|_| {
+        self.change(&Change::Segment(LogFile { file, from, bytes }), &mut || ()).inspect_err(|_| {
             // What went wrong first is what the caller needs to know. A file that stays is removed by the next opening.
             let _ = self.environment.storage.remove(segment.id());
         })?;
@@ -155,8 +187,8 @@ impl Files {
         let synced = self.context.shared.wal.synced();
         let ripe = |(seq, _): &mut (Seq, FileId)| *seq < synced || bug!(FreeSpaceEarly);
         let files: Vec<_> = self.state.lock().dead.extract_if(.., ripe).collect();
-        let health = &self.environment.health;
-        files.iter().try_for_each(|(_, file)| self.environment.storage.remove(*file)).map_err(|error| health.poison(error))
+        let (storage, health) = (&self.environment.storage, &self.environment.health);
+        files.iter().try_for_each(|(_, file)| storage.remove_if_there(*file)).map_err(|error| health.poison(error))
     }
 
     /// Reapplies a change from the log. What goes by it is removed with the strays.
@@ -197,6 +229,37 @@ impl Outlet for Files {
     fn write_out(&self, log: &HotLog, until: Address) -> Result<()> {
         // What the log of the database must keep is told by frames in memory, so only what is durable leaves it.
         if self.context.logged { self.write_durably(log, until) } else { self.write_pages(log, until) }
+    }
+}
+
+impl Install for Files {
+    fn name(&self) -> Name {
+        Files::name(self, self.fresh())
+    }
+
+    fn floor(&self) -> Address {
+        self.state.lock().floor
+    }
+
+    fn index_bits(&self) -> u8 {
+        self.state.lock().structure.index_bits
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.sync_log()
+    }
+
+    fn install(&self, change: &Change, publish: &mut dyn FnMut()) -> Result<Seq> {
+        self.change(change, publish)
+    }
+
+    fn conclude(&self, record: Seq) -> Result<()> {
+        self.context.shared.wal.sync_through(record)?;
+        self.bury()
+    }
+
+    fn is_synced(&self, record: Seq) -> bool {
+        self.context.shared.wal.synced() > record
     }
 }
 

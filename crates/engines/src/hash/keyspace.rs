@@ -3,9 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use ecotone_substrate::{Error, Result, Seq};
-use ecotone_sys::primitive::atomic::{AtomicBool, Ordering};
 
-use super::{Hash, Sizes, install::Files, walk::Walk as HashWalk};
+use super::{Hash, Sizes, compact::Goals, install::Files, upkeep::Upkeep, walk::Walk as HashWalk};
 use crate::engine::{Admission, Change, Check, Engine, Hashed, Operation, RecordRef, Root, Stats, Walk};
 use crate::merge::Merge;
 
@@ -13,31 +12,54 @@ use crate::merge::Merge;
 #[derive(Debug)]
 pub(super) struct HashKeyspace {
     files: Arc<Files>,
-    /// The records, once the database's log has told what belongs to the keyspace.
-    hash: OnceLock<Arc<Hash>>,
-    retired: AtomicBool,
+    goals: Goals,
+    /// What there is once the database's log has told what belongs to the keyspace.
+    running: OnceLock<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    hash: Arc<Hash>,
+    upkeep: Arc<Upkeep>,
 }
 
 impl HashKeyspace {
     /// An empty one, which has no files.
-    pub(super) fn create(files: Arc<Files>, sizes: Sizes) -> Result<HashKeyspace> {
-        let hash = Arc::new(Hash::create(&files, sizes)?);
-        Ok(HashKeyspace { files, hash: OnceLock::from(hash), retired: AtomicBool::new(false) })
+    pub(super) fn create(files: Arc<Files>, sizes: Sizes, goals: Goals) -> Result<HashKeyspace> {
+        let hash = Hash::create(&files, sizes)?;
+        let keyspace = HashKeyspace::open(files, goals);
+        keyspace.run(hash);
+        Ok(keyspace)
     }
 
     /// One of an earlier life. Replay follows.
-    pub(super) fn open(files: Arc<Files>) -> HashKeyspace {
-        HashKeyspace { files, hash: OnceLock::new(), retired: AtomicBool::new(false) }
+    pub(super) fn open(files: Arc<Files>, goals: Goals) -> HashKeyspace {
+        HashKeyspace { files, goals, running: OnceLock::new() }
+    }
+
+    fn run(&self, hash: Hash) {
+        let hash = Arc::new(hash);
+        let upkeep = Upkeep::new(hash.clone(), self.files.clone(), self.goals);
+        self.running.set(Running { hash, upkeep }).expect("a structure is recovered once");
+    }
+
+    fn running(&self) -> &Running {
+        self.running.get().expect("nothing is asked for before the structure is recovered")
     }
 
     fn hash(&self) -> &Arc<Hash> {
-        self.hash.get().expect("nothing is asked for before the structure is recovered")
+        &self.running().hash
     }
 
-    /// The records, unless the keyspace was dropped.
+    /// The records, unless the keyspace was dropped. Whoever asks for them has the background do what there is to do.
     #[inline]
     fn live(&self) -> Result<&Arc<Hash>> {
-        if self.retired.load(Ordering::Acquire) { Err(Error::Closed { what: "the keyspace" }) } else { Ok(self.hash()) }
+        if self.files.is_retired() {
+            return Err(Error::Closed { what: "the keyspace" });
+        }
+        let Running { hash, upkeep } = self.running();
+        upkeep.call();
+        Ok(hash)
     }
 
     /// What a checkpoint leaves.
@@ -70,7 +92,7 @@ impl Engine for HashKeyspace {
     fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
         let hash = self.hash();
         // Of a keyspace that was dropped since the write was admitted nobody reads anything.
-        if !self.retired.load(Ordering::Acquire) {
+        if !self.files.is_retired() {
             hash.apply(seq, operation, &self.files.environment().health);
         }
         hash.give_back(admission.0);
@@ -103,8 +125,7 @@ impl Engine for HashKeyspace {
     }
 
     fn structure_recovered(&self) -> Result<()> {
-        let hash = Arc::new(Hash::recover(&self.files)?);
-        self.hash.set(hash).expect("a structure is recovered once");
+        self.run(Hash::recover(&self.files)?);
         Ok(())
     }
 
@@ -123,7 +144,7 @@ impl Engine for HashKeyspace {
     }
 
     fn retire(&self) {
-        self.retired.store(true, Ordering::Release);
+        self.files.retire();
     }
 }
 

@@ -1,8 +1,6 @@
 //! The hash engine: a hot log, the index over it, copies of what is read often, and runs in hash order (decisions 9 and 10, `docs/format/hash.md`).
 
 #![cfg_attr(all(test, feature = "loom"), expect(dead_code, reason = "the models use a part of it"))]
-// Built step by step (decision 9, "Build plan").
-#![cfg_attr(not(test), allow(dead_code, unused_imports, reason = "what compaction and the read cache use waits for them"))]
 
 mod append;
 mod apply;
@@ -43,6 +41,7 @@ use ecotone_sys::epoch::Domain;
 pub use self::family::HashFamily;
 use self::{
     cold::{Runs, Tier},
+    counters::Counts,
     index::Index,
     install::Files,
     key::Key,
@@ -61,6 +60,7 @@ pub(crate) struct Hash {
     copies: ReadCache,
     cold: Tier,
     room: Room,
+    counts: Counts,
 }
 
 /// How large an engine is made.
@@ -68,7 +68,7 @@ pub(crate) struct Hash {
 pub(crate) struct Sizes {
     /// The index has two to the power of this many buckets.
     pub(crate) bucket_bits: u32,
-    /// Frames that the log has in memory at most, a power of two.
+    /// Frames that the log has in memory at most.
     pub(crate) frames: usize,
     /// Frames of copies at most.
     pub(crate) copies: usize,
@@ -78,20 +78,21 @@ impl Hash {
     /// Of an empty keyspace.
     fn create(files: &Arc<Files>, sizes: Sizes) -> Result<Hash> {
         let log = HotLog::new(&files.context().shared.domain, Address::FIRST, sizes.frames);
-        Hash::over(files, log, sizes)
+        Hash::over(files, log, Runs::default(), sizes)
     }
 
     /// Over a log of which nothing is in the index yet. Keys are hashed under the seed of their database.
-    fn over(files: &Arc<Files>, log: HotLog, sizes: Sizes) -> Result<Hash> {
+    fn over(files: &Arc<Files>, log: HotLog, runs: Runs, sizes: Sizes) -> Result<Hash> {
         let (environment, domain) = (files.environment(), &files.context().shared.domain);
-        Hash::of(domain, environment.database, log, Room::new(&environment.memory, files.clone()), sizes)
+        let room = Room::new(&environment.memory, files.clone(), sizes.frames);
+        Hash::of(domain, environment.database, log, runs, room, sizes)
     }
 
-    fn of(domain: &Arc<Domain>, seed: u64, log: HotLog, room: Room, sizes: Sizes) -> Result<Hash> {
+    fn of(domain: &Arc<Domain>, seed: u64, log: HotLog, runs: Runs, room: Room, sizes: Sizes) -> Result<Hash> {
         let table = Index::new(domain, sizes.bucket_bits, room.lease_all(Index::bytes(sizes.bucket_bits))?);
-        let copies = ReadCache::new(domain, &room.memory, sizes.copies)?;
-        let cold = Tier::new(domain, Runs::default());
-        Ok(Hash { seed, domain: domain.clone(), log, table, copies, cold, room })
+        let copies = ReadCache::new(domain, &room.memory, sizes.copies);
+        let cold = Tier::new(domain, runs);
+        Ok(Hash { seed, domain: domain.clone(), log, table, copies, cold, room, counts: Counts::default() })
     }
 
     #[inline]

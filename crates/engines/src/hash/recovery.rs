@@ -1,18 +1,28 @@
-//! Opening a keyspace: its segments, and an index over what they have (decision 9, "Recovery and the order of deletion").
+//! Opening a keyspace: its segments and runs, and an index over what the segments have (decision 9, "Recovery and the order of deletion").
 
 use std::sync::Arc;
 
-use ecotone_substrate::{Result, memory::Component};
+use ecotone_substrate::{Result, environment::Environment, memory::Component, table::Name};
 use ecotone_sys::{chunk::Size, epoch::Pin};
 
 use super::{
     Hash, Sizes,
+    cold::Runs,
     install::Files,
     key::Key,
     log::{Address, HotLog, Kind, Link, PAGE, Segment},
     room::{Attempt, Lack},
-    structure::LogFile,
+    structure::{File, LogFile, Structure},
 };
+
+/// Opens the runs that a structure names.
+pub(super) fn open_runs(environment: &Environment, structure: &Structure, name: impl Fn(File) -> Name) -> Result<Runs> {
+    let deltas: Vec<Name> = structure.deltas.iter().map(|delta| name(delta.file)).collect();
+    let partitions = structure.partitions.iter();
+    let partitions: Vec<_> =
+        partitions.map(|partition| ((partition.part.stretch, partition.part.base.map(&name)), partition.folded.get())).collect();
+    Runs::open(environment, &deltas, &partitions)
+}
 
 impl Hash {
     /// The keyspace as its files have it. Files that nothing names are removed before.
@@ -27,7 +37,8 @@ impl Hash {
         let segments: Vec<_> = structure.segments.iter().map(open).collect::<Result<_>>()?;
         let domain = &files.context().shared.domain;
         let log = HotLog::reopen(domain, (structure.begin, structure.durable), segments, sizes.frames);
-        let hash = Hash::over(files, log, sizes)?;
+        let runs = open_runs(files.environment(), &structure, |file| files.name(file))?;
+        let hash = Hash::over(files, log, runs, sizes)?;
         hash.log.resume(files.environment(), hash.room.first_frame()?)?;
         hash.link_all(files, structure.begin, structure.durable)?;
         Ok(hash)

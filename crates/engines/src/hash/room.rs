@@ -11,7 +11,7 @@ use ecotone_sys::{
     epoch,
     primitive::{
         Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         thread,
     },
 };
@@ -61,16 +61,32 @@ pub(super) struct Room {
     making: Mutex<()>,
     /// Frames that nobody looks at any more.
     spare: Arc<Mutex<Vec<Block>>>,
+    /// Frames that the hot log has in memory at most.
+    most: u64,
+    /// Whether memory was taken since the background was asked last.
+    grown: AtomicBool,
     /// Bytes of the hot log, and overflow buckets, that operations may take which are admitted and not applied.
     pub(super) promised_bytes: AtomicU64,
     pub(super) promised_buckets: AtomicU64,
 }
 
 impl Room {
-    pub(super) fn new(memory: &Arc<Memory>, outlet: Arc<dyn Outlet>) -> Room {
+    /// With so many frames in memory for the hot log at most.
+    pub(super) fn new(memory: &Arc<Memory>, outlet: Arc<dyn Outlet>, most: usize) -> Room {
         let [promised_bytes, promised_buckets] = std::array::from_fn(|_| AtomicU64::new(0));
-        let (making, spare) = (Mutex::new(()), Arc::default());
-        Room { memory: memory.clone(), outlet, making, spare, promised_bytes, promised_buckets }
+        let (making, spare, grown) = (Mutex::new(()), Arc::default(), AtomicBool::new(false));
+        Room { memory: memory.clone(), outlet, making, spare, most: most as u64, grown, promised_bytes, promised_buckets }
+    }
+
+    /// Memory was taken, or entries of the index.
+    pub(super) fn has_taken(&self) {
+        self.grown.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether memory was taken since the last call that said so.
+    #[inline]
+    pub(super) fn has_grown(&self) -> bool {
+        self.grown.load(Ordering::Relaxed) && self.grown.swap(false, Ordering::Relaxed)
     }
 
     /// As many blocks as have so many bytes.
@@ -103,6 +119,7 @@ impl Hash {
     pub(super) fn make_room(&self, lack: Lack) -> Result<()> {
         epoch::assert_unpinned();
         let _making = self.room.making.lock();
+        self.room.has_taken();
         match lack {
             Lack::Frame => self.make_frames(2 * LARGEST + PAGE_HEADER),
             Lack::Bucket => self.make_buckets(1),
@@ -125,7 +142,6 @@ impl Hash {
     }
 
     fn make_buckets(&self, count: u64) -> Result<()> {
-        self.grow_index();
         while self.table.overflow_left() < count {
             let block = match self.room.lease() {
                 Ok(block) => block,
@@ -138,10 +154,14 @@ impl Hash {
 
     /// A block for the next frame: a free one, or that of the oldest frame.
     fn next_frame(&self) -> Result<Block> {
-        let spare = self.room.spare.lock().pop();
-        match spare.or_else(|| self.room.memory.lease(Component::HotLog, BLOCK)) {
+        if let Some(block) = self.room.spare.lock().pop() {
+            return Ok(block);
+        }
+        let head = self.log.bounds().head().frame();
+        let may = self.log.next_frame() - head < self.room.most;
+        match may.then(|| self.room.memory.lease(Component::HotLog, BLOCK)).flatten() {
             Some(block) => Ok(block),
-            None if self.log.bounds().head().frame() < self.log.tail().frame() => self.block_of_a_frame(),
+            None if head < self.log.tail().frame() => self.block_of_a_frame(),
             None => self.room.first_frame(),
         }
     }
@@ -172,6 +192,7 @@ impl Hash {
 
     /// Frames wholly below page boundary `until`, which is not above TAIL, leave memory, after what has to come before that.
     pub(super) fn spill(&self, until: Address) -> Result<()> {
+        self.counts.spills.increment();
         self.log.freeze(until);
         self.room.outlet.write_out(&self.log, until)?;
         let spare = self.room.spare.clone();
@@ -211,6 +232,7 @@ impl Hash {
         }
         epoch::assert_unpinned();
         let _making = self.room.making.lock();
+        self.room.has_taken();
         self.make_frames(bytes())?;
         self.make_buckets(buckets())
     }

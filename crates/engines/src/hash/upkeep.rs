@@ -1,14 +1,122 @@
-//! What the background does for the index: more buckets when it is crowded, and entries free whose chains have left the log.
+//! What the background does for a keyspace: buckets for an index that is crowded, compaction, folds (decision 9, "Compaction, budgets, back-pressure").
 
-use ecotone_sys::{epoch, primitive::thread};
+use std::sync::Arc;
 
-use super::{Hash, log::Address};
+use ecotone_substrate::{environment::Environment, scheduler::Priority};
+use ecotone_sys::{
+    epoch,
+    primitive::{
+        atomic::{AtomicBool, Ordering},
+        thread,
+    },
+};
+
+use super::{
+    Hash,
+    compact::{Compactor, Goals},
+    install::Files,
+    log::Address,
+};
+
+/// What there may be to do.
+#[derive(Debug, Clone, Copy)]
+enum Work {
+    Grow,
+    Compact,
+    Fold,
+}
+
+impl Work {
+    const ALL: [Work; 3] = [Work::Grow, Work::Compact, Work::Fold];
+
+    fn name(self) -> &'static str {
+        match self {
+            Work::Grow => "give a hash index more buckets",
+            Work::Compact => "compact a hot log",
+            Work::Fold => "fold a partition",
+        }
+    }
+}
+
+/// The background of one keyspace.
+#[derive(Debug)]
+pub(super) struct Upkeep {
+    hash: Arc<Hash>,
+    files: Arc<Files>,
+    environment: Environment,
+    goals: Goals,
+    /// Which work waits or runs, by its number.
+    busy: [AtomicBool; Work::ALL.len()],
+}
+
+impl Upkeep {
+    pub(super) fn new(hash: Arc<Hash>, files: Arc<Files>, goals: Goals) -> Arc<Upkeep> {
+        let environment = files.environment().clone();
+        Arc::new(Upkeep { hash, files, environment, goals, busy: Default::default() })
+    }
+
+    /// Has the background do what there is to do, if the keyspace has taken memory since it was asked last.
+    #[inline]
+    pub(super) fn call(self: &Arc<Self>) {
+        if self.hash.room.has_grown() {
+            self.begin();
+        }
+    }
+
+    #[cold]
+    fn begin(self: &Arc<Self>) {
+        let due = |work: &Work| match work {
+            Work::Grow => self.hash.table.is_crowded(),
+            Work::Compact => self.compactor().compaction_is_due(),
+            Work::Fold => self.compactor().fold_is_due(),
+        };
+        Work::ALL.into_iter().filter(due).for_each(|work| self.spawn(work));
+    }
+
+    fn spawn(self: &Arc<Self>, work: Work) {
+        if self.busy[work as usize].swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let upkeep = Arc::downgrade(self);
+        self.environment.scheduler.spawn(Priority::Compact, work.name(), move || {
+            if let Some(upkeep) = upkeep.upgrade() {
+                upkeep.run(work);
+            }
+        });
+    }
+
+    /// One step, so that others come in between.
+    fn run(self: Arc<Self>, work: Work) {
+        let done = match work {
+            Work::Grow => Ok(self.hash.grow_index()),
+            Work::Compact => self.compactor().compact_if_due(),
+            Work::Fold => self.compactor().fold_if_due(),
+        };
+        self.busy[work as usize].store(false, Ordering::Release);
+        match done {
+            Ok(true) => self.begin(),
+            // There is no more to do. Without memory or space it is tried again when the keyspace has taken more memory.
+            Ok(false) => {}
+            Err(_) if self.files.is_retired() => {}
+            Err(error) => drop(self.environment.health.poison(error)),
+        }
+        self.environment.scheduler.notify();
+    }
+
+    fn compactor(&self) -> Compactor<'_> {
+        Compactor { hash: &self.hash, environment: &self.environment, install: &*self.files, goals: self.goals }
+    }
+}
 
 impl Hash {
-    /// Gives the index more buckets while it is crowded and there is memory, unless another thread does.
-    pub(crate) fn grow_index(&self) {
+    /// Gives the index more buckets while it is crowded and there is memory, unless another thread does. Whether it got some.
+    pub(crate) fn grow_index(&self) -> bool {
         epoch::assert_unpinned();
-        while self.table.is_crowded() && self.table.grow(|| self.room.lease().ok()) {}
+        let mut grown = false;
+        while self.table.is_crowded() && self.table.grow(|| self.room.lease().ok()) {
+            grown = true;
+        }
+        grown
     }
 
     /// Frees the entries of what was truncated below `until`, and sweeps the links of copies, as soon as everybody knows of that (decision 10, invariant 21).

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Kind {
     /// Ecotone with the tree engine.
     Tree,
+    /// Ecotone with the hash engine.
+    Hash,
     /// RocksDB, a log-structured merge tree.
     Rocksdb,
     /// LMDB, a memory-mapped B+ tree.
@@ -47,9 +49,14 @@ impl Kind {
         }
     }
 
+    /// Whether it is Ecotone, which has options of its own.
+    pub(crate) fn is_ours(self) -> bool {
+        matches!(self, Kind::Tree | Kind::Hash)
+    }
+
     /// Whether its statistics count requests to the device. Of the others only the kernel knows them, and their own numbers are 0.
     pub(crate) fn counts_device_io(self) -> bool {
-        matches!(self, Kind::Tree | Kind::Null)
+        self.is_ours() || self == Kind::Null
     }
 }
 

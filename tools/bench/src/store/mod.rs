@@ -7,6 +7,8 @@ mod fault;
 mod fjall;
 #[cfg(any(feature = "lmdb", feature = "redb", feature = "fjall", feature = "sled"))]
 mod group;
+mod hash;
+mod house;
 mod kind;
 #[cfg(feature = "lmdb")]
 mod lmdb;
@@ -32,7 +34,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::kind::{Kind, Unavailable};
-use self::{null::Null, tree::Tree};
+use self::{hash::Hash, null::Null, tree::Tree};
 use crate::error::Result;
 
 /// What a write promises when it returns.
@@ -157,7 +159,7 @@ pub(crate) trait Store: Send + Sync {
 pub(crate) fn open(kind: Kind, options: &Options<'_>) -> Result<Box<dyn Store>> {
     let open = opener(kind).ok_or(Unavailable(kind))?;
     match options.settings.first() {
-        Some((name, _)) if !matches!(kind, Kind::Tree | Kind::Null) => {
+        Some((name, _)) if !kind.is_ours() && kind != Kind::Null => {
             Err(format!("{kind} takes no --set, and {name} is set").into())
         }
         _ => open(options),
@@ -171,6 +173,7 @@ pub(crate) type Opener = fn(&Options<'_>) -> Result<Box<dyn Store>>;
 pub(crate) fn opener(kind: Kind) -> Option<Opener> {
     match kind {
         Kind::Tree => Some(|options| Ok(Box::new(Tree::open(options)?))),
+        Kind::Hash => Some(|options| Ok(Box::new(Hash::open(options)?))),
         Kind::Null => Some(|options| Ok(Box::new(Null::open(options)?))),
         #[cfg(feature = "rocksdb")]
         Kind::Rocksdb => Some(self::rocksdb::open),

@@ -59,10 +59,16 @@ fn multi_get(store: &dyn Store, keys: &[Vec<u8>]) -> Vec<Option<Vec<u8>>> {
     answers.into_values().collect()
 }
 
-fn scan(store: &dyn Store, start: &[u8], length: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+/// What is found from a key on; `None` where keys have no order.
+fn scan(store: &dyn Store, start: &[u8], length: usize) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut found = Vec::new();
-    store.scan(start, length, &mut |key, value| found.push((key.to_vec(), value.to_vec()))).unwrap();
-    found
+    match store.scan(start, length, &mut |key, value| found.push((key.to_vec(), value.to_vec()))) {
+        Ok(()) => Some(found),
+        Err(refusal) => {
+            assert!(refusal.to_string().contains("the hash engine keeps its records in no order"), "{refusal}");
+            None
+        }
+    }
 }
 
 fn insert_batch(store: &dyn Store, records: &BTreeMap<Vec<u8>, Vec<u8>>) {
@@ -73,9 +79,11 @@ fn insert_batch(store: &dyn Store, records: &BTreeMap<Vec<u8>, Vec<u8>>) {
 /// All of what was written is there, by every way of reading.
 fn check(store: &dyn Store, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
     let all: Vec<_> = model.clone().into_iter().collect();
-    assert_eq!(scan(store, &[0], usize::MAX >> 1), all);
     let (start, _) = &all[all.len() / 3];
-    assert_eq!(scan(store, start, 10), all[all.len() / 3..][..10]);
+    if let Some(found) = scan(store, start, 10) {
+        assert_eq!(found, all[all.len() / 3..][..10]);
+        assert_eq!(scan(store, &[0], usize::MAX >> 1), Some(all));
+    }
     let keys: Vec<_> = model.keys().cloned().chain([b"none".to_vec()]).collect();
     let values: Vec<_> = model.values().cloned().map(Some).chain([None]).collect();
     assert_eq!(multi_get(store, &keys), values);
@@ -142,7 +150,8 @@ fn updates_are_atomic() {
             }
         });
         assert_eq!(number(get(&*store, b"counter").as_deref()), THREADS * TIMES);
-        assert_eq!(scan(&*store, &[0], usize::MAX >> 1).len() as u64, THREADS * TIMES + 1);
+        let found = scan(&*store, &[0], usize::MAX >> 1);
+        assert!(found.is_none_or(|found| found.len() as u64 == THREADS * TIMES + 1));
         store.close().unwrap();
     });
 }
@@ -162,7 +171,7 @@ fn other_stores_take_no_settings() {
     let directory = directory();
     let options = Options { directory: directory.path(), memory: MEMORY, durability: Durability::None, settings: &settings };
     assert!(open(Kind::Null, &options).err().unwrap().to_string().contains("the null store knows fault"));
-    let others = Kind::value_variants().iter().copied().filter(|kind| !matches!(kind, Kind::Tree | Kind::Null));
+    let others = Kind::value_variants().iter().copied().filter(|kind| !kind.is_ours() && *kind != Kind::Null);
     for kind in others.filter(|kind| opener(*kind).is_some()) {
         let refusal = open(kind, &options).err().unwrap().to_string();
         assert_eq!(refusal, format!("{kind} takes no --set, and speed is set"));

@@ -1,14 +1,13 @@
 //! Ecotone with the tree engine.
 
-use std::cell::RefCell;
+use ecotone::{Engine, Keyspace, KeyspaceOptions};
 
-use ecotone::{Database, Engine, Keyspace, KeyspaceOptions};
-
-use super::{Change, Durability, Number, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord, quiet};
+use super::{
+    Change, Durability, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord,
+    house::{House, NAME, visit_value},
+};
 use crate::error::Result;
 
-/// Name of the one keyspace.
-const NAME: &str = "bench";
 /// Name of the engine's counter that goes on moving while pages are reorganised in the background.
 const OVERFLOW: &str = "overflow_pages";
 /// Name of the engine's level for the memory of its index.
@@ -31,37 +30,21 @@ const LEVELS: [&str; 14] = [
     "page_cache_bytes",
 ];
 
-thread_local! {
-    /// The buffer that a thread reads into.
-    static VALUE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
 /// An open database with one keyspace.
 #[derive(Debug)]
 pub(super) struct Tree {
-    database: Database,
+    house: House,
     keyspace: Keyspace,
-    durability: ecotone::Durability,
 }
 
 impl Tree {
     pub(super) fn open(options: &Options<'_>) -> Result<Self> {
-        let durability = match options.durability {
-            Durability::Sync => ecotone::Durability::Sync,
-            Durability::None | Durability::Buffered => ecotone::Durability::Buffered,
-        };
-        let database = Database::builder(options.directory).memory_budget(options.memory).open()?;
+        let house = House::open(options)?;
         let plain = KeyspaceOptions::default().engine(Engine::Tree);
         let logged = if options.durability == Durability::None { plain.unlogged() } else { plain };
         let chosen = options.settings.iter().fold(logged, |chosen, (name, value)| chosen.set(name, value));
-        let keyspace = database.keyspace(NAME, chosen)?.durability(durability);
-        Ok(Tree { database, keyspace, durability })
-    }
-
-    /// What moves while the background works.
-    fn activity(&self) -> (u64, u64) {
-        let overflow = find(&self.keyspace.stats().counters, OVERFLOW);
-        (self.database.stats().background_jobs, overflow)
+        let keyspace = house.database.keyspace(NAME, chosen)?.durability(house.durability);
+        Ok(Tree { house, keyspace })
     }
 }
 
@@ -69,17 +52,9 @@ fn find(counters: &[(&'static str, u64)], wanted: &str) -> u64 {
     counters.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, value)| *value)
 }
 
-fn classify(name: &str, value: u64) -> Number {
-    if LEVELS.contains(&name) { Number::Level(value) } else { Number::Count(value) }
-}
-
 impl Store for Tree {
     fn get(&self, key: &[u8], visit: &mut Visit<'_>) -> Result<()> {
-        VALUE.with_borrow_mut(|value| {
-            let found = self.keyspace.get_into(key, value)?;
-            visit(found.then_some(value));
-            Ok(())
-        })
+        visit_value(visit, |value| self.keyspace.get_into(key, value))
     }
 
     fn multi_get(&self, keys: &[&[u8]], visit: &mut VisitMany<'_>) -> Result<()> {
@@ -93,7 +68,7 @@ impl Store for Tree {
     }
 
     fn insert_batch(&self, records: &[Record<'_>]) -> Result<()> {
-        let mut batch = self.database.batch().durability(self.durability);
+        let mut batch = self.house.database.batch().durability(self.house.durability);
         records.iter().for_each(|(key, value)| batch.insert(&self.keyspace, *key, *value));
         Ok(batch.commit()?)
     }
@@ -113,27 +88,16 @@ impl Store for Tree {
     }
 
     fn settle(&self) -> Result<()> {
-        self.database.flush()?;
-        quiet::wait(|| self.activity())?;
-        Ok(self.database.flush()?)
+        self.house.settle(|| find(&self.keyspace.stats().counters, OVERFLOW))
     }
 
     fn stats(&self) -> Stats {
-        let all = self.database.stats();
-        let mut counters = self.keyspace.stats().counters;
-        let log = &all.log;
-        counters.extend([("log_waits", log.waits), ("log_delays", log.delays), ("log_delay_total_us", log.delay_total_us)]);
-        Stats {
-            device_reads: all.io.reads,
-            device_writes: all.io.writes,
-            read_bytes: all.io.read_bytes,
-            write_bytes: all.io.write_bytes,
-            index_bytes: find(&counters, INDEX),
-            engine: counters.into_iter().map(|(name, value)| (name.to_owned(), classify(name, value))).collect(),
-        }
+        let counters = self.keyspace.stats().counters;
+        let index = find(&counters, INDEX);
+        self.house.stats(counters, &LEVELS, index)
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        Ok(self.database.close()?)
+        self.house.close()
     }
 }

@@ -30,7 +30,7 @@ impl Delete {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let key = self.encoding.key(&self.key)?;
         let database = self.place.open()?;
-        let before = self.space.open(&database)?.fetch_update(&key, |_| None)?;
+        let before = self.space.open(&database)?.take(&key)?;
         close(database)?;
         if !self.place.json {
             return Ok(());

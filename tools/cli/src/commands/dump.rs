@@ -12,7 +12,7 @@ use crate::{
 
 /// Prints all records of a keyspace in a form that `load` reads back
 ///
-/// The records come in key order, each as key, tab, value, with escapes (`\t`, `\n`, `\r`, `\\`, `\xNN`) that `load --format
+/// The records come in key order, or in none from a keyspace of the engine hash, each as key, tab, value, with escapes (`\t`, `\n`, `\r`, `\\`, `\xNN`) that `load --format
 /// tsv` undoes.
 #[derive(Debug, Args)]
 pub(crate) struct Dump {
@@ -28,7 +28,7 @@ impl Dump {
     /// Prints the records.
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let database = self.place.open()?;
-        let records = self.space.open(&database)?.iter();
+        let records = self.space.open(&database)?.records();
         let mut output = Output::new();
         print_records(&mut output, records, self.encoding, self.place.json)?;
         output.finish()?;

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::{
     failure::Failure,
     output::Output,
-    place::{Place, Space, close},
+    place::{NewSpace, Place, close},
     text::Encoding,
 };
 
@@ -21,7 +21,7 @@ pub(crate) struct Put {
     /// The value
     value: String,
     #[command(flatten)]
-    space: Space,
+    space: NewSpace,
     #[command(flatten)]
     encoding: Encoding,
 }

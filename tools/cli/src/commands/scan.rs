@@ -44,7 +44,8 @@ impl Scan {
     /// Prints the records.
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let database = self.place.open()?;
-        let records = self.records(&self.space.open(&database)?)?;
+        let kept = self.space.open(&database)?;
+        let records = self.records(kept.ordered("scan")?)?;
         let limit = self.limit.unwrap_or(usize::MAX);
         let mut output = Output::new();
         if self.reverse {

@@ -13,7 +13,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use ecotone::{Database, Keyspace};
+use ecotone::Database;
 use serde_json::json;
 
 use self::{
@@ -25,8 +25,9 @@ use self::{
 pub(crate) use self::{progress::style, zstd::Zstd};
 use crate::{
     failure::{Failure, warn},
+    kept::Kept,
     output::Output,
-    place::{Place, Space, close},
+    place::{NewSpace, Place, close},
     text::Encoding,
 };
 
@@ -61,7 +62,7 @@ pub(crate) struct Load {
     #[arg(long, value_name = "WHAT", default_value = "continue")]
     on_error: OnError,
     #[command(flatten)]
-    space: Space,
+    space: NewSpace,
     #[command(flatten)]
     encoding: Encoding,
 }
@@ -97,23 +98,19 @@ impl Load {
         self.tell(&tally)
     }
 
-    fn load(
-        &self,
-        database: &Database,
-        keyspace: &Keyspace,
-        format: Format,
-        input: Input,
-        tally: &mut Tally,
-    ) -> Result<(), Failure> {
+    fn load(&self, database: &Database, keyspace: &Kept, format: Format, input: Input, tally: &mut Tally) -> Result<(), Failure> {
         let input: Box<dyn BufRead> = match format.zstd {
             true => Box::new(BufReader::with_capacity(1 << 18, Zstd::new(BufReader::with_capacity(1 << 18, input)))),
             false => Box::new(BufReader::with_capacity(1 << 18, input)),
         };
         let values = Values { bytes: self.values, template: self.value.clone() };
         let records = Records::new(input, format.content, self.encoding, values);
-        let ascends = format.content == Content::Differences && keyspace.first_key_value()?.is_none();
+        let ascends = match keyspace {
+            Kept::Ordered(ordered) => format.content == Content::Differences && ordered.first_key_value()?.is_none(),
+            Kept::Hashed(_) => false,
+        };
         if self.sorted || ascends {
-            target::bulk(keyspace, records, tally)
+            target::bulk(keyspace.ordered("--sorted")?, records, tally)
         } else {
             target::insert(database, keyspace, records, tally)
         }
@@ -123,9 +120,9 @@ impl Load {
         let (loaded, bad, entry) = (tally.loaded, tally.bad, tally.content.entry());
         let mut output = Output::new();
         if self.place.json {
-            output.json(&json!({"keyspace": self.space.keyspace, "loaded": loaded, "bad": bad}))?;
+            output.json(&json!({"keyspace": self.space.space.keyspace, "loaded": loaded, "bad": bad}))?;
         } else {
-            let into = format!("loaded {loaded} records into {}", self.space.keyspace);
+            let into = format!("loaded {loaded} records into {}", self.space.space.keyspace);
             output.line(&[into.as_bytes()])?;
         }
         output.finish()?;

@@ -6,6 +6,7 @@ use ecotone::{Batch, Database, Keyspace};
 
 use crate::{
     failure::Failure,
+    kept::Kept,
     load::{
         records::{Problem, Record},
         tally::Tally,
@@ -18,14 +19,14 @@ const BATCH: usize = 128;
 /// Inserts records in batches.
 pub(crate) fn insert(
     database: &Database,
-    keyspace: &Keyspace,
+    keyspace: &Kept,
     records: impl Iterator<Item = Result<Record, Problem>>,
     tally: &mut Tally,
 ) -> Result<(), Failure> {
     let mut batch = database.batch();
     for record in records {
         match record {
-            Ok(Record { key, value, .. }) => batch.insert(keyspace, key, value),
+            Ok(Record { key, value, .. }) => keyspace.insert_by(&mut batch, key, value),
             Err(problem) => {
                 // What came before the problem is loaded whatever the problem leads to.
                 commit(std::mem::replace(&mut batch, database.batch()), tally)?;

@@ -6,6 +6,7 @@ mod damage;
 mod demo;
 mod full_disk;
 mod harness;
+mod hashed;
 mod loading;
 mod permissions;
 mod repair;

@@ -68,7 +68,7 @@ impl DeltaMap {
     ) -> Result<DeltaMap> {
         assert!(before.is_none_or(|map| (map.stretch, map.buckets) == (stretch, buckets)));
         let lines = buckets.div_ceil(BUCKETS) as usize * LINE;
-        let pages = Pages::zeroed(memory, Component::PageIndex, lines.div_ceil(PAGE))?;
+        let pages = Pages::zeroed(memory, Component::ColdIndex, lines.div_ceil(PAGE))?;
         let mut map = DeltaMap { stretch, buckets, pages, slots: 0 };
         let mut streams: Vec<_> =
             tags.iter().map(|(delta, tags)| Stream { delta: *delta, tags, left: tags.of(stretch) }).collect();
@@ -155,7 +155,7 @@ impl DeltaMap {
         for slot in slots {
             let (page, at) = self.place(self.slots);
             if page == self.pages.len() {
-                self.pages.grow(memory, Component::PageIndex)?;
+                self.pages.grow(memory, Component::ColdIndex)?;
             }
             self.pages.set(page, at, slot);
             self.slots += 1;

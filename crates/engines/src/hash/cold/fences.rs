@@ -207,7 +207,7 @@ impl FencesBuilder {
 
     fn end_group(&mut self, memory: &Memory) -> Result<()> {
         if self.groups.is_multiple_of(GROUPS) {
-            self.pages.grow(memory, Component::PageIndex)?;
+            self.pages.grow(memory, Component::ColdIndex)?;
         }
         let (page, at) = (self.groups / GROUPS, self.groups % GROUPS * GROUP);
         let (first, last) = (self.firsts[0], self.firsts[self.firsts.len() - 1]);

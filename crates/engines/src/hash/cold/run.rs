@@ -68,7 +68,7 @@ impl Run {
             return Err(Error::corruption(name.file(), length, "the file has another length than its header says"));
         }
         let (at, count) = (header.fences_at(), fences::pages(header.blocks));
-        let pages = Pages::read(environment, Component::PageIndex, &file, at, count)?;
+        let pages = Pages::read(environment, Component::ColdIndex, &file, at, count)?;
         let damaged = |e: Malformed| e.at(name.file(), at);
         if pages.checksum() != header.fences_checksum {
             return Err(damaged(Malformed::new(0, "the checksum of the fences does not match")));

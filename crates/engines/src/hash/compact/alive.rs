@@ -12,9 +12,9 @@ use ecotone_sys::{chunk::Size, epoch::Pin, words::WORD};
 
 use super::{
     Compactor, Region,
-    change::Promised,
     copies::Copies,
     frames::Windows,
+    install::Promised,
     record::Copied,
     sorter::{Reference, Sorter},
 };
@@ -60,7 +60,7 @@ struct Found {
 impl Compactor<'_> {
     /// What lives in a region that is in memory. Its frames may leave meanwhile.
     pub(super) fn living_in_memory(&self, region: Region) -> Result<Living> {
-        let (memory, promised) = (&self.environment.memory, self.install.promised());
+        let (memory, promised) = (&self.environment.memory, self.promised());
         let (mut living, mut found, mut frame) = (Living::new(region, None), Vec::new(), None);
         for page in region.pages() {
             if !self.hash.judge(page, region.until, promised, &mut found) {
@@ -75,7 +75,7 @@ impl Compactor<'_> {
 
     /// What lives from the beginning of a region on that is in segments, as much as there is room for, with copies of it. The region ends there.
     pub(super) fn living_on_disk(&self, region: Region) -> Result<Living> {
-        let (memory, promised) = (&self.environment.memory, self.install.promised());
+        let (memory, promised) = (&self.environment.memory, self.promised());
         let mut windows = Windows::new(self.environment, &self.hash.log, region)?;
         let (mut copies, mut living, mut found) = (Copies::default(), Living::new(region, None), Vec::new());
         while let Some(window) = windows.next()? {

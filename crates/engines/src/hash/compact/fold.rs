@@ -5,10 +5,19 @@ use std::{cmp::Reverse, ops::RangeInclusive, sync::Arc};
 use ecotone_substrate::{Result, memory::Component, storage::Block};
 use ecotone_sys::{chunk::Size, epoch};
 
-use super::{Change, Compactor, Goals, WINDOWS, unnamed::Unnamed};
-use crate::hash::cold::{Cursor, Part, Partition, Run, RunKind, RunWriter, Runs, Stretch, Union};
+use super::{Compactor, Goals, WINDOWS, unnamed::Unnamed};
+use crate::hash::{
+    cold::{Cursor, Part, Partition, Run, RunKind, RunWriter, Runs, Stretch, Union},
+    log::Address,
+    structure::{self, Change},
+};
 
 impl Compactor<'_> {
+    /// Whether it is time for a fold.
+    pub(crate) fn fold_is_due(&self) -> bool {
+        self.goals.fold_is_due(&self.hash.cold.runs())
+    }
+
     /// Folds the partition whose turn it is, if it is time for a fold. Whether it was.
     ///
     /// # Errors
@@ -47,27 +56,23 @@ impl Compactor<'_> {
         let write = |stretch: &Stretch| Ok((*stretch, self.write_base(partition, *stretch, &mut unnamed)?));
         let parts: Vec<Part<Arc<Run>>> = stretches.iter().map(write).collect::<Result<_>>()?;
         unnamed.sync()?;
-        let named = |(stretch, base): &Part<Arc<Run>>| (*stretch, base.as_ref().map(|base| base.name()));
-        let goes = named(&(partition.stretch(), partition.base().cloned()));
-        let change = Change::Fold { goes, comes: parts.iter().map(named).collect(), folded: until };
+        let goes = named(partition.stretch(), partition.base());
+        let comes = parts.iter().map(|(stretch, base)| named(*stretch, base.as_ref())).collect();
+        let change = Change::Fold { goes, comes, folded: Address::new(until) };
         let changing = self.hash.cold.change();
         let before = changing.runs();
-        let mut next = Some(before.with_folded(self.environment, &parts, until)?);
-        let record = self.install.install(&change, &mut || {
-            unnamed.named();
-            next.take().into_iter().for_each(|next| changing.publish(next));
-        })?;
-        drop(changing);
+        let next = before.with_folded(self.environment, &parts, until)?;
+        let record = self.publish(&change, changing, Some(next), unnamed)?;
         self.hash.cold.folded(partition, record);
-        self.wait_for_readers();
-        Ok(())
+        self.hash.counts.folds.increment();
+        self.install.conclude(record)
     }
 
     /// Nothing is older than what a base and all deltas have, so tombstones end here (trap 9).
     fn write_base(&self, partition: &Partition, stretch: Stretch, unnamed: &mut Unnamed<'_>) -> Result<Option<Arc<Run>>> {
         let runs: Vec<_> = partition.runs().collect();
         let block = self.block_for(&runs);
-        let mut writer = RunWriter::create(self.environment, self.install.name()?, RunKind::Base(stretch), block)?;
+        let mut writer = RunWriter::create(self.environment, self.install.name(), RunKind::Base(stretch), block)?;
         self.union(runs, stretch, |hash, key, value| match value {
             Some(_) => writer.push(hash, key, value),
             None => Ok(()),
@@ -115,4 +120,9 @@ impl Compactor<'_> {
         }
         Ok(windows.into_iter().flatten().collect())
     }
+}
+
+/// A part as the structure has it.
+fn named(stretch: Stretch, base: Option<&Arc<Run>>) -> structure::Part {
+    structure::Part { stretch, base: base.map(|base| base.name().into()) }
 }

@@ -28,6 +28,18 @@ pub(crate) struct Goals {
 }
 
 impl Goals {
+    /// So small that whoever writes little sees all of it: for tests.
+    pub(crate) const TINY: Goals = Goals {
+        hot: 128 << 10,
+        delta: 64 << 10,
+        block: 1024,
+        fold_percent: 50,
+        least_deltas: 8 << 10,
+        largest_base: 16 << 10,
+        merge_at: 6,
+        merge: 3,
+    };
+
     /// For a hot log that has so many bytes of a budget.
     pub(crate) fn new(hot: u64, budget: u64) -> Goals {
         let delta = (hot / OF_HOT).max(budget / OF_BUDGET).min(MOST_DELTA).min(hot / 2);

@@ -5,8 +5,11 @@ use std::{ops::Range, sync::Arc};
 use ecotone_substrate::Result;
 use ecotone_sys::epoch;
 
-use super::{Change, Compactor, unnamed::Unnamed};
-use crate::hash::cold::{Run, RunKind, RunWriter, Runs, Tags};
+use super::{Compactor, unnamed::Unnamed};
+use crate::hash::{
+    cold::{Run, RunKind, RunWriter, Runs, Tags},
+    structure::Change,
+};
 
 impl Compactor<'_> {
     /// Merges the neighbours that have least. They keep their tombstones, since something older may be in a base.
@@ -22,26 +25,22 @@ impl Compactor<'_> {
         let mut unnamed = Unnamed::new(self.environment);
         let merged = self.write_merged(&runs, &goes, &mut unnamed)?;
         unnamed.sync()?;
-        let comes = merged.as_ref().map(|(run, _)| run.name());
-        let change = Change::Merge { goes: goes.iter().map(|run| run.name()).collect(), comes };
+        let comes = merged.as_ref().map(|(run, _)| run.name().into());
+        let change = Change::Merge { goes: goes.iter().map(|run| run.name().into()).collect(), comes };
         let changing = self.hash.cold.change();
         let merged = merged.map(|(run, tags)| (Arc::new(run), tags));
         let before = changing.runs();
-        let mut next = Some(before.with_merged(&self.environment.memory, positions, merged)?);
-        self.install.install(&change, &mut || {
-            unnamed.named();
-            next.take().into_iter().for_each(|next| changing.publish(next));
-        })?;
-        drop(changing);
-        self.wait_for_readers();
-        Ok(())
+        let next = before.with_merged(&self.environment.memory, positions, merged)?;
+        let record = self.publish(&change, changing, Some(next), unnamed)?;
+        self.hash.counts.merges.increment();
+        self.install.conclude(record)
     }
 
     /// Partition by partition, since what is folded already may have been punched.
     fn write_merged(&self, runs: &Runs, goes: &[Arc<Run>], unnamed: &mut Unnamed<'_>) -> Result<Option<(Run, Tags)>> {
         let ends: Vec<(u64, u64)> = goes.iter().map(|run| ends(run)).collect();
         let kind = RunKind::Delta { from: ends[0].0, until: ends[ends.len() - 1].1 };
-        let mut writer = RunWriter::create(self.environment, self.install.name()?, kind, self.block_for(goes))?;
+        let mut writer = RunWriter::create(self.environment, self.install.name(), kind, self.block_for(goes))?;
         for partition in runs.partitions() {
             let counting = goes.iter().zip(&ends).filter(|(_, (_, until))| *until > partition.folded());
             let counting = counting.map(|(run, _)| run.clone()).rev().collect();

@@ -2,12 +2,12 @@
 //! merges (H4, H8; decision 9, "Compaction"; decision 10, "Positions of an operation" and "Cold tier").
 
 mod alive;
-mod change;
 mod copies;
 mod delta;
 mod fold;
 mod frames;
 mod goals;
+mod install;
 mod merge;
 mod record;
 mod sorter;
@@ -17,7 +17,7 @@ mod unnamed;
 
 use std::sync::Arc;
 
-use ecotone_substrate::{Result, environment::Environment};
+use ecotone_substrate::{Result, Seq, environment::Environment};
 use ecotone_sys::{
     chunk::Size,
     epoch,
@@ -28,15 +28,13 @@ use ecotone_sys::{
     words::WORD,
 };
 
-pub(crate) use self::{
-    change::{Change, Install, Promised},
-    goals::Goals,
-};
-use self::{sorter::PLACES, unnamed::Unnamed};
+pub(crate) use self::{goals::Goals, install::Install};
+use self::{install::Promised, sorter::PLACES, unnamed::Unnamed};
 use super::{
     Hash,
-    cold::{Run, Tags},
+    cold::{Changing, Run, Runs, Tags},
     log::{Address, PAGE},
+    structure::Change,
 };
 
 /// The most that one delta is made of.
@@ -81,16 +79,22 @@ impl Region {
 }
 
 impl Compactor<'_> {
+    /// Whether the hot log has more than it should.
+    pub(crate) fn compaction_is_due(&self) -> bool {
+        let (from, tail) = (self.hash.log.bounds().begin(), self.hash.log.tail());
+        tail.get() - from.get().min(tail.get()) >= self.goals.hot
+    }
+
     /// Compacts one delta, if the hot log has more than it should. Whether it had.
     ///
     /// # Errors
     /// As for [`compact`](Self::compact).
     pub(crate) fn compact_if_due(&self) -> Result<bool> {
-        let log = &self.hash.log;
-        let from = log.bounds().begin();
-        if log.tail().get() - from.get() < self.goals.hot {
+        if !self.compaction_is_due() {
             return Ok(false);
         }
+        let log = &self.hash.log;
+        let from = log.bounds().begin();
         let until = from.plus(self.goals.delta / PAGE * PAGE);
         log.freeze(until);
         Ok(self.compact(until)? > from)
@@ -100,7 +104,7 @@ impl Compactor<'_> {
     /// one delta goes. BEGIN of then. What is in segments is older than what is in memory alone, and does not come into one delta with it.
     ///
     /// # Errors
-    /// If memory or space on the disk is wanting, or I/O fails. Then nothing has changed.
+    /// If memory or space on the disk is wanting, or I/O fails. Then nothing has changed, unless writing has stopped.
     pub(crate) fn compact(&self, until: Address) -> Result<Address> {
         epoch::assert_unpinned();
         let _turn = self.hash.cold.compaction_turn();
@@ -125,25 +129,38 @@ impl Compactor<'_> {
         unnamed.sync()?;
         // A record may have been left behind for one that is in no file yet (invariant 35).
         self.install.settle()?;
-        self.install_delta(delta, unnamed, until)?;
+        let record = self.install_delta(delta, unnamed, until)?;
         drop(self.hash.log.truncate(until, drop));
         self.hash.clear_entries(until);
+        self.hash.counts.compactions.increment();
+        self.install.conclude(record)?;
         Ok(until)
     }
 
-    fn install_delta(&self, delta: Option<(Run, Tags)>, mut unnamed: Unnamed<'_>, begin: Address) -> Result<()> {
+    fn install_delta(&self, delta: Option<(Run, Tags)>, unnamed: Unnamed<'_>, begin: Address) -> Result<Seq> {
         let changing = self.hash.cold.change();
         let before = changing.runs();
-        let change = Change::Compact { comes: delta.as_ref().map(|(run, _)| run.name()), begin };
+        let comes = delta.as_ref().map(|(run, _)| run.name().into());
+        let durable = self.hash.log.bounds().durable().max(begin);
+        let change = Change::Compact { comes, begin, durable, index_bits: self.install.index_bits() };
         let next = delta.map(|(run, tags)| before.with_delta(&self.environment.memory, Arc::new(run), tags));
-        let mut next = next.transpose()?;
-        self.install.install(&change, &mut || {
+        self.publish(&change, changing, next.transpose()?, unnamed)
+    }
+
+    /// Makes a change: its files have names that are in the structure, and everybody sees the runs that come, if these are others. Its record.
+    fn publish(&self, change: &Change, changing: Changing<'_>, mut runs: Option<Runs>, mut unnamed: Unnamed<'_>) -> Result<Seq> {
+        let record = self.install.install(change, &mut || {
             unnamed.named();
-            next.take().into_iter().for_each(|next| changing.publish(next));
+            runs.take().into_iter().for_each(|runs| changing.publish(runs));
         })?;
         drop(changing);
         self.wait_for_readers();
-        Ok(())
+        Ok(record)
+    }
+
+    /// What a compaction that begins now may not lose.
+    fn promised(&self) -> Promised {
+        Promised { floor: self.install.floor(), durable: self.hash.log.bounds().durable() }
     }
 
     /// Waits until everybody is unpinned who may still come to runs that were replaced, so that what is left of them goes here and not on a reader's thread.

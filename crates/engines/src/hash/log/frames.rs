@@ -54,10 +54,9 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// An empty ring of `count` places, a power of two.
+    /// An empty ring of at least `count` places: a power of two, so that a mask finds the place.
     pub(super) fn new(domain: &Arc<Domain>, count: usize) -> Frames {
-        assert!(count.is_power_of_two(), "so that a mask finds the place");
-        let ring = (0..count).map(|_| Slot::new(domain, None)).collect();
+        let ring = (0..count.next_power_of_two()).map(|_| Slot::new(domain, None)).collect();
         Frames { domain: domain.clone(), ring }
     }
 

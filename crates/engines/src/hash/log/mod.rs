@@ -44,7 +44,7 @@ pub(crate) struct HotLog {
 }
 
 impl HotLog {
-    /// A log that begins and ends at page boundary `at`, with room for so many frames in memory, a power of two.
+    /// A log that begins and ends at page boundary `at`, with room for so many frames in memory.
     pub(crate) fn new(domain: &Arc<Domain>, at: Address, frames: usize) -> HotLog {
         Self::of(domain, Bounds::new(at, at, at), at, Segments::default(), frames)
     }
@@ -87,7 +87,12 @@ impl HotLog {
 
     /// Lets the block in as the next frame, as [`enter`](Self::enter) does.
     pub(crate) fn grow(&self, block: Block) -> std::result::Result<(), Block> {
-        self.enter(self.tail.covered().frame(), block)
+        self.enter(self.next_frame(), block)
+    }
+
+    /// The number of the frame that enters next.
+    pub(crate) fn next_frame(&self) -> u64 {
+        self.tail.covered().frame()
     }
 
     /// Lets the block in as the first frame of a log of an earlier life, with what its pages have that are there.

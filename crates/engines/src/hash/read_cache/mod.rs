@@ -13,7 +13,6 @@ mod tests;
 use std::sync::Arc;
 
 use ecotone_substrate::{
-    Error, Result,
     history::History,
     memory::{Component, Memory},
 };
@@ -32,7 +31,7 @@ use self::{
 use super::{key::Key, log::Link, room::BLOCK};
 
 /// What its memory is leased under.
-const COMPONENT: Component = Component::Other;
+const COMPONENT: Component = Component::ReadCache;
 /// Bytes of copies for each byte of history: about one remembered miss for two copies of a hundred bytes.
 const HISTORY_PART: usize = 128;
 
@@ -61,14 +60,13 @@ pub(super) struct Met<'p> {
 
 impl ReadCache {
     /// An empty cache that takes at most so many frames of memory, as copies come. With none there will be no copies.
-    pub(super) fn new(domain: &Arc<Domain>, memory: &Arc<Memory>, most: usize) -> Result<ReadCache> {
+    pub(super) fn new(domain: &Arc<Domain>, memory: &Arc<Memory>, most: usize) -> ReadCache {
         let [small, main] = [(); 2].map(|()| Queue::new(domain, most));
         let mut history = History::default();
-        for _ in 0..(most * BLOCK.bytes()).div_ceil(HISTORY_PART * History::BLOCK.bytes()) {
-            let block = memory.lease(COMPONENT, History::BLOCK);
-            history.add(block.ok_or(Error::Memory { what: COMPONENT.name(), budget: memory.budget() as u64 })?);
-        }
-        Ok(ReadCache { memory: memory.clone(), most, small, main, history, spare: Arc::default(), evictor: Mutex::default() })
+        let blocks = (most * BLOCK.bytes()).div_ceil(HISTORY_PART * History::BLOCK.bytes());
+        // With less of it more copies begin in the small queue.
+        (0..blocks).map_while(|_| memory.lease(COMPONENT, History::BLOCK)).for_each(|block| history.add(block));
+        ReadCache { memory: memory.clone(), most, small, main, history, spare: Arc::default(), evictor: Mutex::default() }
     }
 
     /// Looks for a copy of the key's record from `link` on, which was read under the pin.
@@ -105,6 +103,11 @@ impl ReadCache {
     pub(super) fn add(&self, key: &Key<'_>, value: &[u8], below: Link, pin: &Pin<'_>) -> Option<Link> {
         let known = self.history.note((key.hash >> u32::BITS) as u32, key.hash as u16);
         self.append(if known { Part::Main } else { Part::Small }, key.bytes, value, below, 0, pin)
+    }
+
+    /// Bytes of the frames that have copies, or will.
+    pub(super) fn bytes(&self) -> u64 {
+        self.evictor.lock().leased * BLOCK.bytes() as u64
     }
 
     /// Whether copies that come soon find no room.

@@ -11,6 +11,8 @@ pub(crate) use self::{
     apply::Gone,
     change::{Change, Part},
 };
+use ecotone_substrate::table::Name;
+
 use super::{
     cold::Stretch,
     log::{Address, MAX_LOG},
@@ -32,6 +34,12 @@ pub(super) const MAX_INDEX_BITS: u8 = 43;
 pub(crate) struct File {
     pub(crate) number: u32,
     pub(crate) birth: u64,
+}
+
+impl From<Name> for File {
+    fn from(Name { number, birth, .. }: Name) -> File {
+        File { number, birth }
+    }
 }
 
 /// A segment of the hot log.

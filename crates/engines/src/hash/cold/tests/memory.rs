@@ -27,7 +27,7 @@ fn partition(environment: &Environment, block: usize, in_deltas: u64) -> (Partit
 }
 
 fn leased(environment: &Environment) -> f64 {
-    environment.memory.used(&[Component::PageIndex]) as f64
+    environment.memory.used(&[Component::ColdIndex]) as f64
 }
 
 /// What the fences of a delta lease for each of its records: 60,000, a 32nd of a budget of 220 MiB. All partitions share them.

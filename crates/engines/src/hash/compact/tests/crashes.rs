@@ -53,7 +53,7 @@ fn trap_11_a_crash_at_any_moment_of_a_compaction_loses_nothing() {
         for (number, kept) in world.journal.survivors().into_iter().enumerate() {
             for how in [Crash::KeepAll, Crash::DropAll, Crash::Random(index)] {
                 let environment = environment(&world.disk.crash(how), 64 << 20);
-                let runs = kept.open(&environment).unwrap_or_else(|e| panic!("I/O {index}, {how:?}, record {number}: {e}"));
+                let runs = open(&environment, &kept).unwrap_or_else(|e| panic!("I/O {index}, {how:?}, record {number}: {e}"));
                 check(&environment, &runs);
                 compare(&environment, &runs, &history[&kept.begin]);
             }
@@ -79,9 +79,8 @@ fn a_failed_compaction_or_fold_changes_nothing() {
         let world = World::new(1, true);
         world.disk.fail_at(index, std::io::ErrorKind::Other);
         work(&world);
-        let needed: std::collections::BTreeSet<_> =
-            world.journal.records().last().unwrap().names().into_iter().map(|name| name.file()).collect();
-        let there: std::collections::BTreeSet<_> = world.disk.files().into_keys().collect();
+        let needed = files(world.journal.records().last().unwrap());
+        let there: BTreeSet<_> = world.disk.files().into_keys().collect();
         // A removal that fails leaves a stray.
         let strays = there.difference(&needed).count();
         assert!(needed.is_subset(&there) && strays <= 1, "I/O {index}: {strays} strays");

@@ -67,7 +67,7 @@ fn trap_15_what_was_promised_is_not_left_behind_for_what_was_not() {
     world.set(b"other", b"promised");
     let floor = world.hash.log.close_page();
     world.hash.log.freeze(floor);
-    *world.journal.promised.lock().unwrap() = Promised { floor, durable: Address::FIRST };
+    *world.journal.floor.lock().unwrap() = floor;
     // It is newer and goes with it, and for it there is a newer one that stays in memory.
     world.set(b"key", b"between");
     let between = world.hash.log.close_page();

@@ -13,13 +13,18 @@ mod readers;
 #[cfg(not(feature = "loom"))]
 mod space;
 
-use std::sync::{Mutex, MutexGuard};
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, MutexGuard},
+};
 
 use ecotone_substrate::{
     Seq,
     health::Health,
     memory::{Component, Memory},
     scheduler::Scheduler,
+    storage::FileId,
+    table::Name,
 };
 use ecotone_sys::epoch::Domain;
 use ecotone_testkit::sim::SimStorage;
@@ -29,11 +34,13 @@ use crate::{
     engine::Operation,
     hash::{
         Sizes,
-        cold::{Name, Part, Runs, Stretch},
+        recovery::open_runs,
+        structure::{File, Structure},
     },
 };
 
 const SEED: u64 = 7;
+const BITS: u32 = 6;
 
 fn environment(disk: &SimStorage, budget: usize) -> Environment {
     let health: Arc<Health> = Arc::default();
@@ -41,79 +48,29 @@ fn environment(disk: &SimStorage, budget: usize) -> Environment {
     Environment { database: SEED, storage, memory: Memory::new(budget), scheduler, health }
 }
 
-/// What a keyspace consists of, as its durable records say.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Kept {
-    begin: Address,
-    /// With the addresses behind their last.
-    deltas: Vec<(Name, u64)>,
-    partitions: Vec<(Part<Name>, u64)>,
-}
-
-impl Kept {
-    fn new() -> Kept {
-        Kept { begin: Address::FIRST, deltas: Vec::new(), partitions: vec![((Stretch::ALL, None), 0)] }
-    }
-
-    /// The files that this needs.
-    fn names(&self) -> Vec<Name> {
-        let bases = self.partitions.iter().filter_map(|((_, base), _)| *base);
-        self.deltas.iter().map(|(name, _)| *name).chain(bases).collect()
-    }
-
-    /// This with a change.
-    fn after(&self, change: &Change) -> Kept {
-        let mut next = self.clone();
-        match change {
-            Change::Compact { comes, begin } => {
-                next.begin = *begin;
-                next.deltas.extend(comes.map(|name| (name, begin.get())));
-            }
-            Change::Fold { goes, comes, folded } => {
-                let at = next.partitions.iter().position(|(part, _)| part == goes).expect("what goes is there");
-                next.partitions.splice(at..=at, comes.iter().map(|part| (*part, *folded)));
-                let oldest = next.partitions.iter().map(|(_, folded)| *folded).min().unwrap();
-                next.deltas.retain(|(_, until)| *until > oldest);
-            }
-            Change::Merge { goes, comes } => {
-                let at = next.deltas.iter().position(|(name, _)| *name == goes[0]).expect("what goes is there");
-                let until = next.deltas[at + goes.len() - 1].1;
-                assert!(next.deltas[at..].iter().zip(goes).all(|((name, _), goes)| name == goes));
-                next.deltas.splice(at..at + goes.len(), comes.map(|name| (name, until)));
-            }
-        }
-        next
-    }
-
-    fn open(&self, environment: &Environment) -> Result<Runs> {
-        let deltas: Vec<_> = self.deltas.iter().map(|(name, _)| *name).collect();
-        Runs::open(environment, &deltas, &self.partitions)
-    }
-}
-
 /// A log of structural records, each with what it leads to.
 struct Journal {
     environment: Environment,
-    records: Mutex<Vec<Kept>>,
+    records: Mutex<Vec<Structure>>,
     synced: Mutex<usize>,
     births: Mutex<u64>,
-    promised: Mutex<Promised>,
+    floor: Mutex<Address>,
     /// Whether every record is synced at once.
     at_once: bool,
 }
 
 impl Journal {
     fn new(environment: &Environment, at_once: bool) -> Journal {
-        let (records, promised) = (Mutex::new(vec![Kept::new()]), Mutex::new(Promised::NOTHING));
-        Journal { environment: environment.clone(), records, synced: Mutex::new(0), births: Mutex::new(0), promised, at_once }
+        let (records, floor) = (Mutex::new(vec![Structure::new(BITS as u8)]), Mutex::new(Address::FIRST));
+        Journal { environment: environment.clone(), records, synced: Mutex::new(0), births: Mutex::new(0), floor, at_once }
     }
 
-    fn records(&self) -> MutexGuard<'_, Vec<Kept>> {
+    fn records(&self) -> MutexGuard<'_, Vec<Structure>> {
         self.records.lock().unwrap()
     }
 
     /// The records that a crash now may leave: those that are synced, and any number of others.
-    fn survivors(&self) -> Vec<Kept> {
+    fn survivors(&self) -> Vec<Structure> {
         self.records()[*self.synced.lock().unwrap()..].to_vec()
     }
 
@@ -121,22 +78,38 @@ impl Journal {
     fn sync(&self) {
         let records = self.records();
         let before = std::mem::replace(&mut *self.synced.lock().unwrap(), records.len() - 1);
-        let needed = records.last().unwrap().names();
-        let gone = records[before..].iter().flat_map(Kept::names).filter(|name| !needed.contains(name));
-        let gone: std::collections::BTreeSet<_> = gone.map(|name| name.file()).collect();
+        let needed = files(records.last().unwrap());
+        let gone: BTreeSet<_> = records[before..].iter().flat_map(files).filter(|file| !needed.contains(file)).collect();
         gone.into_iter().for_each(|file| drop(self.environment.storage.remove(file)));
     }
 }
 
+fn name(File { number, birth }: File) -> Name {
+    Name { database: SEED, keyspace: 3, number, birth }
+}
+
+/// The files of runs that this needs.
+fn files(structure: &Structure) -> BTreeSet<FileId> {
+    structure.tables().map(|file| name(file).file()).collect()
+}
+
+fn open(environment: &Environment, structure: &Structure) -> Result<Runs> {
+    open_runs(environment, structure, name)
+}
+
 impl Install for Journal {
-    fn name(&self) -> Result<Name> {
+    fn name(&self) -> Name {
         let mut births = self.births.lock().unwrap();
         *births += 1;
-        Ok(Name { database: SEED, keyspace: 3, number: *births as u32, birth: *births })
+        name(File { number: *births as u32, birth: *births })
     }
 
-    fn promised(&self) -> Promised {
-        *self.promised.lock().unwrap()
+    fn floor(&self) -> Address {
+        *self.floor.lock().unwrap()
+    }
+
+    fn index_bits(&self) -> u8 {
+        BITS as u8
     }
 
     fn settle(&self) -> Result<()> {
@@ -147,15 +120,19 @@ impl Install for Journal {
         self.environment.health.check()?;
         let record = {
             let mut records = self.records();
-            let next = records.last().unwrap().after(change);
+            let (next, _) = records.last().unwrap().after(change).expect("it fits");
             records.push(next);
             records.len() - 1
         };
         publish();
+        Ok(record as Seq)
+    }
+
+    fn conclude(&self, _: Seq) -> Result<()> {
         if self.at_once {
             self.sync();
         }
-        Ok(record as Seq)
+        Ok(())
     }
 
     fn is_synced(&self, record: Seq) -> bool {
@@ -172,27 +149,15 @@ struct World {
     goals: Goals,
 }
 
-/// Bases so small that partitions are halved, and deltas so few that some are merged.
-const SMALL: Goals = Goals {
-    hot: 1 << 20,
-    delta: 64 << 10,
-    block: 1024,
-    fold_percent: 50,
-    least_deltas: 8 << 10,
-    largest_base: 16 << 10,
-    merge_at: 6,
-    merge: 3,
-};
-
 impl World {
     fn new(seed: u64, at_once: bool) -> World {
         println!("seed {seed}");
         let disk = SimStorage::new(seed);
         let environment = environment(&disk, 64 << 20);
         let hash =
-            Hash::new(&Domain::new(), &environment.memory, SEED, Sizes { bucket_bits: 6, frames: 64, copies: 12 }).unwrap();
+            Hash::new(&Domain::new(), &environment.memory, SEED, Sizes { bucket_bits: BITS, frames: 64, copies: 12 }).unwrap();
         let journal = Journal::new(&environment, at_once);
-        World { disk, environment, hash, journal, goals: SMALL }
+        World { disk, environment, hash, journal, goals: Goals::TINY }
     }
 
     fn compactor(&self) -> Compactor<'_> {

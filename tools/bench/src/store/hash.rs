@@ -1,0 +1,77 @@
+//! Ecotone with the hash engine.
+
+use ecotone::{HashKeyspace, HashOptions};
+
+use super::{
+    Change, Durability, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord,
+    house::{House, NAME, visit_value},
+};
+use crate::error::Result;
+
+/// Components of the memory that are its index.
+const INDEX: [&str; 2] = ["hash index", "cold index"];
+
+/// An open database with one keyspace.
+#[derive(Debug)]
+pub(super) struct Hash {
+    house: House,
+    keyspace: HashKeyspace,
+}
+
+impl Hash {
+    pub(super) fn open(options: &Options<'_>) -> Result<Self> {
+        let house = House::open(options)?;
+        let plain = HashOptions::default();
+        let logged = if options.durability == Durability::None { plain.unlogged() } else { plain };
+        let chosen = options.settings.iter().fold(logged, |chosen, (name, value)| chosen.set(name, value));
+        let keyspace = house.database.hash_keyspace(NAME, chosen)?.durability(house.durability);
+        Ok(Hash { house, keyspace })
+    }
+}
+
+impl Store for Hash {
+    fn get(&self, key: &[u8], visit: &mut Visit<'_>) -> Result<()> {
+        visit_value(visit, |value| self.keyspace.get_into(key, value))
+    }
+
+    fn multi_get(&self, keys: &[&[u8]], visit: &mut VisitMany<'_>) -> Result<()> {
+        let values = self.keyspace.multi_get(keys)?;
+        values.iter().enumerate().for_each(|(number, value)| visit(number, value.as_deref()));
+        Ok(())
+    }
+
+    fn insert(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.keyspace.insert(key, value)?)
+    }
+
+    fn insert_batch(&self, records: &[Record<'_>]) -> Result<()> {
+        let mut batch = self.house.database.batch().durability(self.house.durability);
+        records.iter().for_each(|(key, value)| batch.insert(&self.keyspace, *key, *value));
+        Ok(batch.commit()?)
+    }
+
+    fn scan(&self, _: &[u8], _: usize, _: &mut VisitRecord<'_>) -> Result<()> {
+        Err("the hash engine keeps its records in no order of keys, so it has no scans".into())
+    }
+
+    fn update(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
+        self.keyspace.fetch_update(key, |value| Some(change(value)))?;
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.house.settle(|| self.keyspace.stats().counters.iter().map(|(_, value)| value).sum())
+    }
+
+    fn stats(&self) -> Stats {
+        let memory = self.house.database.stats().memory;
+        let index = memory.iter().filter(|part| INDEX.contains(&part.component)).map(|part| part.bytes).sum();
+        let counters = self.keyspace.stats().counters;
+        let levels: Vec<_> = counters.iter().map(|(name, _)| *name).collect();
+        self.house.stats(counters, &levels, index)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.house.close()
+    }
+}

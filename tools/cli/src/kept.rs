@@ -1,0 +1,69 @@
+//! A keyspace of either kind, for commands that need no order of keys.
+
+use ecotone::{Batch, HashKeyspace, Keyspace, Result};
+
+use crate::failure::Failure;
+
+/// A record as iterators give it.
+type Record = (Vec<u8>, Vec<u8>);
+
+/// An open keyspace.
+pub(crate) enum Kept {
+    Ordered(Keyspace),
+    Hashed(HashKeyspace),
+}
+
+impl Kept {
+    /// The value of a key.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self {
+            Kept::Ordered(keyspace) => keyspace.get(key),
+            Kept::Hashed(keyspace) => keyspace.get(key),
+        }
+    }
+
+    /// Stores a record.
+    pub(crate) fn insert(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        match self {
+            Kept::Ordered(keyspace) => keyspace.insert(key, value),
+            Kept::Hashed(keyspace) => keyspace.insert(key, value),
+        }
+    }
+
+    /// Stores a record when the batch is committed.
+    pub(crate) fn insert_by(&self, batch: &mut Batch, key: Vec<u8>, value: Vec<u8>) {
+        match self {
+            Kept::Ordered(keyspace) => batch.insert(keyspace, key, value),
+            Kept::Hashed(keyspace) => batch.insert(keyspace, key, value),
+        }
+    }
+
+    /// Deletes a key. The value that it had.
+    pub(crate) fn take(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self {
+            Kept::Ordered(keyspace) => keyspace.fetch_update(key, |_| None),
+            Kept::Hashed(keyspace) => keyspace.fetch_update(key, |_| None),
+        }
+    }
+
+    /// All records, in the order of their keys if they have one.
+    pub(crate) fn records(&self) -> Box<dyn Iterator<Item = Result<Record>>> {
+        match self {
+            Kept::Ordered(keyspace) => Box::new(keyspace.iter()),
+            Kept::Hashed(keyspace) => Box::new(keyspace.iter()),
+        }
+    }
+
+    /// The keyspace, for `what`, which needs an order of keys.
+    pub(crate) fn ordered(&self, what: &str) -> Result<&Keyspace, Failure> {
+        match self {
+            Kept::Ordered(keyspace) => Ok(keyspace),
+            Kept::Hashed(keyspace) => {
+                let name = keyspace.name();
+                Err(Failure::Usage(format!(
+                    "the keyspace {name:?} finds its keys by a hash and keeps no order of them, which {what} needs"
+                )))
+            }
+        }
+    }
+}
