@@ -152,7 +152,9 @@ fn compacted(keyspace: fn(&Database) -> HashKeyspace) {
             for number in 0..COUNT {
                 match number % 10 {
                     0 if round % 2 == 0 => keyspace.insert(number.to_be_bytes(), "to be removed").unwrap(),
-                    _ => keyspace.insert(number.to_be_bytes(), value(number, round)).unwrap(),
+                    _ => keyspace
+                        .insert(number.to_be_bytes(), value(number, round))
+                        .unwrap_or_else(|e| panic!("{e} {:?} {:?}", database.stats().memory, keyspace.stats())),
                 }
             }
             (0..COUNT).step_by(10).for_each(|number| keyspace.remove(number.to_be_bytes()).unwrap());
@@ -160,8 +162,12 @@ fn compacted(keyspace: fn(&Database) -> HashKeyspace) {
         }
         let [compactions, folds] = ["compactions", "folds"].map(|name| counter(&keyspace, name));
         assert!(compactions > 10 && folds > 3, "{compactions} compactions, {folds} folds");
+        eprintln!("{:?} {:?}", keyspace.stats(), database.stats().memory);
         drop(keyspace);
         database.close().unwrap();
+        for (id, f) in disk.files() {
+            eprintln!("{id} {}", f.len());
+        }
         let used = disk.space_used();
         assert!(used < BYTES * 5 / 2, "{used} bytes are on the disk for {BYTES}");
     }

@@ -43,6 +43,8 @@ const SPILLED_PART: u64 = 8;
 /// Looks for a block that is on its way out of memory, and the time between two. Pins last microseconds, a compaction that holds frames tenths of a second.
 const LOOKS: u32 = 50_000;
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
+/// Looks after which more frames are to leave.
+const LOOKS_BETWEEN_SPILLS: u32 = 100;
 /// What admission leaves free ahead of what it has promised: a page that a flush closes, and a frame for operations that meet others of their chain.
 const MARGIN: u64 = FRAME + PAGE;
 
@@ -143,39 +145,39 @@ impl Hash {
 
     fn make_buckets(&self, count: u64) -> Result<()> {
         while self.table.overflow_left() < count {
-            let block = match self.room.lease() {
-                Ok(block) => block,
-                Err(_) => self.block_of_a_frame()?,
-            };
+            let block = self.block(|| self.room.lease().ok())?;
             self.table.add_overflow(block).map_err(|_| self.room.refused())?;
         }
         Ok(())
     }
 
-    /// A block for the next frame: a free one, or that of the oldest frame.
+    /// A block for the next frame.
     fn next_frame(&self) -> Result<Block> {
         if let Some(block) = self.room.spare.lock().pop() {
             return Ok(block);
         }
-        let head = self.log.bounds().head().frame();
-        let may = self.log.next_frame() - head < self.room.most;
-        match may.then(|| self.room.memory.lease(Component::HotLog, BLOCK)).flatten() {
-            Some(block) => Ok(block),
-            None if head < self.log.tail().frame() => self.block_of_a_frame(),
-            None => self.room.first_frame(),
-        }
+        self.block(|| {
+            let (head, last) = (self.log.bounds().head().frame(), self.log.tail().frame());
+            match head < last {
+                true if self.log.next_frame() - head >= self.room.most => None,
+                true => self.room.memory.lease(Component::HotLog, BLOCK),
+                false => self.room.first_frame().ok(),
+            }
+        })
     }
 
-    /// A block that a frame gives up for it.
-    fn block_of_a_frame(&self) -> Result<Block> {
-        let mut looks = 0;
-        while looks < LOOKS && (looks > 0 || self.spill_oldest()?) {
+    /// A block from `lease`, or that of a frame that leaves memory for it. What is on its way out of memory is waited for, and what others hold for a while.
+    fn block(&self, lease: impl Fn() -> Option<Block>) -> Result<Block> {
+        for look in 0..LOOKS {
             self.domain.drain();
-            if let Some(block) = self.room.spare.lock().pop() {
+            let spare = self.room.spare.lock().pop();
+            if let Some(block) = spare.or_else(&lease) {
                 return Ok(block);
             }
-            looks += 1;
-            thread::sleep(LOOK_AGAIN);
+            // A truncation may have let out the frames that were to leave.
+            if look % LOOKS_BETWEEN_SPILLS > 0 || !self.spill_oldest()? {
+                thread::sleep(LOOK_AGAIN);
+            }
         }
         Err(self.room.refused())
     }
