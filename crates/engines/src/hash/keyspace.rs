@@ -58,8 +58,8 @@ impl Engine for HashKeyspace {
     }
 
     fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        let mut values = Vec::with_capacity(keys.len());
-        self.live()?.multi_get(keys, |value| values.push(value.map(<[u8]>::to_vec)))?;
+        let (mut values, storage) = (vec![None; keys.len()], &*self.files.environment().storage);
+        self.live()?.multi_get(storage, keys, |number, value| values[number] = value.map(<[u8]>::to_vec))?;
         Ok(values)
     }
 
