@@ -1,8 +1,8 @@
-//! A full check of a hash keyspace: what it consists of, every page of its log on disk, and every record once.
+//! A full check of a hash keyspace: what it consists of, every page of its log on disk, every block of its runs, and every record once.
 
 use std::sync::Arc;
 
-use ecotone_substrate::{Result, memory::Component};
+use ecotone_substrate::{Error, Result, environment::Environment, memory::Component};
 use ecotone_sys::chunk::Size;
 
 use super::{
@@ -19,17 +19,30 @@ impl Hash {
         let mut check = Check::default();
         check.problems.extend(files.structure().check().err().map(str::to_owned));
         self.check_pages(files, &mut check)?;
+        self.check_runs(files.environment(), &mut check)?;
         let mut walk = Walk::new(self.clone());
         loop {
             match walk.next() {
                 Ok(Some(_)) => check.records += 1,
                 Ok(None) => return Ok(check),
                 Err(error) => {
-                    check.problems.push(error.to_string());
+                    let problem = error.to_string();
+                    // Mostly it has been met before.
+                    if !check.problems.contains(&problem) {
+                        check.problems.push(problem);
+                    }
                     return Ok(check);
                 }
             }
         }
+    }
+
+    /// Checks the blocks, fences and tags of all runs.
+    pub(super) fn check_runs(&self, environment: &Environment, check: &mut Check) -> Result<()> {
+        let hash_of = |key: &[u8]| self.key(key).hash;
+        let damage = &mut |damage: Error| check.problems.push(damage.to_string());
+        check.pages += self.cold.runs().check(environment, &hash_of, damage)?;
+        Ok(())
     }
 
     /// Checks the pages that the log has on disk.

@@ -51,20 +51,31 @@ impl HashKeyspace {
         &self.running().hash
     }
 
-    /// The records, unless the keyspace was dropped. Whoever asks for them has the background do what there is to do.
+    /// What there is, unless the keyspace was dropped.
     #[inline]
-    fn live(&self) -> Result<&Arc<Hash>> {
-        if self.files.is_retired() {
-            return Err(Error::Closed { what: "the keyspace" });
-        }
-        let Running { hash, upkeep } = self.running();
+    fn live(&self) -> Result<&Running> {
+        if self.files.is_retired() { Err(Error::Closed { what: "the keyspace" }) } else { Ok(self.running()) }
+    }
+
+    /// The records, for who reads them, which may have taken memory for copies.
+    #[inline]
+    fn read(&self) -> Result<&Arc<Hash>> {
+        let Running { hash, upkeep } = self.live()?;
         upkeep.call();
+        Ok(hash)
+    }
+
+    /// The records, for who writes. It is delayed while compaction is behind.
+    #[inline]
+    fn write(&self) -> Result<&Arc<Hash>> {
+        let Running { hash, upkeep } = self.live()?;
+        upkeep.call_for_write();
         Ok(hash)
     }
 
     /// What a checkpoint leaves.
     pub(super) fn root(&self) -> Result<Root> {
-        let hash = self.live()?;
+        let hash = &self.live()?.hash;
         Ok(self.files.root(|| hash.log.bounds().durable()))
     }
 }
@@ -76,17 +87,17 @@ impl Engine for HashKeyspace {
     }
 
     fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.live()?.get_into(key, value)
+        self.read()?.get_into(key, value)
     }
 
     fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        let mut values = Vec::with_capacity(keys.len());
-        self.live()?.multi_get(keys, |value| values.push(value.map(<[u8]>::to_vec)))?;
+        let (mut values, storage) = (vec![None; keys.len()], &*self.files.environment().storage);
+        self.read()?.multi_get(storage, keys, |number, value| values[number] = value.map(<[u8]>::to_vec))?;
         Ok(values)
     }
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
-        self.live()?.admit(operation).map(Admission)
+        self.write()?.admit(operation).map(Admission)
     }
 
     fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
@@ -107,7 +118,7 @@ impl Engine for HashKeyspace {
     }
 
     fn flush(&self, below: Seq) -> Result<()> {
-        self.live()?.flush(&self.files, below)?;
+        self.live()?.hash.flush(&self.files, below)?;
         self.files.bury()
     }
 
@@ -136,7 +147,7 @@ impl Engine for HashKeyspace {
     }
 
     fn verify(&self) -> Result<Check> {
-        self.live()?.check(&self.files)
+        self.live()?.hash.check(&self.files)
     }
 
     fn stats(&self) -> Stats {
@@ -151,21 +162,21 @@ impl Engine for HashKeyspace {
 impl Hashed for HashKeyspace {
     fn walk(self: Arc<Self>) -> Box<dyn Walk> {
         match self.live() {
-            Ok(hash) => Box::new(HashWalk::new(hash.clone())),
+            Ok(running) => Box::new(HashWalk::new(running.hash.clone())),
             Err(error) => Box::new(Refused(Some(error))),
         }
     }
 
     fn modify(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
-        self.live()?.modify(key, change)
+        self.write()?.modify(key, change)
     }
 
     fn merge(&self, key: &[u8], merge: Merge<'_>) -> Result<()> {
-        self.live()?.merge(key, merge)
+        self.write()?.merge(key, merge)
     }
 
     fn put(&self, operation: Operation<'_>) -> Result<()> {
-        self.live()?.put(operation)
+        self.write()?.put(operation)
     }
 }
 

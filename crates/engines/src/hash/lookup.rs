@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_substrate::{Result, codec::Malformed, storage};
+use ecotone_substrate::{Result, storage};
 use ecotone_sys::epoch::Pin;
 
 use super::{
@@ -170,14 +170,9 @@ impl Hash {
         self.search_begun(key, &self.begin(key, &pin), &pin, value)
     }
 
-    /// Goes on with a search that has begun, in memory. `None` if the key is not there.
+    /// Goes on with a search that has begun, in memory. If the key is not there: where memory has ended for it.
     #[inline]
-    pub(super) fn search_from(&self, key: &Key<'_>, begun: &Begun<'_>, pin: &Pin<'_>, value: &mut Vec<u8>) -> Option<Seen> {
-        self.search_begun(key, begun, pin, value).ok()
-    }
-
-    #[inline]
-    fn search_begun(
+    pub(super) fn search_begun(
         &self,
         key: &Key<'_>,
         begun: &Begun<'_>,
@@ -310,17 +305,13 @@ impl Hash {
             }
         };
         let page = segment.parse(address.page(), read);
-        let record = page.and_then(|page| page.record(address).map_err(|e| segment.damaged(address.page(), e)));
+        let record = page.and_then(|page| page.linked(address).map_err(|e| segment.damaged(address.page(), e)));
         let stored = match record {
             Ok(stored) => stored,
             // It may never have been written.
             Err(error) => return self.unless_passed(address, error),
         };
         if stored.key == key.bytes {
-            if stored.kind == Kind::Invalid {
-                let given_up = Malformed::new(address.in_page() as usize, "a chain has a record that was given up");
-                return Err(segment.damaged(address.page(), given_up));
-            }
             value.clear();
             value.extend_from_slice(stored.value);
             return Ok(Step::Ended(Seen { start, place: Place::Disk(stored.kind) }));

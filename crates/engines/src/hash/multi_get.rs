@@ -1,43 +1,63 @@
-//! Many keys at once, in three passes, so that the waits for memory of all of them are one (H9; decision 9, "Reading many at once").
+//! Many keys at once: in three passes over batches of them, so that the waits for memory of a batch are one, and then side by side for what is not in memory
+//! (H9; decision 9, "Reading many at once").
 
-use ecotone_substrate::Result;
+use ecotone_substrate::{Result, storage::Storage};
 use ecotone_sys::epoch::Pin;
 
-use super::{Hash, key::Key, lookup::Begun};
+use super::{Hash, key::Key, lookup::Begun, reads::Search};
 
-/// Keys that are looked for side by side: as many as the processor's caches keep what was asked for.
+/// Keys that are looked for together in memory: as many as the processor's caches keep what was asked for.
 const BATCH: usize = 32;
 
 impl Hash {
-    /// Calls `found` with the value of each key, in their order.
-    pub(crate) fn multi_get(&self, keys: &[&[u8]], mut found: impl FnMut(Option<&[u8]>)) -> Result<()> {
-        let mut value = Vec::new();
-        for batch in keys.chunks(BATCH) {
-            let pin = self.domain.pin();
-            let mut keyed = [Key::NONE; BATCH];
-            for (key, bytes) in keyed.iter_mut().zip(batch) {
-                *key = self.key(bytes);
-                self.table.prefetch(key.hash, &pin);
-            }
-            let mut starts = [None; BATCH];
-            for (start, key) in starts.iter_mut().zip(&keyed[..batch.len()]) {
-                *start = Some(self.begin_ahead(key, &pin));
-            }
-            let mut done = 0;
-            for (start, key) in starts.iter().flatten().zip(&keyed) {
-                let Some(seen) = self.search_from(key, start, &pin, &mut value) else { break };
-                found(seen.has_value().then_some(&value));
-                done += 1;
-            }
-            drop(pin);
-            // What is beyond memory is read without a pin, and what is behind it in the batch comes after it.
-            for key in &keyed[done..batch.len()] {
-                let seen = self.search(key, &mut value)?;
-                self.remember(key, &seen, &value);
-                found(seen.has_value().then_some(&value));
+    /// Calls `found` once for each key, in whatever order, with its number and its value.
+    ///
+    /// # Errors
+    /// The first that a search meets. Then not all keys have been looked for.
+    pub(crate) fn multi_get(
+        &self,
+        storage: &dyn Storage,
+        keys: &[&[u8]],
+        mut found: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let (mut beyond, mut value) = (Vec::new(), Vec::new());
+        for (number, batch) in keys.chunks(BATCH).enumerate() {
+            self.search_batch(number * BATCH, batch, &mut beyond, &mut value, &mut found);
+        }
+        if beyond.is_empty() {
+            return Ok(());
+        }
+        self.search_all(storage, beyond, &mut |search, seen, value| {
+            self.remember(&search.key, seen, value);
+            found(search.number, seen.has_value().then_some(value));
+        })
+    }
+
+    /// Looks for keys in memory, of which the first has this number. `beyond` gets the searches that do not end there.
+    fn search_batch<'k>(
+        &self,
+        first: usize,
+        keys: &[&'k [u8]],
+        beyond: &mut Vec<Search<'k>>,
+        value: &mut Vec<u8>,
+        found: &mut impl FnMut(usize, Option<&[u8]>),
+    ) {
+        let pin = self.domain.pin();
+        let mut keyed = [Key::NONE; BATCH];
+        for (key, bytes) in keyed.iter_mut().zip(keys) {
+            *key = self.key(bytes);
+            self.table.prefetch(key.hash, &pin);
+        }
+        let mut starts = [None; BATCH];
+        for (start, key) in starts.iter_mut().zip(&keyed[..keys.len()]) {
+            *start = Some(self.begin_ahead(key, &pin));
+        }
+        for (number, (start, key)) in (first..).zip(starts.iter().flatten().zip(keyed)) {
+            match self.search_begun(&key, start, &pin, value) {
+                Ok(seen) => found(number, seen.has_value().then_some(&value[..])),
+                Err(end) => beyond.push(Search { number, key, beyond: end }),
             }
         }
-        Ok(())
     }
 
     /// Where the search for the key begins. The record that it looks at first is asked for.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use ecotone_substrate::{environment::Environment, scheduler::Priority};
+use ecotone_substrate::{environment::Environment, pace::Pace, scheduler::Priority};
 use ecotone_sys::{
     epoch,
     primitive::{
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         thread,
     },
 };
@@ -47,12 +47,20 @@ pub(super) struct Upkeep {
     goals: Goals,
     /// Which work waits or runs, by its number.
     busy: [AtomicBool; Work::ALL.len()],
+    /// Steps of work that have ended.
+    steps: AtomicU64,
+    /// What writers owe while compaction is behind.
+    pace: Pace,
 }
+
+/// The part of what the hot log may have on disk from which on writers are slowed down.
+const SLOW_FROM: f64 = 0.8;
 
 impl Upkeep {
     pub(super) fn new(hash: Arc<Hash>, files: Arc<Files>, goals: Goals) -> Arc<Upkeep> {
         let environment = files.environment().clone();
-        Arc::new(Upkeep { hash, files, environment, goals, busy: Default::default() })
+        let (busy, steps, pace) = Default::default();
+        Arc::new(Upkeep { hash, files, environment, goals, busy, steps, pace })
     }
 
     /// Has the background do what there is to do, if the keyspace has taken memory since it was asked last.
@@ -60,6 +68,31 @@ impl Upkeep {
     pub(super) fn call(self: &Arc<Self>) {
         if self.hash.room.has_grown() {
             self.begin();
+        }
+    }
+
+    /// The same for who writes, and is delayed a little while compaction is behind, and stopped for a step of it while it is far behind.
+    #[inline]
+    pub(super) fn call_for_write(self: &Arc<Self>) {
+        if self.hash.room.has_grown() {
+            self.begin();
+            self.hold_back();
+        }
+    }
+
+    fn hold_back(&self) {
+        let bounds = self.hash.log.bounds();
+        let on_disk = bounds.head().get().saturating_sub(bounds.begin().get());
+        let fullness = on_disk as f64 / self.goals.behind(&self.hash.cold.runs()) as f64;
+        let scheduler = &self.environment.scheduler;
+        if fullness >= 1.0 {
+            let before = self.steps.load(Ordering::Acquire);
+            let stepped = || self.steps.load(Ordering::Acquire) != before || self.environment.health.cause().is_some();
+            scheduler.wait_until("compaction", stepped);
+        } else if scheduler.is_threaded()
+            && let Some(delay) = self.pace.charge((fullness - SLOW_FROM) / (1.0 - SLOW_FROM))
+        {
+            thread::sleep(delay);
         }
     }
 
@@ -100,6 +133,7 @@ impl Upkeep {
             Err(_) if self.files.is_retired() => {}
             Err(error) => drop(self.environment.health.poison(error)),
         }
+        self.steps.fetch_add(1, Ordering::AcqRel);
         self.environment.scheduler.notify();
     }
 

@@ -54,6 +54,11 @@ impl Cursor {
         Ok(true)
     }
 
+    /// The window, for who reads another run next.
+    pub fn into_window(self) -> storage::Block {
+        self.window
+    }
+
     /// Goes to the end.
     ///
     /// # Errors

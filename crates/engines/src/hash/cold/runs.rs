@@ -1,6 +1,10 @@
 //! All runs of a keyspace: the partitions of the hashes, each with its base, and the deltas that they share. An immutable value, replaced as a whole.
 
-use std::{iter, ops::Range, sync::Arc};
+use std::{
+    iter,
+    ops::{Range, RangeInclusive},
+    sync::Arc,
+};
 
 use ecotone_substrate::{
     Error, Result,
@@ -103,6 +107,23 @@ impl Runs {
             at += 1 << (self.bits - partition.stretch().bits());
             Some(partition)
         })
+    }
+
+    /// The partitions that have some of these hashes, in their order, each with those that it has.
+    pub fn partitions_of(&self, hashes: &RangeInclusive<u64>) -> impl Iterator<Item = (&Arc<Partition>, RangeInclusive<u64>)> {
+        self.partitions().filter_map(|partition| {
+            let its = partition.stretch().hashes();
+            let (first, last) = (*its.start().max(hashes.start()), *its.end().min(hashes.end()));
+            (first <= last).then(|| (partition, first..=last))
+        })
+    }
+
+    /// Blocks that runs have of these hashes, less one for each run, since the outer ones have others too.
+    pub fn blocks_of(&self, hashes: &RangeInclusive<u64>) -> usize {
+        let blocks = |(partition, hashes): (&Arc<Partition>, RangeInclusive<u64>)| -> usize {
+            partition.runs().map(|run| run.blocks_of(&hashes).len().saturating_sub(1)).sum()
+        };
+        self.partitions_of(hashes).map(blocks).sum()
     }
 
     /// The deltas, of which not all may count everywhere.

@@ -30,6 +30,7 @@ impl Compactor<'_> {
     ///
     /// # Errors
     /// As for [`fold_if_due`](Self::fold_if_due).
+    #[cfg(test)]
     pub(crate) fn fold_any(&self) -> Result<bool> {
         self.fold_next(|_, runs| !runs.deltas().is_empty())
     }

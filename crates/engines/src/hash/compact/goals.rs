@@ -6,6 +6,8 @@ use crate::hash::cold::{Partition, Runs};
 const MOST_DELTA: u64 = 16 << 20;
 const OF_HOT: u64 = 10;
 const OF_BUDGET: u64 = 32;
+/// The part of the bases that the hot log may have on disk.
+const OF_BASES: u64 = 8;
 
 /// Sizes and numbers of the hot log and the cold tier.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +24,8 @@ pub(crate) struct Goals {
     pub(crate) least_deltas: u64,
     /// Bytes of the mean base from which on partitions are halved.
     pub(crate) largest_base: u64,
+    /// Bytes of hot log on disk at which writers wait for compaction, at least: an eighth of the bases, if that is more.
+    pub(crate) least_behind: u64,
     /// Deltas at which some are merged, and how many.
     pub(crate) merge_at: usize,
     pub(crate) merge: usize,
@@ -36,6 +40,7 @@ impl Goals {
         fold_percent: 50,
         least_deltas: 8 << 10,
         largest_base: 16 << 10,
+        least_behind: 4 << 20,
         merge_at: 6,
         merge: 3,
     };
@@ -43,8 +48,13 @@ impl Goals {
     /// For a hot log that has so many bytes of a budget.
     pub(crate) fn new(hot: u64, budget: u64) -> Goals {
         let delta = (hot / OF_HOT).max(budget / OF_BUDGET).min(MOST_DELTA).min(hot / 2);
-        let (least_deltas, largest_base) = (1 << 20, 16 << 20);
-        Goals { hot, delta, block: 4096, fold_percent: 50, least_deltas, largest_base, merge_at: 240, merge: 16 }
+        let (least_deltas, largest_base, least_behind) = (1 << 20, 16 << 20, 64 << 20);
+        Goals { hot, delta, block: 4096, fold_percent: 50, least_deltas, largest_base, least_behind, merge_at: 240, merge: 16 }
+    }
+
+    /// Bytes of hot log on disk at which writers wait.
+    pub(crate) fn behind(&self, runs: &Runs) -> u64 {
+        (runs.base_bytes() / OF_BASES).max(self.least_behind)
     }
 
     /// Whether it is time for a fold. One partition is folded after the other, so those that were folded have on average half of what the next one has.

@@ -14,8 +14,17 @@ impl Index {
             links.truncate(before);
             table = self.after(table, hash, pin).expect("what is frozen goes on in another table");
         }
-        table.behind(hash).map_or(u64::MAX, |behind| behind - 1)
+        last_before(table.behind(hash, 1))
     }
+
+    /// The last hash of so many buckets, of which the first has this one, or of all that there are.
+    pub(crate) fn last_of(&self, hash: u64, buckets: u64, pin: &Pin<'_>) -> u64 {
+        last_before(self.current(pin).behind(hash, buckets))
+    }
+}
+
+fn last_before(behind: Option<u64>) -> u64 {
+    behind.map_or(u64::MAX, |behind| behind - 1)
 }
 
 fn links_in(table: &Table, hash: u64, links: &mut Vec<Link>, pin: &Pin<'_>) -> Result<(), Refused> {

@@ -40,7 +40,7 @@ impl Index {
         while self.sweep_in(table, hash, clearable, pin).is_err() {
             table = self.after(table, hash, pin).expect("what is frozen goes on in another table");
         }
-        table.behind(hash)
+        table.behind(hash, 1)
     }
 
     fn sweep_in(&self, table: &Table, hash: u64, clearable: Address, pin: &Pin<'_>) -> Result<(), Refused> {

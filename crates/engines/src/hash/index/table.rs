@@ -94,9 +94,9 @@ impl Table {
         hash >> 1 >> (u64::BITS - 1 - self.bits)
     }
 
-    /// Where the hashes of the bucket behind that of a hash begin, if there is one.
-    pub(super) fn behind(&self, hash: u64) -> Option<u64> {
-        let next = self.number(hash) + 1;
+    /// Where the hashes begin of the bucket that is so many behind that of a hash, if there is one.
+    pub(super) fn behind(&self, hash: u64, count: u64) -> Option<u64> {
+        let next = self.number(hash) + count;
         (next < self.buckets()).then(|| next << (u64::BITS - self.bits))
     }
 

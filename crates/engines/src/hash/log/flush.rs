@@ -27,17 +27,17 @@ const WINDOWS: usize = 4;
 /// Makes the segment in which the log goes on from an address: file, name, and what says that it belongs to the keyspace.
 pub(crate) type NextSegment<'n> = dyn FnMut(Address) -> Result<Arc<Segment>> + 'n;
 
-/// Who writes, who syncs, and who lets frames out, one thread each at a time; and whether frames are held.
+/// Who writes, who syncs, and who lets frames out, one thread each at a time.
 #[derive(Debug)]
 pub(super) struct Turns {
     writing: Mutex<()>,
     syncing: Mutex<()>,
-    pub(super) evicting: Mutex<bool>,
+    pub(super) evicting: Mutex<()>,
 }
 
 impl Turns {
     pub(super) fn new() -> Turns {
-        Turns { writing: Mutex::new(()), syncing: Mutex::new(()), evicting: Mutex::new(false) }
+        Turns { writing: Mutex::new(()), syncing: Mutex::new(()), evicting: Mutex::new(()) }
     }
 }
 
@@ -81,27 +81,6 @@ impl HotLog {
         segments.iter().try_for_each(|segment| segment.file().sync()).map_err(|e| environment.health.poison(e))?;
         self.bounds.raise_durable(flushed);
         Ok(())
-    }
-
-    /// Frames wholly below page boundary `until`, which is not above TAIL, leave memory, after what has to come before that. False if frames are held.
-    pub(crate) fn spill(&self, environment: &Environment, until: Address, next: &mut NextSegment<'_>) -> Result<bool> {
-        if *self.turns.evicting.lock() {
-            return Ok(false);
-        }
-        self.freeze(until);
-        self.write_out(environment, until, next)?;
-        Ok(self.evict(until, drop))
-    }
-
-    /// The oldest frame leaves memory, if all of it was given out but perhaps for the end of a last page, as it is where no room is left. False if frames
-    /// are held.
-    pub(crate) fn spill_oldest(&self, environment: &Environment, next: &mut NextSegment<'_>) -> Result<bool> {
-        let until = self.bounds.head().frame_end();
-        if until > self.tail() {
-            self.close_page();
-        }
-        // Else another has made room meanwhile.
-        if until <= self.tail() { self.spill(environment, until, next) } else { Ok(true) }
     }
 
     /// Submits the windows from FLUSHED to `until`. How far that came, and why not further.

@@ -14,7 +14,7 @@ mod tail;
 #[cfg(test)]
 pub(in crate::hash) mod tests;
 
-use std::{iter, mem, sync::Arc};
+use std::{iter, sync::Arc};
 
 use ecotone_substrate::{Error, Result, environment::Environment, memory::Component};
 use ecotone_sys::{
@@ -25,7 +25,7 @@ use ecotone_sys::{
 
 pub(crate) use self::{
     address::{Address, FRAME, Link, MAX_LOG, PAGE, PAGE_HEADER},
-    page::{Page, Stored},
+    page::Page,
     record::Record,
     segments::Segment,
     state::{Kind, State},
@@ -166,21 +166,10 @@ impl HotLog {
         self.bounds.raise_read_only(to, &self.domain);
     }
 
-    /// Frames wholly below `until`, which is not above FLUSHED, leave memory. `then` gets each block when nobody looks at it any more. False, and nothing
-    /// happens, if frames are held.
-    pub(crate) fn evict(&self, until: Address, then: impl Fn(Block) + Clone + Send + 'static) -> bool {
-        let held = self.turns.evicting.lock();
-        if !*held {
-            self.let_out(until, then);
-        }
-        !*held
-    }
-
-    /// Frames stay in memory until the answer is dropped, whatever of them was written. Only what [truncates](Self::truncate) the log lets some out.
-    pub(crate) fn hold_frames(&self) -> Held<'_> {
-        let was = mem::replace(&mut *self.turns.evicting.lock(), true);
-        assert!(!was, "one at a time holds them");
-        Held(self)
+    /// Frames wholly below `until`, which is not above FLUSHED, leave memory. `then` gets each block when nobody looks at it any more.
+    pub(crate) fn evict(&self, until: Address, then: impl Fn(Block) + Clone + Send + 'static) {
+        let _turn = self.turns.evicting.lock();
+        self.let_out(until, then);
     }
 
     fn let_out(&self, until: Address, then: impl Fn(Block) + Clone + Send + 'static) {
@@ -205,21 +194,6 @@ impl HotLog {
     /// If none has.
     pub(crate) fn segment(&self, address: Address) -> Result<Arc<Segment>> {
         self.segments.find(address).ok_or_else(|| Error::corruption("the hot log", address.get(), "no segment has this address"))
-    }
-
-    /// All segments, oldest first.
-    pub(crate) fn segments(&self) -> Vec<Arc<Segment>> {
-        self.segments.all()
-    }
-}
-
-/// Frames that stay in memory, for who reads them one after the other.
-#[derive(Debug)]
-pub(crate) struct Held<'l>(&'l HotLog);
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        *self.0.turns.evicting.lock() = false;
     }
 }
 

@@ -109,6 +109,15 @@ impl<'a> Page<'a> {
         Ok(Stored { link: chain.link(), kind: state.kind(), key, value: &rest[..value_len], bytes })
     }
 
+    /// The record at an address that a chain names, where no record is that was given up.
+    pub(crate) fn linked(&self, address: Address) -> Result<Stored<'a>, Malformed> {
+        let record = self.record(address)?;
+        if record.kind == Kind::Invalid {
+            return Err(Malformed::new(address.in_page() as usize, "a chain has a record that was given up"));
+        }
+        Ok(record)
+    }
+
     /// All of its records, those that were given up too. After a malformed one there is none.
     pub(crate) fn records(self) -> impl Iterator<Item = Result<(Address, Stored<'a>), Malformed>> {
         let at = move |offset: u64| {

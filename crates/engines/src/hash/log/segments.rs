@@ -86,6 +86,7 @@ impl Segment {
     }
 
     /// Which file of which database it is.
+    #[cfg(test)]
     pub(crate) fn name(&self) -> Name {
         self.name
     }
@@ -188,6 +189,7 @@ impl Segments {
     }
 
     /// All of them.
+    #[cfg(test)]
     pub(super) fn all(&self) -> Vec<Arc<Segment>> {
         self.list.read().clone()
     }

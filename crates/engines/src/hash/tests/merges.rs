@@ -1,6 +1,9 @@
 //! Additions and appends, under the lock of a record and elsewhere.
 
-use std::thread;
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
 
 use ecotone_substrate::{Error, limits};
 
@@ -71,8 +74,9 @@ fn trap_10_merges_beside_updates_lose_nothing() {
                         })
                         .unwrap();
                     }
-                    if turn % 256 == 0 {
-                        hash.freeze(1);
+                    if turn % 16 == 0 {
+                        // Both records are in the page that ends here, or before.
+                        hash.log.raise_read_only(hash.log.close_page());
                     }
                 }
             });
@@ -80,4 +84,31 @@ fn trap_10_merges_beside_updates_lose_nothing() {
     });
     let sum: i64 = keys.iter().filter_map(|key| hash.value(key)).map(|value| number(&value)).sum();
     assert_eq!(sum, THREADS * TURNS);
+}
+
+/// All append to one key at a time: where many bytes have no room a few have, so records are given up that others would still change in place.
+#[test]
+fn trap_10_appends_that_have_room_beside_those_that_have_none_lose_nothing() {
+    const KEYS: usize = 600;
+    const TURNS: usize = 99;
+    let (hash, turns) = (engine(4, 1024), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                loop {
+                    let turn = turns.fetch_add(1, Ordering::Relaxed);
+                    if turn >= KEYS * TURNS {
+                        break;
+                    }
+                    let text = if turn.is_multiple_of(3) { &[b'm'; 30][..] } else { b"f" };
+                    hash.merge(&(turn / TURNS).to_le_bytes(), Merge::Append(text)).unwrap();
+                }
+            });
+        }
+    });
+    for key in 0..KEYS {
+        let value = hash.value(&key.to_le_bytes()).unwrap();
+        let many = value.iter().filter(|byte| **byte == b'm').count();
+        assert_eq!((many, value.len() - many), (TURNS / 3 * 30, TURNS / 3 * 2));
+    }
 }

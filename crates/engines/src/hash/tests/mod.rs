@@ -19,7 +19,7 @@ mod rates;
 #[cfg(not(feature = "loom"))]
 mod updates;
 #[cfg(not(feature = "loom"))]
-mod walks;
+pub(super) mod walks;
 
 use ecotone_substrate::{Error, memory::Memory};
 

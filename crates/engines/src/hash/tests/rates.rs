@@ -4,6 +4,7 @@
 use std::{collections::HashMap, env, hash::BuildHasher, hint::black_box, thread, time::Instant};
 
 use ecotone_sys::primitive::Mutex;
+use ecotone_testkit::sim::SimStorage;
 use foldhash::fast::FixedState;
 use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::SliceRandom};
 
@@ -75,7 +76,7 @@ fn reads_beside_those_of_a_sharded_map() {
         copies: 0,
     };
     let hash = Hash::new(&Domain::new(), &memory, SEED, sizes).expect("there is memory");
-    let map = Sharded::new();
+    let (map, disk) = (Sharded::new(), SimStorage::new(1));
     let value = |key: u64| [&key.to_le_bytes()[..], &[key as u8; 92]].concat();
     for key in 0..count as u64 {
         hash.set(&key.to_le_bytes(), &value(key));
@@ -93,9 +94,9 @@ fn reads_beside_those_of_a_sharded_map() {
     let batched = || {
         measure(&keys, |keys| {
             for batch in keys.chunks(BATCH) {
-                let mut wanted = batch.iter();
                 let slices: [&[u8]; BATCH] = std::array::from_fn(|place| &batch[place][..]);
-                let found = hash.multi_get(&slices, |found| assert!(black_box(found).unwrap()[..8] == *wanted.next().unwrap()));
+                let found =
+                    hash.multi_get(&disk, &slices, |number, found| assert!(black_box(found).unwrap()[..8] == batch[number]));
                 found.unwrap();
             }
         })

@@ -16,7 +16,7 @@ use super::{
 use crate::{engine::Walk as _, hash::walk::Walk};
 
 /// All records that a walk gives, none twice.
-fn all(hash: &Arc<Hash>) -> BTreeMap<Vec<u8>, Vec<u8>> {
+pub(in crate::hash) fn all(hash: &Arc<Hash>) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let (mut walk, mut records) = (Walk::new(hash.clone()), BTreeMap::new());
     while let Some((key, value)) = walk.next().expect("all can be read") {
         assert!(records.insert(key.to_vec(), value.to_vec()).is_none(), "{key:?} comes twice");

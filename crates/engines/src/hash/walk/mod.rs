@@ -1,20 +1,24 @@
 //! Goes through all records in the order of their hashes, a stretch of them at a time (decision 9, "Reading many at once, iteration").
 
+mod chains;
 mod records;
+mod runs;
 
-use std::{collections::BinaryHeap, sync::Arc};
+use std::{ops::RangeInclusive, sync::Arc};
 
-use ecotone_substrate::{Result, storage::Block};
+use ecotone_substrate::Result;
 
 use self::records::Records;
-use super::{
-    Hash,
-    log::{Address, Kind, Link, PAGE, Segment},
-};
+use super::Hash;
 use crate::engine::{self, RecordRef};
 
-/// Buckets of the index whose records are collected together: a stretch of hashes.
-const BUCKETS: usize = 16;
+/// Hashes whose records are collected together.
+type Hashes = RangeInclusive<u64>;
+
+/// The most buckets of the index that a stretch has.
+const BUCKETS: u64 = 16;
+/// The most blocks that the runs have of a stretch, as long as it has more than one hash.
+const BLOCKS: usize = 128;
 
 /// One way through all records.
 #[derive(Debug)]
@@ -35,12 +39,9 @@ impl Walk {
 
     fn load(&mut self, first: u64) -> Result<()> {
         self.given = 0;
-        let last = loop {
-            if let Some(last) = self.hash.collect(first, &mut self.records)? {
-                break last;
-            }
-        };
-        self.next = last.checked_add(1);
+        let stretch = self.hash.stretch(first);
+        while !self.hash.collect(&stretch, &mut self.records)? {}
+        self.next = stretch.end().checked_add(1);
         self.records.keep_newest();
         Ok(())
     }
@@ -59,91 +60,24 @@ impl engine::Walk for Walk {
 }
 
 impl Hash {
-    /// Collects what the hot log has of the stretch that begins with a hash; its last hash. `None` if a truncation has passed some of it.
-    fn collect(&self, first: u64, records: &mut Records) -> Result<Option<u64>> {
+    /// The stretch that begins with a hash: some buckets, or a part of them if the runs have much there.
+    fn stretch(&self, first: u64) -> Hashes {
+        let mut last = self.table.last_of(first, BUCKETS, &self.domain.pin());
+        let runs = self.cold.runs();
+        while last > first && runs.blocks_of(&(first..=last)) > BLOCKS {
+            last = first + (last - first) / 2;
+        }
+        first..=last
+    }
+
+    /// Collects what there is of a stretch. False if a truncation has passed some of it.
+    fn collect(&self, stretch: &Hashes, records: &mut Records) -> Result<bool> {
         records.clear();
-        let Memory { last, begin, mut ends } = self.collect_memory(first, records);
-        let mut page = None;
-        // Addresses fall along chains, so pages come in order, each once.
-        while let Some(address) = ends.pop() {
-            let passed = |address: Address| address < self.log.bounds().begin();
-            match self.collect_stored(address, records, &mut page) {
-                Err(_) if passed(address) => return Ok(None),
-                Err(error) => return Err(error),
-                Ok(link) => match link.address(begin, address) {
-                    Some(next) if passed(next) => return Ok(None),
-                    next => ends.extend(next),
-                },
-            }
+        let whole = self.collect_chains(stretch, records)?;
+        if whole {
+            // Later than BEGIN of the chains: what has left the log before that is here (invariant 22).
+            self.collect_runs(&self.cold.runs(), stretch, records)?;
         }
-        Ok(Some(last))
+        Ok(whole)
     }
-
-    /// Collects what is in memory.
-    fn collect_memory(&self, first: u64, records: &mut Records) -> Memory {
-        let (pin, begin) = (self.domain.pin(), self.log.bounds().begin());
-        let (mut links, mut key, mut value) = (Vec::new(), Vec::new(), Vec::new());
-        let mut last = self.table.links(first, &mut links, &pin);
-        for _ in 1..BUCKETS {
-            let Some(next) = last.checked_add(1) else { break };
-            last = self.table.links(next, &mut links, &pin);
-        }
-        let mut ends = BinaryHeap::new();
-        for link in links {
-            let mut next = self.copies.below(link, &pin).head(begin);
-            while let Some((address, record)) = next.and_then(|at| Some((at, self.log.record(at, &pin)?))) {
-                let state = record.read(&mut value);
-                record.read_key(&mut key);
-                self.collect_record(address, state.kind(), (&key[..], &value[..]), records);
-                next = record.link().address(begin, address);
-            }
-            ends.extend(next);
-        }
-        Memory { last, begin, ends }
-    }
-
-    /// Collects a record on disk, in the page that was read last or another one. The link to the one before it.
-    fn collect_stored(&self, address: Address, records: &mut Records, last: &mut Option<PageRead>) -> Result<Link> {
-        let read = match last.take().filter(|read| read.page == address.page()) {
-            Some(read) => read,
-            None => self.read_page(address.page())?,
-        };
-        let stored =
-            read.segment.parse(read.page, &read.block)?.record(address).map_err(|e| read.segment.damaged(read.page, e))?;
-        let link = stored.link;
-        self.collect_record(address, stored.kind, (stored.key, stored.value), records);
-        *last = Some(read);
-        Ok(link)
-    }
-
-    fn read_page(&self, page: Address) -> Result<PageRead> {
-        let (segment, mut block) = (self.log.segment(page)?, self.room.frame()?);
-        segment.file().read(&mut block[..PAGE as usize], segment.offset(page))?;
-        Ok(PageRead { page, segment, block })
-    }
-
-    fn collect_record(&self, address: Address, kind: Kind, (key, value): RecordRef<'_>, records: &mut Records) {
-        let hash = self.key(key).hash;
-        // What is in the hot log is newer than all that is not, and of two records of a key the one with the higher address.
-        records.push(hash, address.get(), key, (kind == Kind::Value).then_some(value));
-    }
-}
-
-/// What memory has told of a stretch.
-#[derive(Debug)]
-struct Memory {
-    /// The last hash.
-    last: u64,
-    /// BEGIN of before.
-    begin: Address,
-    /// Where chains go on on disk.
-    ends: BinaryHeap<Address>,
-}
-
-/// A page that was read.
-#[derive(Debug)]
-struct PageRead {
-    page: Address,
-    segment: Arc<Segment>,
-    block: Block,
 }

@@ -1,6 +1,10 @@
 //! Compaction, folds and merges, with a structure that is kept in memory.
 
 #[cfg(not(feature = "loom"))]
+mod batches;
+#[cfg(not(feature = "loom"))]
+mod checks;
+#[cfg(not(feature = "loom"))]
 mod crashes;
 #[cfg(not(feature = "loom"))]
 mod deletes;
@@ -12,6 +16,8 @@ mod orders;
 mod readers;
 #[cfg(not(feature = "loom"))]
 mod space;
+#[cfg(not(feature = "loom"))]
+mod walks;
 
 use std::{
     collections::BTreeSet,
@@ -144,7 +150,7 @@ impl Install for Journal {
 struct World {
     disk: SimStorage,
     environment: Environment,
-    hash: Hash,
+    hash: Arc<Hash>,
     journal: Journal,
     goals: Goals,
 }
@@ -152,10 +158,13 @@ struct World {
 impl World {
     fn new(seed: u64, at_once: bool) -> World {
         println!("seed {seed}");
+        World::with(seed, at_once, Sizes { bucket_bits: BITS, frames: 64, copies: 12 })
+    }
+
+    fn with(seed: u64, at_once: bool, sizes: Sizes) -> World {
         let disk = SimStorage::new(seed);
         let environment = environment(&disk, 64 << 20);
-        let hash =
-            Hash::new(&Domain::new(), &environment.memory, SEED, Sizes { bucket_bits: BITS, frames: 64, copies: 12 }).unwrap();
+        let hash = Arc::new(Hash::new(&Domain::new(), &environment.memory, SEED, sizes).unwrap());
         let journal = Journal::new(&environment, at_once);
         World { disk, environment, hash, journal, goals: Goals::TINY }
     }

@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn value(random: &mut SmallRng) -> Vec<u8> {
     let most = if random.random_bool(0.02) { 1800 } else { 60 };
@@ -17,7 +17,7 @@ fn value(random: &mut SmallRng) -> Vec<u8> {
 }
 
 /// Writes one of so many keys.
-fn write(world: &World, model: &mut Model, random: &mut SmallRng, key: &[u8]) {
+pub(super) fn write(world: &World, model: &mut Model, random: &mut SmallRng, key: &[u8]) {
     if random.random_bool(0.25) {
         world.remove(key);
         model.remove(key);
@@ -137,7 +137,7 @@ fn what_has_left_memory_is_compacted_from_its_segments() {
 }
 
 /// All frames but the last leave memory.
-fn spill(world: &World) {
+pub(super) fn spill(world: &World) {
     let until = Address::of_frame(world.hash.log.tail().frame());
     let next = &mut |from| {
         let name = world.journal.name();

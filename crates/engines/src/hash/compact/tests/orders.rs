@@ -19,7 +19,7 @@ fn all_orders(preemptions: usize, work: impl Fn(Arc<World>, Address) + Send + Sy
         (0..2).for_each(|_| hash.make_room(Lack::Frame).unwrap());
         hash.make_room(Lack::Bucket).unwrap();
         let journal = Journal::new(&environment, true);
-        let world = Arc::new(World { disk, environment, hash, journal, goals: Goals::TINY });
+        let world = Arc::new(World { disk, environment, hash: Arc::new(hash), journal, goals: Goals::TINY });
         world.set(KEY, b"0");
         let until = world.hash.log.close_page();
         world.hash.log.freeze(until);

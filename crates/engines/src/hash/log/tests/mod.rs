@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 use ecotone_sys::chunk::{Arena, Block, CHUNK_BYTES, Size};
 
+#[cfg(not(feature = "loom"))]
+use super::flush::NextSegment;
 use super::*;
 
 /// Memory for frames.
@@ -35,4 +37,31 @@ pub(in crate::hash) fn log(arena: &Arc<Arena>, frames: usize) -> (Arc<Domain>, H
     let log = HotLog::new(&domain, Address::FIRST, frames);
     (0..frames as u64).for_each(|number| log.enter(number, block(arena)).expect("the ring is empty"));
     (domain, log)
+}
+
+/// What an engine has its own room and upkeep for.
+#[cfg(not(feature = "loom"))]
+impl HotLog {
+    /// Frames wholly below page boundary `until`, which is not above TAIL, leave memory, after what has to come before that.
+    pub(in crate::hash) fn spill(&self, environment: &Environment, until: Address, next: &mut NextSegment<'_>) -> Result<()> {
+        self.freeze(until);
+        self.write_out(environment, until, next)?;
+        self.evict(until, drop);
+        Ok(())
+    }
+
+    /// The oldest frame leaves memory, if all of it was given out but perhaps for the end of a last page, as it is where no room is left.
+    pub(in crate::hash) fn spill_oldest(&self, environment: &Environment, next: &mut NextSegment<'_>) -> Result<()> {
+        let until = self.bounds.head().frame_end();
+        if until > self.tail() {
+            self.close_page();
+        }
+        // Else another has made room meanwhile.
+        if until <= self.tail() { self.spill(environment, until, next) } else { Ok(()) }
+    }
+
+    /// All segments, oldest first.
+    pub(in crate::hash) fn segments(&self) -> Vec<Arc<Segment>> {
+        self.segments.all()
+    }
 }

@@ -53,7 +53,7 @@ impl History {
         }
         let begin = self.structure.begin.plus(PAGE * self.random.random_range(1..400));
         let end = self.structure.segments.last().map_or(begin, LogFile::end).max(begin);
-        let least = begin.max(self.structure.durable).get() / PAGE;
+        let least = begin.get() / PAGE;
         let durable = page(self.random.random_range(least..=end.get() / PAGE));
         Some(Change::Compact { comes: self.some(), begin, durable, index_bits: 10 })
     }

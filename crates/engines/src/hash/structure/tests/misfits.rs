@@ -32,11 +32,12 @@ fn a_segment_follows_the_last_one() {
 fn the_hot_log_begins_later_each_time_and_ends_in_a_segment() {
     misfit(&compact(None, 100, 300));
     misfit(&compact(None, 99, 300));
-    misfit(&compact(None, 101, 299));
     misfit(&compact(None, 101, 1_000));
     misfit(&compact(None, 400, 399));
     misfit(&compact(Some(7), 101, 300));
     assert!(example().1.after(&compact(Some(9), 5_000, 5_000)).is_ok(), "beyond all segments");
+    let (next, _) = example().1.after(&compact(None, 101, 299)).unwrap();
+    assert_eq!(next.durable, page(300), "a root that was taken meanwhile says more");
 }
 
 #[test]
