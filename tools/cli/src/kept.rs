@@ -55,7 +55,7 @@ impl Kept {
     }
 
     /// The keyspace, for `what`, which needs an order of keys.
-    pub(crate) fn ordered(&self, what: &str) -> Result<&Keyspace, Failure> {
+    pub(crate) fn ordered(&self, what: &str) -> std::result::Result<&Keyspace, Failure> {
         match self {
             Kept::Ordered(keyspace) => Ok(keyspace),
             Kept::Hashed(keyspace) => {

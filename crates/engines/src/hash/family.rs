@@ -11,6 +11,8 @@ use crate::engine::{Context, Family, Made, Root};
 
 /// The part of the memory that the index of an empty keyspace has at least. It doubles twelve times at most in a life.
 const INDEX_PART: usize = 4096;
+/// Bytes of memory that the log of the database, its double-write area and the reserve take.
+const HOUSE: usize = 5 << 20;
 /// Bits of the index with one block of memory.
 const LEAST_INDEX_BITS: u32 = 10;
 
@@ -64,14 +66,15 @@ fn refuse_settings(context: &Context) -> Result<()> {
 }
 
 impl Sizes {
-    /// Those within a budget of memory, for a keyspace that consists of this: half of it for the hot log, a quarter for copies, the rest for indexes and work.
+    /// Those within a budget of memory, for a keyspace that consists of this: of what the house leaves of it seven sixteenths for the hot log, a quarter for
+    /// copies, the rest for indexes and work.
     pub(super) fn within(budget: usize, structure: Option<&Structure>) -> Sizes {
         let least = (budget / INDEX_PART / Index::bytes(0)).max(1).ilog2().max(LEAST_INDEX_BITS);
         // What lies on disk is in chains by as many bits as were chosen then.
         let on_disk = structure.filter(|structure| structure.begin < structure.durable);
         let bucket_bits = on_disk.map_or(least, |structure| least.max(structure.index_bits.into()));
-        let frames = budget / FRAME as usize;
-        Sizes { bucket_bits, frames: frames / 2, copies: frames / 4 }
+        let frames = budget.saturating_sub(HOUSE) / FRAME as usize;
+        Sizes { bucket_bits, frames: frames / 16 * 7, copies: frames / 4 }
     }
 }
 
