@@ -114,7 +114,7 @@ impl Runs {
         self.partitions().filter_map(|partition| {
             let its = partition.stretch().hashes();
             let (first, last) = (*its.start().max(hashes.start()), *its.end().min(hashes.end()));
-            (first <= last).then(|| (partition, first..=last))
+            (first <= last).then_some((partition, first..=last))
         })
     }
 
