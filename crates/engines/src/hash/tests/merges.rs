@@ -53,11 +53,11 @@ fn what_cannot_be_merged_changes_nothing() {
     assert_eq!(hash.value(b"text").unwrap().len(), limits::MAX_RECORD - 4);
 }
 
-/// All are at one entry at a time, at values that some make longer than before and others short again: so records are given up all the time that additions
+/// All are at one key at a time, at values that some make longer than before and others short again: so records are given up all the time that additions
 /// would still change in place.
 #[test]
 fn trap_10_merges_beside_updates_lose_nothing() {
-    const CROWDS: usize = 50;
+    const CROWDS: usize = 120;
     const TURNS: usize = 1_600;
     let (hash, crowds, turns) = (engine(0, 1024), crowds(2), AtomicUsize::new(0));
     let added: Vec<_> = (0..CROWDS).map(|_| AtomicI64::new(0)).collect();
@@ -75,9 +75,9 @@ fn trap_10_merges_beside_updates_lose_nothing() {
                 loop {
                     let turn = turns.fetch_add(1, Ordering::Relaxed);
                     let Some(added) = added.get(turn / TURNS) else { break };
-                    let key = &crowds[turn / TURNS][turn / 3 % 2];
+                    let key = &crowds[turn / TURNS][turn / 64 % 2];
                     match turn % 3 {
-                        0 => update(key, turn % TURNS / 2).unwrap(),
+                        0 => update(key, turn % TURNS / 4).unwrap(),
                         1 => update(key, 0).unwrap(),
                         // What has another length is no counter, and stays as it is.
                         _ if matches!(hash.merge(key, Merge::Add(1)), Err(Error::Invalid(_))) => continue,
