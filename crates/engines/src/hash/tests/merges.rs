@@ -1,14 +1,14 @@
 //! Additions and appends, under the lock of a record and elsewhere.
 
 use std::{
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::{AtomicI64, AtomicUsize, Ordering},
     thread,
 };
 
 use ecotone_substrate::{Error, limits};
 
 use super::*;
-use crate::merge::Merge;
+use crate::{engine::Outcome, merge::Merge};
 
 fn number(value: &[u8]) -> i64 {
     i64::from_le_bytes(value.try_into().expect("a counter"))
@@ -53,62 +53,48 @@ fn what_cannot_be_merged_changes_nothing() {
     assert_eq!(hash.value(b"text").unwrap().len(), limits::MAX_RECORD - 4);
 }
 
+/// All are at one key at a time, at values that some make longer than before and others short again: so records are given up all the time that additions
+/// would still change in place.
 #[test]
 fn trap_10_merges_beside_updates_lose_nothing() {
-    const THREADS: i64 = 4;
-    const TURNS: i64 = 20_000;
-    let (hash, crowds) = (engine(0, 1024), crowds(2));
-    let keys = &crowds[0];
-    thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (hash, keys) = (&hash, keys);
-            scope.spawn(move || {
-                for turn in 0..TURNS {
-                    let key = &keys[(turn % 2) as usize];
-                    if (turn / 2 + thread) % 2 == 0 {
-                        hash.merge(key, Merge::Add(1)).unwrap();
-                    } else {
-                        hash.modify(key, &mut |old, new| {
-                            new.extend_from_slice(&(old.map_or(0, number) + 1).to_le_bytes());
-                            crate::engine::Outcome::Store
-                        })
-                        .unwrap();
-                    }
-                    if turn % 16 == 0 {
-                        // Both records are in the page that ends here, or before.
-                        hash.log.raise_read_only(hash.log.close_page());
-                    }
-                }
-            });
-        }
-    });
-    let sum: i64 = keys.iter().filter_map(|key| hash.value(key)).map(|value| number(&value)).sum();
-    assert_eq!(sum, THREADS * TURNS);
-}
-
-/// All append to one key at a time: where many bytes have no room a few have, so records are given up that others would still change in place.
-#[test]
-fn trap_10_appends_that_have_room_beside_those_that_have_none_lose_nothing() {
-    const KEYS: usize = 600;
-    const TURNS: usize = 99;
-    let (hash, turns) = (engine(4, 1024), AtomicUsize::new(0));
+    const CROWDS: usize = 120;
+    const TURNS: usize = 1_600;
+    let (hash, crowds, turns) = (engine(0, 1024), crowds(2), AtomicUsize::new(0));
+    let added: Vec<_> = (0..CROWDS).map(|_| AtomicI64::new(0)).collect();
+    let update = |key: &[u8], length: usize| {
+        hash.modify(key, &mut |old, new| {
+            let before = old.map_or(0, |old| number(&old[..8]));
+            new.extend_from_slice(&(before + 1).to_le_bytes());
+            new.resize(8 + length, 0);
+            Outcome::Store
+        })
+    };
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
                 loop {
                     let turn = turns.fetch_add(1, Ordering::Relaxed);
-                    if turn >= KEYS * TURNS {
-                        break;
+                    let Some(added) = added.get(turn / TURNS) else { break };
+                    let key = &crowds[turn / TURNS][turn / 64 % 2];
+                    match turn % 3 {
+                        0 => update(key, turn % TURNS / 4).unwrap(),
+                        1 => update(key, 0).unwrap(),
+                        // What has another length is no counter, and stays as it is.
+                        _ if matches!(hash.merge(key, Merge::Add(1)), Err(Error::Invalid(_))) => continue,
+                        _ => {}
                     }
-                    let text = if turn.is_multiple_of(3) { &[b'm'; 30][..] } else { b"f" };
-                    hash.merge(&(turn / TURNS).to_le_bytes(), Merge::Append(text)).unwrap();
+                    added.fetch_add(1, Ordering::Relaxed);
+                    if turn.is_multiple_of(256) {
+                        hash.freeze(1);
+                    }
                 }
             });
         }
     });
-    for key in 0..KEYS {
-        let value = hash.value(&key.to_le_bytes()).unwrap();
-        let many = value.iter().filter(|byte| **byte == b'm').count();
-        assert_eq!((many, value.len() - many), (TURNS / 3 * 30, TURNS / 3 * 2));
+    let merged = added.iter().map(|added| added.load(Ordering::Relaxed) - (2 * TURNS / 3) as i64).sum::<i64>();
+    assert!(merged > 1_000, "{merged} additions met a counter");
+    for (keys, added) in crowds.iter().zip(added) {
+        let sum: i64 = keys.iter().filter_map(|key| hash.value(key)).map(|value| number(&value[..8])).sum();
+        assert_eq!(sum, added.into_inner());
     }
 }

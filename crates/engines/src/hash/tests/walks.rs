@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
 
@@ -67,16 +67,21 @@ fn of_a_log_in_memory_nothing_is_read() {
 /// Keys that are there all the time are given, whoever else comes and goes and however the log moves.
 #[test]
 fn a_walk_beside_writes_misses_nothing_and_gives_nothing_twice() {
-    let (world, done) = (World::new(5, Sizes { bucket_bits: 6, frames: 16, copies: 0 }), AtomicBool::new(false));
+    const WALKS: usize = 10;
+    /// Of each writer while a walk goes on: nothing is compacted here, so chains are as long as their history, and walks as long as chains.
+    const TURNS: usize = 1_500;
+    let (world, walks) = (World::new(5, Sizes { bucket_bits: 6, frames: 16, copies: 0 }), AtomicUsize::new(0));
     (0..1_000).for_each(|number| world.write(&key(number), Some(&number.to_le_bytes())));
     thread::scope(|scope| {
         let writers: Vec<_> = (0..2u64)
             .map(|writer| {
-                let world = &world;
+                let (world, walks) = (&world, &walks);
                 scope.spawn(move || {
                     let mut random = SmallRng::seed_from_u64(writer);
-                    // Nothing is compacted here, so chains are as long as their history.
-                    for _ in 0..1_500 {
+                    for turn in 0..WALKS * TURNS {
+                        while turn >= (walks.load(Ordering::Relaxed) + 1) * TURNS {
+                            thread::yield_now();
+                        }
                         let number = 2 * random.random_range(0..500u64) + writer;
                         // What a key has tells its number, in values of any length.
                         let value = number.to_le_bytes().repeat(random.random_range(1..20));
@@ -92,23 +97,23 @@ fn a_walk_beside_writes_misses_nothing_and_gives_nothing_twice() {
             })
             .collect();
         let walker = scope.spawn(|| {
-            loop {
+            for walk in 1..=WALKS {
                 let found = all(&world.hash);
                 assert!((0..1_000).all(|number| found.contains_key(&key(number)[..])));
                 for (found, value) in found {
                     let number = u64::from_le_bytes(found.try_into().unwrap());
                     assert!(number < 2_000 && value.chunks(8).all(|part| part == key(number)));
                 }
-                if done.load(Ordering::Relaxed) {
-                    break;
-                }
+                walks.store(walk, Ordering::Relaxed);
             }
         });
-        let ends: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
-        done.store(true, Ordering::Relaxed);
-        walker.join().unwrap();
-        ends.into_iter().for_each(|end| end.unwrap());
+        let walked = walker.join();
+        // If it has failed the writers end as well.
+        walks.store(WALKS, Ordering::Relaxed);
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        walked.unwrap();
     });
+    assert!(world.reads() > 1_000, "{} reads", world.reads());
 }
 
 /// A walk is held at a page; what is below it moves to the log's end meanwhile, and BEGIN passes it.
