@@ -7,4 +7,5 @@
 pub mod model;
 pub mod sim;
 pub mod suite;
+pub mod table;
 pub mod tiny;
