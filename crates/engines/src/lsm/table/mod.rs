@@ -5,16 +5,19 @@
 mod block;
 mod boundaries;
 mod check;
+mod cursor;
 mod entry;
 mod filter;
 mod header;
 mod index;
 mod rank;
+mod records;
 #[cfg(test)]
 mod tests;
+mod window;
 mod writer;
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use ecotone_substrate::{
     Error, Result,
@@ -29,6 +32,7 @@ use ecotone_sys::chunk::Size;
 use self::header::Header;
 pub use self::{
     block::{Block, BlockBuilder, Find},
+    cursor::Cursor,
     filter::Filter,
     index::{Candidates, Index, Kind, Wanted},
     writer::{Options, TableWriter, block_size},
@@ -116,6 +120,17 @@ impl Table {
     /// The kind of its index.
     pub fn index_kind(&self) -> Kind {
         self.header.kind
+    }
+
+    /// The blocks that can have keys from `first` to `last`, both included.
+    pub fn blocks_of(&self, index: &Index, first: &[u8], last: &[u8]) -> Range<u32> {
+        let (lowest, highest) = self.range();
+        if first > highest || last < lowest || first > last {
+            return 0..0;
+        }
+        let start = if first <= lowest { 0 } else { index.locate(first).low };
+        let end = if last >= highest { self.blocks() } else { index.locate(last).high + 1 };
+        start..end
     }
 
     /// The file, for who reads by a queue.

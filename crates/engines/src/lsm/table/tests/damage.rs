@@ -18,7 +18,7 @@ fn original(kind: Kind) -> (SimStorage, Records) {
 
 /// Opens and asks for everything. Every answer is right; the first error.
 fn exercise(environment: &Environment, records: &Records) -> Result<()> {
-    let table = Table::open(environment, NAME)?;
+    let table = Arc::new(Table::open(environment, NAME)?);
     let index = table.index(environment)?;
     let mut memory = table.memory_for_a_block(environment)?;
     let mut first = Ok(());

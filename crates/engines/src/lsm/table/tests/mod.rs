@@ -1,4 +1,5 @@
 mod blocks;
+mod cursors;
 mod damage;
 mod failures;
 mod golden;
