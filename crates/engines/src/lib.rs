@@ -4,4 +4,6 @@ pub mod engine;
 pub mod hash;
 pub mod lsm;
 pub mod merge;
+#[cfg(test)]
+mod tests;
 pub mod tree;

@@ -1,13 +1,17 @@
 //! Writes the seeds of all targets to `corpus/`: pieces of a small database, which are the formats as the product writes them.
 
-use std::{fs, io, path::Path, sync::Arc};
+use std::{fs, io, path::Path};
 
 use ecotone::internal::substrate::storage::FileId;
-use ecotone_engines::hash::cold::{Name, RunKind, RunWriter};
+use ecotone_engines::{
+    hash::cold::{RunKind, RunWriter},
+    lsm::table::{Kind, Options, TableWriter, Wanted},
+};
 use ecotone_fuzz::files;
-use ecotone_substrate::{environment::Environment, health::Health, memory::Memory, scheduler::Scheduler};
-use ecotone_sys::checksum::crc32c;
-use ecotone_testkit::sim::SimStorage;
+use ecotone_testkit::{
+    fuzz::{NAME, hash},
+    sim::SimStorage,
+};
 
 fn main() -> io::Result<()> {
     for (file, bytes) in files() {
@@ -19,6 +23,7 @@ fn main() -> io::Result<()> {
         }
     }
     runs()?;
+    tables()?;
     save("codec", "numbers", &[0, 1, 2, 3, 4, 5, 6, 7, 0x80, 1, 0xff, 0xff, 3, 9, 8, 7])?;
     // No key; one page, a page with an overflow page, two pages that a directory finds.
     save("segment", "kinds", &[0, 1, 5, 0, 0, 0, 2, 6, 0, 0, 0, 7, 0, 0, 0, 4, 8, 0, 0, 0, 2, 0, 1, b'k'])?;
@@ -35,28 +40,45 @@ fn save(target: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
     fs::write(folder.join(name), bytes)
 }
 
-/// A delta and one of its blocks, under the hash of the target.
+/// A delta and one of its blocks.
 fn runs() -> io::Result<()> {
     let disk = SimStorage::new(1);
-    let health: Arc<Health> = Arc::default();
-    let (storage, scheduler) = (Arc::new(disk.clone()), Scheduler::manual(health.clone()));
-    let environment = Environment { database: 7, storage, memory: Memory::new(4 << 20), scheduler, health };
-    let hash = |key: &[u8]| u64::from(crc32c(0, key)) << 32 | u64::from(crc32c(1, key));
     let mut keys: Vec<_> = (0..40_u32).map(|key| (hash(&key.to_be_bytes()), key.to_be_bytes())).collect();
     keys.sort_unstable();
-    let name = Name { database: 7, keyspace: 3, number: 9, birth: 41 };
     let kind = RunKind::Delta { from: 4096, until: 8192 };
-    let mut writer = RunWriter::create(&environment, name, kind, 1024).map_err(io::Error::other)?;
+    let environment = disk.environment(NAME.database, 4 << 20);
+    let mut writer = RunWriter::create(&environment, NAME, kind, 1024).map_err(io::Error::other)?;
     for (number, (hash, key)) in (0..).zip(keys) {
         let value = (number % 9 != 0).then(|| key.repeat(number % 20));
         writer.push(hash, &key, value.as_deref()).map_err(io::Error::other)?;
     }
     writer.finish().map_err(io::Error::other)?;
-    let bytes = disk.files().remove(&name.file()).unwrap_or_default();
+    let bytes = disk.files().remove(&NAME.file()).unwrap_or_default();
     let pages = (bytes.len() / 4096).saturating_sub(2) as u8;
     // The first byte says how many pages, and 0 a block.
     save("run", "delta", &[&[pages + 8], &bytes[..]].concat())?;
     save("run", "block", &[&[0], bytes.get(4096..5120).unwrap_or_default()].concat())
+}
+
+/// A table with each kind of index, and a block of one.
+fn tables() -> io::Result<()> {
+    for kind in Kind::ALL {
+        let disk = SimStorage::new(1);
+        let options = Options { block: 4096, filter_bits: 10, index: Wanted { kind, error: 2000 } };
+        let environment = disk.environment(NAME.database, 4 << 20);
+        let mut writer = TableWriter::create(&environment, NAME, options).map_err(io::Error::other)?;
+        for number in 0..200_u32 {
+            let key = [&number.to_be_bytes()[..], &[b'k'; 60][..number as usize % 60]].concat();
+            let value = (!number.is_multiple_of(9)).then_some(&key[..]);
+            writer.push(hash(&key), &key, value).map_err(io::Error::other)?;
+        }
+        writer.finish((1, 2)).map_err(io::Error::other)?;
+        let bytes = disk.files().remove(&NAME.file()).unwrap_or_default();
+        let pages = (bytes.len() / 4096).saturating_sub(3) as u8;
+        save("table", &format!("{kind:?}"), &[&[pages + 16], &bytes[..]].concat())?;
+        save("table", "block", &[&[0], bytes.get(4096..8192).unwrap_or_default()].concat())?;
+    }
+    Ok(())
 }
 
 /// The header, and the bodies of the first records behind their kinds.

@@ -1,15 +1,21 @@
 //! The first 64 bytes of a file that is written once, which are the same for all kinds (`docs/format/hash.md`, "Files").
 
-use std::result;
+use std::{result, sync::Arc};
 
-use ecotone_sys::checksum::crc32c;
+use ecotone_sys::{checksum::crc32c, chunk::Size};
 
 use super::{Name, Role};
 use crate::{
     Error, Result,
     codec::{Malformed, Reader, Writer},
+    environment::Environment,
     limits::PAGE,
+    memory::Component,
+    storage::{Access, File},
 };
+
+/// What bytes are, or what is wrong with them.
+type Parsed<T> = result::Result<T, Malformed>;
 
 /// How the first page of one kind of file begins.
 #[derive(Debug, Clone, Copy)]
@@ -44,26 +50,56 @@ impl Header {
         page[..4].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// Checks that a page begins this very file, and gives what follows at byte 64.
+    /// Opens a file and reads its first page, which begins this very file. `fields` take what its kind has of its own, from byte 64 on; what they leave
+    /// of the page must be zero.
     ///
     /// # Errors
-    /// If it is damaged, begins another file, or was written by a later version.
-    pub fn open<'a>(&self, name: Name, page: &'a [u8]) -> Result<Reader<'a>> {
-        let file = self.role.file(name);
-        let (version, unknown) = self.identify(name, page).map_err(|e| e.at(file, 0))?;
-        let newer = |found, known| Err(Error::NewerFormat { file: file.to_string(), found, known });
-        if version > self.version {
-            return newer(version.into(), self.version.into());
-        }
-        if unknown != 0 {
-            return newer(unknown, 0);
-        }
-        named(name, page).map_err(|e| e.at(file, 0))
+    /// If the page is damaged, begins another file, or was written by a later version; or if the file cannot be read.
+    pub fn open<T>(
+        &self,
+        environment: &Environment,
+        name: Name,
+        fields: impl FnOnce(&mut Reader<'_>) -> Parsed<T>,
+    ) -> Result<(Arc<dyn File>, T)> {
+        let file = environment.storage.open(self.role.file(name), Access::Direct)?;
+        let mut page = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
+        file.read(&mut page, 0)?;
+        let fields = self.parse(name, &page, fields).map_err(|e| e.at(file.id(), 0))?;
+        Ok((file, fields))
     }
 
-    /// The version, and the feature bits that forbid writing or reading, of a header with a right checksum.
-    fn identify(&self, name: Name, page: &[u8]) -> result::Result<(u32, u64), Malformed> {
+    /// As [`open`](Self::open), of a file of which every byte is written once: it ends where its header says.
+    ///
+    /// # Errors
+    /// As there; or if it ends elsewhere.
+    pub fn open_whole<T>(
+        &self,
+        environment: &Environment,
+        name: Name,
+        fields: impl FnOnce(&mut Reader<'_>) -> Parsed<T>,
+        end: impl FnOnce(&T) -> u64,
+    ) -> Result<(Arc<dyn File>, T)> {
+        let (file, fields) = self.open(environment, name, fields)?;
+        let length = file.len()?;
+        if end(&fields) != length {
+            return Err(Error::corruption(file.id(), length, "the file has another length than its header says"));
+        }
+        Ok((file, fields))
+    }
+
+    fn parse<T>(&self, name: Name, page: &[u8], fields: impl FnOnce(&mut Reader<'_>) -> Parsed<T>) -> Parsed<T> {
         let mut r = Reader::new(page);
+        self.identify(name, page, &mut r)?;
+        let parsed = fields(&mut r)?;
+        let rest = r.clone().bytes(r.remaining())?;
+        if rest.iter().any(|&byte| byte != 0) {
+            return r.fail("reserved bytes are not zero");
+        }
+        Ok(parsed)
+    }
+
+    /// Takes the first 64 bytes, which must be those of this very file.
+    fn identify(&self, name: Name, page: &[u8], r: &mut Reader<'_>) -> Parsed<()> {
         if r.u32()? != self.checksum(name, page) {
             return Err(Malformed::new(0, "the checksum of the file header does not match"));
         }
@@ -75,17 +111,19 @@ impl Header {
             return r.fail("there is no format version 0");
         }
         let (_compatible, read_only, incompatible) = (r.u64()?, r.u64()?, r.u64()?);
-        Ok((version, read_only | incompatible))
+        let newer =
+            |found, known| Err(Malformed { newer: Some((found, known)), ..Malformed::new(0, "a later version wrote this") });
+        if version > self.version {
+            return newer(version.into(), self.version.into());
+        }
+        if read_only | incompatible != 0 {
+            return newer(read_only | incompatible, 0);
+        }
+        let found = Name { database: r.u64()?, keyspace: r.u32()?, number: r.u32()?, birth: r.u64()? };
+        if found == name { Ok(()) } else { r.fail("the file is another one than was named") }
     }
 
     fn checksum(&self, name: Name, page: &[u8]) -> u32 {
         crc32c(crc32c(0, &self.role.file(name).identity().to_le_bytes()), page.get(4..PAGE).unwrap_or_default())
     }
-}
-
-fn named(name: Name, page: &[u8]) -> result::Result<Reader<'_>, Malformed> {
-    let mut r = Reader::new(page);
-    r.bytes(40)?;
-    let found = Name { database: r.u64()?, keyspace: r.u32()?, number: r.u32()?, birth: r.u64()? };
-    if found == name { Ok(r) } else { r.fail("the file is another one than was named") }
 }

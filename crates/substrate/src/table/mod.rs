@@ -2,12 +2,14 @@
 //! that says what the file is, places that are part of checksums, bytes that are written front to back, and parts that are in memory as they are in the
 //! file.
 
+mod answer;
 mod header;
 mod name;
 mod output;
 mod pages;
 
 pub use self::{
+    answer::Answer,
     header::Header,
     name::{Name, Place, Role},
     output::Output,

@@ -5,7 +5,7 @@ use std::{iter, sync::Arc};
 use ecotone_sys::{checksum::crc32c, chunk::Size};
 
 use crate::{
-    Result,
+    Error, Result,
     environment::Environment,
     limits::PAGE,
     memory::{Component, Memory},
@@ -44,11 +44,27 @@ impl Pages {
         Ok(pages)
     }
 
-    /// Reads pages of a file, many requests in flight.
+    /// Reads pages of a file, many requests in flight, that have this checksum together.
     ///
     /// # Errors
-    /// If they cannot be read, or there is no memory for them.
+    /// If they have another one or cannot be read, or there is no memory for them.
     pub fn read(
+        environment: &Environment,
+        component: Component,
+        file: &Arc<dyn File>,
+        offset: u64,
+        count: usize,
+        checksum: u32,
+    ) -> Result<Pages> {
+        let pages = Pages::read_all(environment, component, file, offset, count)?;
+        if pages.checksum() == checksum {
+            Ok(pages)
+        } else {
+            Err(Error::corruption(file.id(), offset, "the checksum of pages that belong together does not match"))
+        }
+    }
+
+    fn read_all(
         environment: &Environment,
         component: Component,
         file: &Arc<dyn File>,
@@ -120,6 +136,13 @@ impl Pages {
     /// The checksum of all pages.
     pub fn checksum(&self) -> u32 {
         self.iter().fold(0, crc32c)
+    }
+
+    /// Whether nothing but zeros follows so many bytes, which end in the last page.
+    pub fn is_zero_behind(&self, len: usize) -> bool {
+        let inside = self.frames.len().saturating_sub(1) * PAGE;
+        let rest = len.checked_sub(inside).and_then(|at| self.iter().last().map_or(Some(&[][..]), |page| page.get(at..)));
+        rest.is_some_and(|rest| rest.iter().all(|&byte| byte == 0))
     }
 
     /// Whether all pages are zero from byte `at` of the page on.

@@ -2,7 +2,7 @@
 //!
 //! Words never take part in I/O themselves: what is to be written is copied out, word by word, into a block of its own.
 
-use std::ops::Deref;
+use std::{cmp, ops::Deref};
 
 use crate::{
     chunk::Block,
@@ -93,6 +93,27 @@ pub fn begin_with(words: &[AtomicU64], bytes: &[u8]) -> bool {
     let word = |place: usize| words[place].load(Ordering::Relaxed).to_le_bytes();
     whole.iter().enumerate().all(|(place, part)| word(place) == *part)
         && (rest.is_empty() || word(whole.len())[..rest.len()] == *rest)
+}
+
+/// How the first `len` bytes of some words compare with these bytes, by relaxed loads.
+///
+/// # Panics
+/// If there are fewer words.
+#[inline]
+pub fn compare(words: &[AtomicU64], len: usize, bytes: &[u8]) -> cmp::Ordering {
+    let words = &words[..len.div_ceil(WORD)];
+    // A word has its first byte lowest, and in the order of bytes the first counts most.
+    let (whole, rest) = bytes.as_chunks::<WORD>();
+    let both = len.min(bytes.len()) / WORD;
+    for (word, bytes) in words[..both].iter().zip(whole) {
+        let order = word.load(Ordering::Relaxed).swap_bytes().cmp(&u64::from_be_bytes(*bytes));
+        if order.is_ne() {
+            return order;
+        }
+    }
+    let ends = words.get(both).map_or([0; WORD], |word| word.load(Ordering::Relaxed).to_le_bytes());
+    let other = whole.get(both).map_or(rest, |word| &word[..]);
+    ends[..(len - both * WORD).min(WORD)].cmp(other).then(len.cmp(&bytes.len()))
 }
 
 /// Copies bytes to the first of some words, as [`Words::copy_in`].

@@ -9,6 +9,10 @@ use std::{
 
 use ecotone_substrate::{
     Error, Result,
+    environment::Environment,
+    health::Health,
+    memory::Memory,
+    scheduler::Scheduler,
     storage::{Access, Counters, File, FileId, FileKind, Queue, Storage},
 };
 use parking_lot::Mutex;
@@ -36,6 +40,13 @@ impl SimStorage {
     /// An empty disk whose choices are drawn from `seed`.
     pub fn new(seed: u64) -> Self {
         SimStorage { shared: Shared::new(World::new(seed)) }
+    }
+
+    /// What the parts of a database on this disk stand on, with a memory budget in bytes. Background jobs run on the thread that waits for them.
+    pub fn environment(&self, database: u64, budget: usize) -> Environment {
+        let health: Arc<Health> = Arc::default();
+        let (storage, scheduler) = (Arc::new(self.clone()), Scheduler::manual(health.clone()));
+        Environment { database, storage, memory: Memory::new(budget), scheduler, health }
     }
 
     /// The disk as the next machine (or, with [`Crash::KeepAll`], the next process) finds it. This disk goes on undisturbed, so one

@@ -1,11 +1,13 @@
 //! The first page of a run: which file this is, and what lies where in it.
 
-use std::result;
+use std::{result, sync::Arc};
 
 use ecotone_substrate::{
     Result,
     codec::{Malformed, Reader},
+    environment::Environment,
     limits::PAGE,
+    storage::File,
     table::{self, Name},
 };
 
@@ -87,12 +89,9 @@ impl Header {
         FORMAT.seal(name, &w, page);
     }
 
-    /// Reads the header of this very file.
-    pub(super) fn decode(name: Name, page: &[u8]) -> Result<Header> {
-        let file = name.file();
-        let header = fields(FORMAT.open(name, page)?, page).map_err(|e| e.at(file, 0))?;
-        header.plausible().map_err(|e| e.at(file, 0))?;
-        Ok(header)
+    /// Opens this very file.
+    pub(super) fn open(environment: &Environment, name: Name) -> Result<(Arc<dyn File>, Header)> {
+        FORMAT.open_whole(environment, name, fields, Header::end)
     }
 
     fn plausible(&self) -> result::Result<(), Malformed> {
@@ -107,7 +106,7 @@ impl Header {
     }
 }
 
-fn fields(mut r: Reader<'_>, page: &[u8]) -> result::Result<Header, Malformed> {
+fn fields(r: &mut Reader<'_>) -> result::Result<Header, Malformed> {
     let (kind, block) = (r.u8()?, r.u8()?);
     let Some(stretch) = Stretch::new(r.u8()?, r.u8()?) else { return r.fail("there is no such partition") };
     let (blocks, records, tombstones) = (r.u32()?, r.u64()?, r.u64()?);
@@ -126,8 +125,6 @@ fn fields(mut r: Reader<'_>, page: &[u8]) -> result::Result<Header, Malformed> {
     if offsets != (header.fences_at(), header.tags_at()) {
         return r.fail("fences and tags are not where they must be");
     }
-    if page.get(r.position()..PAGE).is_none_or(|rest| rest.iter().any(|&byte| byte != 0)) {
-        return r.fail("reserved bytes are not zero");
-    }
+    header.plausible()?;
     Ok(header)
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use ecotone_substrate::{Result, storage::File};
+use ecotone_substrate::{Result, storage::File, table::Answer};
 
 use super::{
     partition::{Partition, Search},
-    run::{Answer, Run},
+    run::Run,
 };
 
 /// A search that wants to read a block. It keeps its partition, with the files, as it was when it began.

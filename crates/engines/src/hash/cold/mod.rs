@@ -26,7 +26,7 @@ pub use self::{
     header::RunKind,
     lookup::{Lookup, Step},
     partition::{Partition, Search},
-    run::{Answer, Extent, Run},
+    run::{Extent, Run},
     runs::{Part, Runs},
     stretch::Stretch,
     tags::Tags,
@@ -34,4 +34,4 @@ pub use self::{
     union::Union,
     writer::{RunWriter, block_size},
 };
-pub use ecotone_substrate::table::{Name, Place};
+pub use ecotone_substrate::table::{Answer, Name, Place};

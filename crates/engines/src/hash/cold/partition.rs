@@ -6,12 +6,12 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use ecotone_substrate::{Result, memory::Memory, storage::Block};
+use ecotone_substrate::{Result, memory::Memory, storage::Block, table::Answer};
 
 use super::{
     delta_map::{DeltaMap, Matches, buckets_for},
     deltas::Deltas,
-    run::{Answer, Run},
+    run::Run,
     stretch::Stretch,
     tags::Tags,
 };

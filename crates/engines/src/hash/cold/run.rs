@@ -11,8 +11,8 @@ use ecotone_substrate::{
     environment::Environment,
     limits::PAGE,
     memory::Component,
-    storage::{self, Access, File},
-    table::{Name, Pages},
+    storage::{self, File},
+    table::{Answer, Name, Pages},
 };
 use ecotone_sys::chunk::Size;
 
@@ -23,15 +23,6 @@ use super::{
     stretch::Stretch,
     tags::{self, Tags},
 };
-
-/// What a search that has ended found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
-    /// A value.
-    Value,
-    /// A tombstone: nothing older counts.
-    Deleted,
-}
 
 /// What has to be read for a block: whole units of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,21 +50,10 @@ impl Run {
     /// # Errors
     /// If the file is another one, is damaged where that is looked at, or cannot be read; if there is no memory for the fences.
     pub fn open(environment: &Environment, name: Name) -> Result<Run> {
-        let file = environment.storage.open(name.file(), Access::Direct)?;
-        let length = file.len()?;
-        let mut page = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
-        file.read(&mut page, 0)?;
-        let header = Header::decode(name, &page)?;
-        if header.end() != length {
-            return Err(Error::corruption(name.file(), length, "the file has another length than its header says"));
-        }
+        let (file, header) = Header::open(environment, name)?;
         let (at, count) = (header.fences_at(), fences::pages(header.blocks));
-        let pages = Pages::read(environment, Component::ColdIndex, &file, at, count)?;
-        let damaged = |e: Malformed| e.at(name.file(), at);
-        if pages.checksum() != header.fences_checksum {
-            return Err(damaged(Malformed::new(0, "the checksum of the fences does not match")));
-        }
-        let fences = Fences::parse(pages, header.blocks).map_err(damaged)?;
+        let pages = Pages::read(environment, Component::ColdIndex, &file, at, count, header.fences_checksum)?;
+        let fences = Fences::parse(pages, header.blocks).map_err(|e| e.at(name.file(), at))?;
         let run = Run { file, name, header, fences };
         run.check_stretch()?;
         Ok(run)
@@ -230,13 +210,7 @@ impl Run {
     /// If a record is damaged.
     pub fn find_in(&self, parsed: &Block<'_>, block: u32, hash: u64, key: &[u8], value: &mut Vec<u8>) -> Result<Option<Answer>> {
         let found = parsed.find(hash, key).map_err(|e| self.damaged(block, e))?;
-        Ok(found.map(|entry| match entry.value {
-            Some(bytes) => {
-                value.extend_from_slice(bytes);
-                Answer::Value
-            }
-            None => Answer::Deleted,
-        }))
+        Ok(found.map(|entry| Answer::of(entry.value, value)))
     }
 
     /// Reads the tags of a delta.
@@ -246,13 +220,9 @@ impl Run {
     pub fn tags(&self, environment: &Environment) -> Result<Tags> {
         let (at, end) = (self.header.tags_at(), self.header.end());
         let count = ((end - at) / PAGE as u64) as usize;
-        let pages = Pages::read(environment, Component::Frames, &self.file, at, count)?;
-        let damaged = |e: Malformed| e.at(self.name.file(), at);
-        if pages.checksum() != self.header.tags_checksum {
-            return Err(damaged(Malformed::new(0, "the checksum of the tags does not match")));
-        }
+        let pages = Pages::read(environment, Component::Frames, &self.file, at, count, self.header.tags_checksum)?;
         let records = if count > 0 { self.header.records } else { 0 };
-        Tags::parse(pages, records).map_err(damaged)
+        Tags::parse(pages, records).map_err(|e| e.at(self.name.file(), at))
     }
 
     /// Reads all of it and checks all that is left out otherwise; `hash_of` makes the hash of a key.

@@ -9,7 +9,6 @@ mod page;
 mod record;
 mod segments;
 mod sequences;
-mod state;
 mod tail;
 #[cfg(test)]
 pub(in crate::hash) mod tests;
@@ -28,9 +27,9 @@ pub(crate) use self::{
     page::Page,
     record::Record,
     segments::Segment,
-    state::{Kind, State},
 };
 use self::{bounds::Bounds, flush::Turns, frames::Frames, segments::Segments, tail::Tail};
+pub(crate) use ecotone_substrate::state::{Kind, State};
 
 /// The log of one keyspace.
 #[derive(Debug)]

@@ -2,7 +2,11 @@
 
 use std::iter;
 
-use ecotone_substrate::{codec::Malformed, limits};
+use ecotone_substrate::{
+    codec::Malformed,
+    limits,
+    state::{Kind, State},
+};
 use ecotone_sys::{
     checksum::crc32c,
     words::{WORD, Words},
@@ -11,7 +15,6 @@ use ecotone_sys::{
 use super::{
     address::{Address, Link, PAGE, PAGE_HEADER},
     record::{Chain, Record},
-    state::{Kind, State},
 };
 
 const FORM: u8 = 1;

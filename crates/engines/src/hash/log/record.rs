@@ -1,26 +1,21 @@
 //! A record of the hot log in memory: its words, its lock, its seal (decision 10, "The record").
 
-use ecotone_substrate::limits;
+use ecotone_substrate::{
+    limits,
+    state::{self, Kind, State, StateWord},
+};
 use ecotone_sys::{
     prefetch::prefetch_read,
-    primitive::{
-        atomic::{AtomicU64, Ordering, fence},
-        thread,
-    },
+    primitive::atomic::{AtomicU64, Ordering},
     words::{WORD, Words, begin_with, copy_in, copy_out},
 };
 
-use super::{
-    address::Link,
-    state::{Kind, State},
-};
+use super::address::Link;
 
 /// Words of it in as many lines as a record of a hundred bytes lies in, wherever it begins.
 const IN_ITS_LINES: [usize; 3] = [0, 8, 15];
 /// Words before the key.
 const HEADER_WORDS: usize = 2;
-/// Looks at a locked record before others may go on. Its holder copies less than 2 KB.
-const SPINS: u32 = if cfg!(any(feature = "shuttle", feature = "loom")) { 0 } else { 100 };
 
 /// The first word of a record: the one before it in its chain, and how much room it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +82,7 @@ impl<'a> Record<'a> {
         let capacity = Self::capacity_for(key.len() + value.map_or(0, <[u8]>::len));
         copy_in(&self.words[HEADER_WORDS..], key);
         self.set_value(key.len(), value.unwrap_or_default());
-        self.state_word().store(State::live(key.len(), value.map(<[u8]>::len)).word(), Ordering::Relaxed);
+        self.state_word().set(State::live(key.len(), value.map(<[u8]>::len)));
         self.chain_word().store(Chain::new(capacity, Link::NONE).0, Ordering::Relaxed);
     }
 
@@ -99,8 +94,8 @@ impl<'a> Record<'a> {
 
     /// Gives a raw record up.
     pub(super) fn invalidate(&self) {
-        let state = State::from_word(self.state_word().load(Ordering::Relaxed));
-        self.state_word().store(state.with_kind(Kind::Invalid).word(), Ordering::Relaxed);
+        let state = self.state_word();
+        state.set(state.peek().with_kind(Kind::Invalid));
     }
 
     /// The record before it in its chain.
@@ -116,16 +111,13 @@ impl<'a> Record<'a> {
 
     /// Lengths, kind and seal, as they are now. It may be locked.
     pub(crate) fn state(&self) -> State {
-        State::from_word(self.state_word().load(Ordering::Acquire))
+        self.state_word().load()
     }
 
     /// Whether it is of this key. The key never changes once the record is live, so that needs no lock.
     #[inline]
     pub(crate) fn has_key(&self, key: &[u8]) -> bool {
-        if State::from_word(self.state_word().load(Ordering::Relaxed)).key_len() != key.len() {
-            return false;
-        }
-        begin_with(&self.words[HEADER_WORDS..], key)
+        self.state_word().peek().key_len() == key.len() && begin_with(&self.words[HEADER_WORDS..], key)
     }
 
     /// Copies the key.
@@ -143,52 +135,20 @@ impl<'a> Record<'a> {
     /// Copies the value of one moment to `value`, and says what the record was then.
     #[inline]
     pub(crate) fn read(&self, value: &mut Vec<u8>) -> State {
-        loop {
-            let state = self.settled();
+        self.state_word().read(|state| {
             value.resize(state.value_len(), 0);
             self.copy_value(state.key_len(), value);
-            // What was copied comes before the second look: whoever changed any of it had made the version odd before.
-            fence(Ordering::Acquire);
-            if self.state_word().load(Ordering::Relaxed) == state.word() {
-                return state;
-            }
-        }
+        })
     }
 
     /// Locks it, against all who change it and all who read it.
     pub(crate) fn lock(&self) -> Locked<'a> {
-        loop {
-            if let Some(locked) = self.lock_from(self.settled()) {
-                return locked;
-            }
-        }
+        Locked { record: *self, lock: self.state_word().lock() }
     }
 
     /// Locks it if nothing has changed since it was in this state.
     pub(crate) fn lock_from(&self, state: State) -> Option<Locked<'a>> {
-        let (word, locked) = (state.word(), state.next().word());
-        self.state_word().compare_exchange(word, locked, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        // Who sees a word that is stored from now on sees the lock at its second look.
-        fence(Ordering::Release);
-        Some(Locked { record: *self, before: state, after: state, changed: false })
-    }
-
-    /// The state when nobody holds the lock.
-    #[inline]
-    fn settled(&self) -> State {
-        let mut looks = 0;
-        loop {
-            let state = self.state();
-            if !state.locked() {
-                return state;
-            }
-            looks += 1;
-            if looks > SPINS {
-                thread::yield_now();
-            } else {
-                std::hint::spin_loop();
-            }
-        }
+        Some(Locked { record: *self, lock: self.state_word().lock_from(state)? })
     }
 
     fn chain(&self) -> Chain {
@@ -199,8 +159,8 @@ impl<'a> Record<'a> {
         &self.words[0]
     }
 
-    fn state_word(&self) -> &'a AtomicU64 {
-        &self.words[1]
+    fn state_word(&self) -> StateWord<'a> {
+        StateWord::new(&self.words[1])
     }
 
     /// Copies the bytes behind a key of this length.
@@ -234,47 +194,35 @@ impl<'a> Record<'a> {
 #[derive(Debug)]
 pub(crate) struct Locked<'a> {
     record: Record<'a>,
-    before: State,
-    after: State,
-    changed: bool,
+    lock: state::Locked<'a>,
 }
 
 impl Locked<'_> {
     /// What it was when it was locked.
     pub(crate) fn state(&self) -> State {
-        self.before
+        self.lock.state()
     }
 
     /// Whether a value of this length has room.
     pub(crate) fn has_room(&self, value_len: usize) -> bool {
-        Record::capacity_for(self.before.key_len() + value_len) <= self.record.capacity()
+        Record::capacity_for(self.state().key_len() + value_len) <= self.record.capacity()
     }
 
     /// Copies the value.
     pub(crate) fn read(&self, value: &mut Vec<u8>) {
-        value.resize(self.before.value_len(), 0);
-        self.record.copy_value(self.before.key_len(), value);
+        value.resize(self.state().value_len(), 0);
+        self.record.copy_value(self.state().key_len(), value);
     }
 
     /// Gives it another value, which has room, or none. It is not sealed, and its address was not below READ_ONLY under the pin of this change.
     pub(crate) fn replace(&mut self, value: Option<&[u8]>) {
-        assert!(!self.before.sealed() && self.has_room(value.map_or(0, <[u8]>::len)));
-        self.record.set_value(self.before.key_len(), value.unwrap_or_default());
-        self.after = self.after.with_value(value.map(<[u8]>::len));
-        self.changed = true;
+        assert!(!self.state().sealed() && self.has_room(value.map_or(0, <[u8]>::len)));
+        self.record.set_value(self.state().key_len(), value.unwrap_or_default());
+        self.lock.changed(value.map(<[u8]>::len));
     }
 
     /// Nobody will change it again.
     pub(crate) fn seal(&mut self) {
-        self.after = self.after.as_sealed();
-        self.changed = true;
-    }
-}
-
-impl Drop for Locked<'_> {
-    /// What was changed gets a version of its own, so that who copied parts of two values notices, also if they are of one length.
-    fn drop(&mut self) {
-        let unlocked = if self.changed { self.after.next().next() } else { self.before };
-        self.record.state_word().store(unlocked.word(), Ordering::Release);
+        self.lock.seal();
     }
 }

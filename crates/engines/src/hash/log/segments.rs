@@ -1,10 +1,10 @@
 //! The files of the hot log: each has a stretch of it (`docs/format/hash.md`, "Segment").
 
-use std::{ops::RangeInclusive, result, sync::Arc};
+use std::{ops::RangeInclusive, sync::Arc};
 
 use ecotone_substrate::{
     Error, Result,
-    codec::{Malformed, Reader},
+    codec::Malformed,
     environment::Environment,
     memory::Component,
     storage::{Access, File, FileId},
@@ -66,21 +66,15 @@ impl Segment {
     /// # Errors
     /// If it is another file, is too short, or cannot be read.
     pub(crate) fn open(environment: &Environment, name: Name, from: Address, bytes: u64) -> Result<Segment> {
-        let id = Role::Segment.file(name);
-        let file = environment.storage.open(id, Access::Direct)?;
-        let mut page = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
-        file.read(&mut page, 0)?;
-        stretch(FORMAT.open(name, &page)?, &page)
-            .and_then(|found| {
-                if found == (from.get(), bytes) {
-                    Ok(())
-                } else {
-                    Err(Malformed::new(64, "the segment has another stretch of the log"))
-                }
-            })
-            .map_err(|e| e.at(id, 0))?;
+        let (file, ()) = FORMAT.open(environment, name, |r| {
+            if (r.u64()?, r.u64()?) == (from.get(), bytes) {
+                Ok(())
+            } else {
+                Err(Malformed::new(64, "the segment has another stretch of the log"))
+            }
+        })?;
         if file.len()? < PAGE + bytes {
-            return Err(Error::corruption(id, file.len()?, "the segment ends early"));
+            return Err(Error::corruption(file.id(), file.len()?, "the segment ends early"));
         }
         Ok(Segment { name, file, from, bytes })
     }
@@ -137,15 +131,6 @@ impl Segment {
     fn has(&self, address: Address) -> bool {
         (self.from..self.end()).contains(&address)
     }
-}
-
-/// Where its stretch begins and how long it is, as its first page says.
-fn stretch(mut r: Reader<'_>, page: &[u8]) -> result::Result<(u64, u64), Malformed> {
-    let stretch = (r.u64()?, r.u64()?);
-    if page.get(r.position()..).is_none_or(|rest| rest.iter().any(|&byte| byte != 0)) {
-        return r.fail("reserved bytes are not zero");
-    }
-    Ok(stretch)
 }
 
 /// The segments of a log, oldest first. Looked at for a moment only, also under a pin.

@@ -1,29 +1,23 @@
 //! All orders of a few operations on one key, within a number of preemptions, by loom (decision 10, M4).
 
-use ecotone_sys::primitive::loom::{model::Builder, thread};
-
 use super::*;
-use crate::engine::Outcome;
+use crate::{
+    engine::Outcome,
+    tests::orders::{self, spawn},
+};
 
 const KEY: &[u8] = b"k";
 
 /// Tries the orders of `work` with at most so many preemptions. It begins with an engine in which the key has a value, if any is given.
 fn all_orders(preemptions: usize, value: Option<&'static [u8]>, work: impl Fn(Arc<Hash>) + Send + Sync + 'static) {
-    let mut builder = Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 10_000;
-    builder.check(move || {
-        let hash = Arc::new(engine(0, 2));
+    let begin = move || {
+        let hash = engine(0, 2);
         (0..2).for_each(|_| hash.make_room(room::Lack::Frame).unwrap());
         hash.make_room(room::Lack::Bucket).unwrap();
         value.iter().for_each(|value| hash.set(KEY, value));
-        work(hash);
-    });
-}
-
-fn spawn(hash: &Arc<Hash>, work: impl FnOnce(&Hash) + 'static) -> thread::JoinHandle<()> {
-    let hash = hash.clone();
-    thread::spawn(move || work(&hash))
+        hash
+    };
+    orders::all_orders(preemptions, begin, work);
 }
 
 /// Adds a byte to what is there.

@@ -15,6 +15,7 @@ use ecotone_sys::chunk::Size;
 use super::{
     entry::Entry,
     rank::{Rank, common},
+    records::Records,
 };
 
 const HEADER: usize = 16;
@@ -105,7 +106,7 @@ impl<'a> Block<'a> {
     }
 
     /// The entries of a run.
-    fn entries(&self, run: usize) -> result::Result<Entries<'a>, Malformed> {
+    pub(super) fn entries(&self, run: usize) -> result::Result<Entries<'a>, Malformed> {
         let (start, end) = (self.restart(run), self.restart(run + 1).min(self.end));
         match self.bytes.get(start..end).filter(|_| start >= HEADER) {
             Some(bytes) => Ok(Entries { r: Reader::new(bytes), start, left: RUN.min(self.count - run * RUN), shares: false }),
@@ -121,17 +122,22 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Looks for a key.
-    ///
-    /// # Errors
-    /// If a record that has to be looked at is malformed.
-    pub fn find(&self, key: &[u8]) -> result::Result<Find<'a>, Malformed> {
+    /// The last run whose first key is not above a key; `None` if the key lies before all of them.
+    pub(super) fn run_of(&self, key: &[u8]) -> result::Result<Option<usize>, Malformed> {
         let (mut low, mut high) = (0, self.runs());
         while low < high {
             let middle = low.midpoint(high);
             if self.first_key(middle)? <= key { low = middle + 1 } else { high = middle }
         }
-        let Some(run) = low.checked_sub(1) else { return Ok(Find::Before) };
+        Ok(low.checked_sub(1))
+    }
+
+    /// Looks for a key.
+    ///
+    /// # Errors
+    /// If a record that has to be looked at is malformed.
+    pub fn find(&self, key: &[u8]) -> result::Result<Find<'a>, Malformed> {
+        let Some(run) = self.run_of(key)? else { return Ok(Find::Before) };
         let mut rank = Rank::new(key);
         for entry in self.entries(run)? {
             let entry = entry?;
@@ -141,7 +147,7 @@ impl<'a> Block<'a> {
                 Ordering::Greater => return Ok(Find::Within),
             }
         }
-        Ok(if low < self.runs() { Find::Within } else { Find::After })
+        Ok(if run + 1 < self.runs() { Find::Within } else { Find::After })
     }
 
     /// Gives all records to `take`, in order.
@@ -152,16 +158,11 @@ impl<'a> Block<'a> {
         &self,
         mut take: impl FnMut(&[u8], Option<&'a [u8]>) -> result::Result<(), Malformed>,
     ) -> result::Result<(), Malformed> {
-        let mut key = Vec::new();
+        let mut records = Records::default();
         for run in 0..self.runs() {
-            for entry in self.entries(run)? {
-                let entry = entry?;
-                if entry.shared > key.len() {
-                    return Err(Malformed::new(self.restart(run), "a key shares more than there is"));
-                }
-                key.truncate(entry.shared);
-                key.extend_from_slice(entry.rest);
-                take(&key, entry.value)?;
+            records.take(self, run)?;
+            for number in 0..records.len() {
+                take(records.key(number), records.value(number).map(|place| &self.bytes[place]))?;
             }
         }
         Ok(())
@@ -198,7 +199,7 @@ impl<'a> Block<'a> {
 
 /// The entries of a run, one by one.
 #[derive(Debug)]
-struct Entries<'a> {
+pub(super) struct Entries<'a> {
     r: Reader<'a>,
     /// Where the run begins in the block.
     start: usize,
@@ -207,12 +208,19 @@ struct Entries<'a> {
     shares: bool,
 }
 
+impl Entries<'_> {
+    /// Where in the block the last one ended, and the next one begins.
+    pub(super) fn offset(&self) -> usize {
+        self.start + self.r.position()
+    }
+}
+
 impl<'a> Iterator for Entries<'a> {
     type Item = result::Result<Entry<'a>, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
-        let at = self.start + self.r.position();
+        let at = self.offset();
         let entry = Entry::read(&mut self.r).map_err(|e| Malformed::new(self.start + e.offset, e.what));
         Some(entry.and_then(|entry| {
             if entry.shared > 0 && !self.shares {

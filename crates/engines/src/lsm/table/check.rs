@@ -1,8 +1,14 @@
 //! Checking all of a table, which reading leaves out.
 
-use ecotone_substrate::{Error, Result, codec::Malformed, environment::Environment};
+use std::{cmp::Ordering, result, sync::Arc};
 
-use super::{Candidates, Filter, Index, Table};
+use ecotone_substrate::{Error, Result, codec::Malformed, environment::Environment, memory::Component};
+use ecotone_sys::chunk::Size;
+
+use super::{
+    Candidates, Filter, Index, Table,
+    window::{Direction, Window},
+};
 
 /// What a check has seen.
 struct Seen<'t> {
@@ -21,12 +27,13 @@ impl Table {
     ///
     /// # Errors
     /// The first damage that is met.
-    pub fn check(&self, environment: &Environment, hash_of: &dyn Fn(&[u8]) -> u64) -> Result<()> {
+    pub fn check(self: &Arc<Self>, environment: &Environment, hash_of: &dyn Fn(&[u8]) -> u64) -> Result<()> {
         let (index, filter) = (self.index(environment)?, self.filter(environment)?);
         let mut seen = Seen { table: self, index, filter, hash_of, records: 0, tombstones: 0, bytes: 0, last: Vec::new() };
-        let mut memory = self.memory_for_a_block(environment)?;
+        let memory = environment.memory.lease_essential(Component::Frames, Size::Slab)?;
+        let mut window = Window::new(self.clone(), 0..self.blocks(), memory);
         for block in 0..self.blocks() {
-            let parsed = self.read(block, &mut memory)?;
+            let parsed = window.enter(block, Direction::Forward)?;
             let checked = parsed.check().and_then(|()| parsed.each(|key, value| seen.record(block, key, value)));
             checked.map_err(|e| self.damaged(block, e))?;
         }
@@ -40,13 +47,12 @@ impl Table {
 }
 
 impl Seen<'_> {
-    fn record(&mut self, block: u32, key: &[u8], value: Option<&[u8]>) -> std::result::Result<(), Malformed> {
+    fn record(&mut self, block: u32, key: &[u8], value: Option<&[u8]>) -> result::Result<(), Malformed> {
         let fail = |what| Err(Malformed::new(0, what));
         if *self.last >= *key || (self.records == 0 && *key != *self.table.range().0) || !self.table.covers(key) {
             return fail("the records of the table are out of order, or of its range");
         }
-        let Candidates { low, high, .. } = self.index.locate(key);
-        if !(low..=high).contains(&block) {
+        if !leads_to(self.index.locate(key), block) {
             return fail("the index leads elsewhere");
         }
         if self.filter.as_ref().is_some_and(|filter| !filter.may_have((self.hash_of)(key))) {
@@ -55,7 +61,22 @@ impl Seen<'_> {
         self.records += 1;
         self.tombstones += u64::from(value.is_none());
         self.bytes += (key.len() + value.map_or(0, <[u8]>::len)) as u64;
-        self.last = key.to_vec();
+        self.last.clear();
+        self.last.extend_from_slice(key);
         Ok(())
+    }
+}
+
+/// Whether a search for a key of a block ends there.
+fn leads_to(mut left: Candidates, block: u32) -> bool {
+    loop {
+        let goes_on = match block.cmp(&left.first) {
+            Ordering::Equal => return true,
+            Ordering::Less => left.go_down(),
+            Ordering::Greater => left.go_up(),
+        };
+        if !goes_on {
+            return false;
+        }
     }
 }

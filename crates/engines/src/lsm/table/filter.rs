@@ -42,9 +42,7 @@ pub struct Filter {
 impl Filter {
     /// Takes the filter that a file has.
     pub(super) fn parse(pages: Pages, lines: u32) -> std::result::Result<Filter, Malformed> {
-        let rest = lines as usize % LINES * LINE;
-        let is_zero = |page: &[u8]| rest == 0 || page[rest..].iter().all(|&byte| byte == 0);
-        if pages.len() > 0 && !is_zero(pages.page(pages.len() - 1)) {
+        if !pages.is_zero_behind(lines as usize * LINE) {
             return Err(Malformed::new(0, "reserved bytes are not zero"));
         }
         Ok(Filter { pages, lines })

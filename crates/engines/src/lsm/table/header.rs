@@ -1,11 +1,13 @@
 //! The first page of a table: which file this is, what lies where in it, and what its records are like (`docs/format/lsm.md`, "Header").
 
-use std::result;
+use std::{result, sync::Arc};
 
 use ecotone_substrate::{
     Result,
     codec::{Malformed, Reader},
+    environment::Environment,
     limits::{MAX_KEY, PAGE},
+    storage::File,
     table::{self, Name},
 };
 
@@ -91,12 +93,9 @@ impl Header {
         FORMAT.seal(name, &w, page);
     }
 
-    /// Reads the header of this very file.
-    pub(super) fn decode(name: Name, page: &[u8]) -> Result<Header> {
-        let file = name.file();
-        let header = fields(FORMAT.open(name, page)?, page).map_err(|e| e.at(file, 0))?;
-        header.plausible().map_err(|e| e.at(file, 0))?;
-        Ok(header)
+    /// Opens this very file.
+    pub(super) fn open(environment: &Environment, name: Name) -> Result<(Arc<dyn File>, Header)> {
+        FORMAT.open_whole(environment, name, fields, Header::end)
     }
 
     fn plausible(&self) -> result::Result<(), Malformed> {
@@ -121,7 +120,7 @@ impl Header {
     }
 }
 
-fn fields(mut r: Reader<'_>, page: &[u8]) -> result::Result<Header, Malformed> {
+fn fields(r: &mut Reader<'_>) -> result::Result<Header, Malformed> {
     let block = r.u8()?;
     if !BLOCK_BITS.contains(&block) {
         return r.fail("there are no blocks of this size");
@@ -139,12 +138,8 @@ fn fields(mut r: Reader<'_>, page: &[u8]) -> result::Result<Header, Malformed> {
         return r.fail("a key is longer or shorter than keys are");
     }
     let (first, last) = (r.bytes(first)?.into(), r.bytes(last)?.into());
-    if page.get(r.position()..PAGE).is_none_or(|rest| rest.iter().any(|&byte| byte != 0)) {
-        return r.fail("reserved bytes are not zero");
-    }
-    let block = 1 << block;
-    Ok(Header {
-        block,
+    let header = Header {
+        block: 1 << block,
         kind,
         filter_bits,
         blocks,
@@ -158,5 +153,7 @@ fn fields(mut r: Reader<'_>, page: &[u8]) -> result::Result<Header, Malformed> {
         filter_checksum,
         first,
         last,
-    })
+    };
+    header.plausible()?;
+    Ok(header)
 }

@@ -5,23 +5,26 @@
 mod block;
 mod boundaries;
 mod check;
+mod cursor;
 mod entry;
 mod filter;
 mod header;
 mod index;
 mod rank;
+mod records;
 #[cfg(test)]
 mod tests;
+mod window;
 mod writer;
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use ecotone_substrate::{
     Error, Result,
     codec::Malformed,
     environment::Environment,
     memory::Component,
-    storage::{self, Access, File},
+    storage::{self, File},
     table::{Name, Pages},
 };
 use ecotone_sys::chunk::Size;
@@ -29,19 +32,12 @@ use ecotone_sys::chunk::Size;
 use self::header::Header;
 pub use self::{
     block::{Block, BlockBuilder, Find},
+    cursor::Cursor,
     filter::Filter,
     index::{Candidates, Index, Kind, Wanted},
     writer::{Options, TableWriter, block_size},
 };
-
-/// What a search that has ended found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
-    /// A value.
-    Value,
-    /// A tombstone: nothing older counts.
-    Deleted,
-}
+pub use ecotone_substrate::table::Answer;
 
 /// An open table, without its index and filter, which come and go.
 #[derive(Debug)]
@@ -57,14 +53,7 @@ impl Table {
     /// # Errors
     /// If the file is another one, is damaged there, or cannot be read.
     pub fn open(environment: &Environment, name: Name) -> Result<Table> {
-        let file = environment.storage.open(name.file(), Access::Direct)?;
-        let length = file.len()?;
-        let mut page = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
-        file.read(&mut page, 0)?;
-        let header = Header::decode(name, &page)?;
-        if header.end() != length {
-            return Err(Error::corruption(name.file(), length, "the file has another length than its header says"));
-        }
+        let (file, header) = Header::open(environment, name)?;
         Ok(Table { file, name, header })
     }
 
@@ -133,6 +122,17 @@ impl Table {
         self.header.kind
     }
 
+    /// The blocks that can have keys from `first` to `last`, both included.
+    pub fn blocks_of(&self, index: &Index, first: &[u8], last: &[u8]) -> Range<u32> {
+        let (lowest, highest) = self.range();
+        if first > highest || last < lowest || first > last {
+            return 0..0;
+        }
+        let start = if first <= lowest { 0 } else { index.locate(first).low };
+        let end = if last >= highest { self.blocks() } else { index.locate(last).high + 1 };
+        start..end
+    }
+
     /// The file, for who reads by a queue.
     pub fn file(&self) -> &Arc<dyn File> {
         &self.file
@@ -149,12 +149,10 @@ impl Table {
     /// If it is damaged or cannot be read, or there is no memory for it.
     pub fn index(&self, environment: &Environment) -> Result<Index> {
         let (at, header) = (self.header.index_at(), &self.header);
-        let pages = Pages::read(environment, Component::PageIndex, &self.file, at, header.index_pages())?;
-        let damaged = |e: Malformed| e.at(self.name.file(), at);
-        if pages.checksum() != header.index_checksum {
-            return Err(damaged(Malformed::new(0, "the checksum of the index does not match")));
-        }
-        Index::parse(header.kind, pages, header.index_bytes as usize, header.shape()).map_err(damaged)
+        let (count, checksum) = (header.index_pages(), header.index_checksum);
+        let pages = Pages::read(environment, Component::PageIndex, &self.file, at, count, checksum)?;
+        let parsed = Index::parse(header.kind, pages, header.index_bytes as usize, header.shape());
+        parsed.map_err(|e| e.at(self.name.file(), at))
     }
 
     /// Loads the filter; none if the table has none.
@@ -166,12 +164,9 @@ impl Table {
         if lines == 0 {
             return Ok(None);
         }
-        let pages = Pages::read(environment, Component::PageIndex, &self.file, at, filter::pages(lines))?;
-        let damaged = |e: Malformed| e.at(self.name.file(), at);
-        if pages.checksum() != self.header.filter_checksum {
-            return Err(damaged(Malformed::new(0, "the checksum of the filter does not match")));
-        }
-        Filter::parse(pages, lines).map(Some).map_err(damaged)
+        let (count, checksum) = (filter::pages(lines), self.header.filter_checksum);
+        let pages = Pages::read(environment, Component::PageIndex, &self.file, at, count, checksum)?;
+        Filter::parse(pages, lines).map(Some).map_err(|e| e.at(self.name.file(), at))
     }
 
     /// A block in the bytes that were read for it.
@@ -216,11 +211,7 @@ impl Table {
             let block = left.first;
             let found = self.read(block, memory)?.find(key).map_err(|e| self.damaged(block, e))?;
             let goes_on = match found {
-                Find::Found(Some(bytes)) => {
-                    value.extend_from_slice(bytes);
-                    return Ok(Some(Answer::Value));
-                }
-                Find::Found(None) => return Ok(Some(Answer::Deleted)),
+                Find::Found(record) => return Ok(Some(Answer::of(record, value))),
                 Find::Within => false,
                 Find::Before => left.go_down(),
                 Find::After => left.go_up(),

@@ -1,11 +1,8 @@
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 use ecotone_substrate::{
     codec::hex::{golden, render},
     environment::Environment,
-    health::Health,
-    memory::Memory,
-    scheduler::Scheduler,
     storage::{FileId, Storage},
 };
 use ecotone_testkit::sim::{Crash, SimStorage};
@@ -16,9 +13,7 @@ use super::*;
 const MIB: u64 = 1 << 20;
 
 fn environment(disk: &SimStorage, database: u64) -> Environment {
-    let health: Arc<Health> = Arc::default();
-    let (storage, scheduler) = (Arc::new(disk.clone()), Scheduler::manual(health.clone()));
-    Environment { database, storage, memory: Memory::new(16 << 20), scheduler, health }
+    disk.environment(database, 16 << 20)
 }
 
 fn create(disk: &SimStorage) -> Result<PageFile> {

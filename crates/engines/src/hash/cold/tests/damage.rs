@@ -1,16 +1,11 @@
 //! Flipped bytes and cut files: an error that names the place, or the right answer.
 
-use ecotone_substrate::{Error, storage::FileId};
-use ecotone_sys::checksum::crc32c;
+use ecotone_testkit::table::{Damaged, seal_block};
 use rand::SeedableRng;
 
 use super::*;
 
 const PAGE: usize = 4096;
-
-fn file() -> FileId {
-    NAME.file()
-}
 
 /// A run on a disk, and what is in it. Three pages follow the header: blocks, fences, tags.
 fn original(kind: RunKind) -> (SimStorage, Records) {
@@ -25,14 +20,6 @@ fn original(kind: RunKind) -> (SimStorage, Records) {
     let (run, _) = write(&environment(&disk), NAME, kind, 1024, &records).unwrap().unwrap();
     assert_eq!(run.blocks(), 3);
     (disk, records)
-}
-
-/// The place that an error names.
-fn place(error: &Error) -> Option<u64> {
-    match error {
-        Error::Corruption { file: name, offset, .. } if *name == file().to_string() => Some(*offset),
-        _ => None,
-    }
 }
 
 /// Opens and asks for everything. Every answer is right; the first error.
@@ -54,21 +41,18 @@ fn every_flipped_byte_is_noticed_where_it_is_or_is_in_no_block() {
     for (kind, step) in [(DELTA, 1), (RunKind::Base(Stretch::ALL), 7)] {
         let (disk, records) = original(kind);
         let environment = environment(&disk);
-        let length = disk.files()[&file()].len();
-        for offset in (0..length).step_by(step) {
-            disk.flip_bit(file(), offset as u64, offset as u32 % 8);
-            match exercise(&environment, &records) {
-                Ok(()) => assert!((PAGE + 3 * 1024..2 * PAGE).contains(&offset), "byte {offset} was not noticed"),
-                Err(error) => {
-                    let (unit, begin) = if (PAGE..2 * PAGE).contains(&offset) { (1024, PAGE) } else { (PAGE, 0) };
-                    let block = (begin + (offset - begin) / unit * unit) as u64;
-                    let place = place(&error).unwrap_or_else(|| panic!("byte {offset}: {error}"));
-                    assert!((block..block + unit as u64).contains(&place), "byte {offset}: {error}");
-                }
-            }
-            disk.flip_bit(file(), offset as u64, offset as u32 % 8);
+        let read = || exercise(&environment, &records);
+        let damaged = Damaged::new(&disk, NAME, &read);
+        for offset in (0..damaged.whole().len()).step_by(step) {
+            let Err(error) = damaged.flip(offset) else {
+                assert!((PAGE + 3 * 1024..2 * PAGE).contains(&offset), "byte {offset} was not noticed");
+                continue;
+            };
+            let (unit, begin) = if (PAGE..2 * PAGE).contains(&offset) { (1024, PAGE) } else { (PAGE, 0) };
+            let block = (begin + (offset - begin) / unit * unit) as u64;
+            let place = damaged.place(&error).unwrap_or_else(|| panic!("byte {offset}: {error}"));
+            assert!((block..block + unit as u64).contains(&place), "byte {offset}: {error}");
         }
-        exercise(&environment, &records).unwrap();
     }
 }
 
@@ -76,68 +60,37 @@ fn every_flipped_byte_is_noticed_where_it_is_or_is_in_no_block() {
 fn a_file_of_another_length_or_another_file_is_noticed() {
     let (disk, records) = original(DELTA);
     let environment = environment(&disk);
-    let whole = disk.files()[&file()].clone();
-    for length in [0, 1, 4095, 4096, 4097, 8192, 12_288, whole.len() - 1] {
-        disk.truncate(file(), length as u64);
-        assert!(place(&exercise(&environment, &records).unwrap_err()).is_some(), "cut at {length}");
-        disk.put(file(), &whole);
-    }
-    disk.put(file(), &[&whole[..], &[0; PAGE]].concat());
-    assert!(place(&exercise(&environment, &records).unwrap_err()).is_some());
-    disk.put(file(), &whole);
+    let read = || exercise(&environment, &records);
+    let damaged = Damaged::new(&disk, NAME, &read);
+    damaged.every_other_length_is_noticed();
     for other in [Name { database: 8, ..NAME }, Name { birth: 42, ..NAME }] {
-        assert_eq!(place(&Run::open(&environment, other).unwrap_err()), Some(64));
+        assert_eq!(damaged.place(&Run::open(&environment, other).unwrap_err()), Some(64));
     }
     let moved = Name { number: 10, ..NAME };
-    disk.put(moved.file(), &whole);
+    disk.put(moved.file(), damaged.whole());
     assert!(Run::open(&environment, moved).unwrap_err().to_string().contains("checksum"));
-}
-
-/// Puts a right checksum into the header.
-fn seal_header(bytes: &mut [u8]) {
-    let sum = crc32c(crc32c(0, &file().identity().to_le_bytes()), &bytes[4..PAGE]);
-    bytes[..4].copy_from_slice(&sum.to_le_bytes());
 }
 
 #[test]
 fn a_header_with_a_right_checksum_is_believed_only_where_it_makes_sense() {
     let (disk, records) = original(DELTA);
-    let (environment, whole) = (environment(&disk), disk.files()[&file()].clone());
-    for (offset, bit) in (4..136).flat_map(|offset| (0..8).map(move |bit| (offset, bit))) {
-        let mut bytes = whole.clone();
-        bytes[offset] ^= 1 << bit;
-        seal_header(&mut bytes);
-        disk.put(file(), &bytes);
-        let done = exercise(&environment, &records);
-        match offset {
-            // A later version, features that may be ignored, features that may not.
-            12..16 | 24..40 => {
-                assert!(matches!(done, Err(Error::NewerFormat { .. } | Error::Corruption { .. })), "{offset}: {done:?}")
-            }
-            16..24 => assert!(done.is_ok()),
-            // Addresses of the hot log that could be.
-            88..104 if done.is_ok() => {}
-            _ => assert!(place(&done.unwrap_err()).is_some(), "byte {offset}"),
-        }
-    }
+    let environment = environment(&disk);
+    let read = || exercise(&environment, &records);
+    // Addresses of the hot log that could be.
+    Damaged::new(&disk, NAME, &read).a_header_that_makes_no_sense_is_noticed(136, |offset| (88..104).contains(&offset));
 }
 
 /// A block that passes the check is what the builder makes of its records, whatever was changed.
 #[test]
 fn a_changed_block_with_a_right_checksum_fails_the_check_or_is_a_whole_one() {
     let (disk, records) = original(DELTA);
-    let at = Place { file: file().identity(), birth: NAME.birth, block: 0 };
-    let whole = disk.files()[&file()][PAGE..][..1024].to_vec();
-    let seal = |bytes: &mut [u8]| {
-        let seed = crc32c(crc32c(0, &at.file.to_le_bytes()), &at.birth.to_le_bytes());
-        let sum = crc32c(crc32c(seed, &0_u32.to_le_bytes()), &bytes[4..]);
-        bytes[..4].copy_from_slice(&sum.to_le_bytes());
-    };
+    let at = NAME.place(0);
+    let whole = disk.files()[&NAME.file()][PAGE..][..1024].to_vec();
     let (memory, mut passed) = (Memory::new(16 << 20), 0);
     for (offset, bit) in (4..1024).flat_map(|offset| (0..8).map(move |bit| (offset, bit))) {
         let mut bytes = whole.clone();
         bytes[offset] ^= 1 << bit;
-        seal(&mut bytes);
+        seal_block(at, &mut bytes);
         let Ok(block) = Block::parse(&bytes, at) else { continue };
         records.keys().for_each(|(hash, key)| _ = block.find(*hash, key));
         if block.check(&hash).is_ok() {

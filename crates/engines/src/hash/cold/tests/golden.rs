@@ -1,20 +1,12 @@
 //! The bytes of a delta and of a base.
 
 use ecotone_substrate::codec::hex::{golden, render};
+use ecotone_testkit::table::BEGINNING;
 
 use super::*;
 
-const HEADER: [(usize, &str); 24] = [
-    (4, "checksum"),
-    (8, "magic"),
-    (4, "format version"),
-    (8, "features: compatible"),
-    (8, "read-compatible"),
-    (8, "incompatible"),
-    (8, "database"),
-    (4, "keyspace"),
-    (4, "number"),
-    (8, "birth"),
+/// What follows in the header.
+const HEADER: [(usize, &str); 14] = [
     (1, "kind"),
     (1, "log2 of the block size"),
     (1, "partition bits"),
@@ -50,7 +42,7 @@ fn check(name: &str, kind: RunKind, records: &Records) {
     let disk = SimStorage::new(1);
     let environment = environment(&disk);
     let (run, tags) = write(&environment, NAME, kind, 1024, records).unwrap().unwrap();
-    let mut labels = HEADER.to_vec();
+    let mut labels = [&BEGINNING[..], &HEADER].concat();
     let mut frame = frame(&environment);
     (0..run.blocks()).for_each(|number| labels.extend(block(&run, number, &mut frame)));
     labels.push((4096 - 1024 * run.blocks() as usize, "to the end of the page"));

@@ -11,9 +11,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use ecotone_substrate::{
     Result,
     environment::Environment,
-    health::Health,
     memory::{Component, Memory},
-    scheduler::Scheduler,
     storage,
 };
 use ecotone_sys::chunk::Size;
@@ -35,9 +33,7 @@ fn hash(key: &[u8]) -> u64 {
 }
 
 fn environment(disk: &SimStorage) -> Environment {
-    let health: Arc<Health> = Arc::default();
-    let (storage, scheduler) = (Arc::new(disk.clone()), Scheduler::manual(health.clone()));
-    Environment { database: DATABASE, storage, memory: Memory::new(64 << 20), scheduler, health }
+    disk.environment(DATABASE, 64 << 20)
 }
 
 fn frame(environment: &Environment) -> storage::Block {

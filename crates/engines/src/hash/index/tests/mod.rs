@@ -8,6 +8,8 @@ mod model;
 mod orders;
 #[cfg(feature = "loom")]
 mod split_orders;
+#[cfg(feature = "loom")]
+mod world;
 
 use std::sync::Arc;
 

@@ -1,97 +1,40 @@
 //! All orders of a split beside what others do to its bucket, within a number of preemptions, by loom (decision 10, M8). A bucket has two entries.
 
-use ecotone_sys::primitive::loom::{model::Builder, thread};
-
-use super::*;
-use crate::hash::log::{Address, Link, PAGE, PAGE_HEADER, tests::arena};
-
-struct World {
-    domain: Arc<Domain>,
-    index: Index,
-}
-
-/// Tries the orders of `work` with at most so many preemptions. It begins with one bucket that has an entry for each half and is about to be split.
-fn all_orders(preemptions: usize, work: impl Fn(Arc<World>) + Send + Sync + 'static) {
-    let mut builder = Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 10_000;
-    let arena = arena();
-    builder.check(move || {
-        let domain = Domain::new();
-        let index = index(&domain, &arena, 0);
-        let world = World { domain, index };
-        world.set(LOW, 0);
-        world.set(HIGH, 1);
-        world.index.begin_growth(|| Some(block(&arena))).expect("there is memory");
-        work(Arc::new(world));
-    });
-}
-
-fn spawn<T: 'static>(world: &Arc<World>, work: impl FnOnce(&World) -> T + 'static) -> thread::JoinHandle<T> {
-    let world = world.clone();
-    thread::spawn(move || work(&world))
-}
+use super::{
+    world::{World, address, link},
+    *,
+};
+use crate::{hash::log::Link, tests::orders::spawn};
 
 /// Tags of the two halves.
 const LOW: u64 = 1;
 const HIGH: u64 = 1 << (entry::TAG_BITS - 1);
 
-fn hash(tag: u64) -> u64 {
-    tag << (64 - entry::TAG_BITS)
+/// Tries the orders of `work` with at most two preemptions. It begins with one bucket that has an entry for each half and is about to be split.
+fn all_orders(work: impl Fn(Arc<World>) + Send + Sync + 'static) {
+    let prepare = |world: &World, arena: &Arc<Arena>| {
+        world.set(LOW, 0);
+        world.set(HIGH, 1);
+        world.index.begin_growth(|| Some(block(arena))).expect("there is memory");
+    };
+    world::all_orders(2, prepare, work);
 }
 
-fn link(number: u64) -> Link {
-    Link::to(Address::new(PAGE + PAGE_HEADER + 8 * number))
-}
-
-impl World {
-    /// Makes the entry of a tag the head of a chain; what it was before.
-    fn set(&self, tag: u64, number: u64) -> Link {
-        let pin = self.domain.pin();
-        loop {
-            let found = self.index.find_or_insert(hash(tag), &pin).expect("there is room");
-            if found.place.exchange(found.entry, found.entry.with_link(link(number))).is_ok() {
-                return found.entry.link();
-            }
-            thread::yield_now();
-        }
-    }
-
-    /// As an eviction takes a copy out of an entry, if it is there. Whether it was.
-    fn unlink(&self, tag: u64, from: u64, to: u64) -> bool {
-        let pin = self.domain.pin();
-        loop {
-            let found = self.index.find(hash(tag), &pin).expect("nobody frees it");
-            if found.entry.link() != link(from) {
-                return false;
-            }
-            if found.place.exchange(found.entry, found.entry.with_link(link(to))).is_ok() {
-                return true;
-            }
-            thread::yield_now();
-        }
-    }
-
-    fn find(&self, tag: u64) -> Option<Link> {
-        let pin = self.domain.pin();
-        self.index.find(hash(tag), &pin).map(|found| found.entry.link())
-    }
-
-    fn grown(&self) {
-        self.index.split(0..1);
-        self.index.end_growth();
-    }
+/// Ends the split.
+fn grow(world: &World) {
+    world.index.split(0..1);
+    world.index.end_growth();
 }
 
 /// Both replace what they found, so one finds what the other has set.
 #[test]
 fn nothing_that_two_set_beside_a_split_is_lost() {
-    all_orders(2, |world| {
+    all_orders(|world| {
         let other = spawn(&world, |world| world.set(LOW, 2));
         world.index.split(0..1);
         let mine = world.set(LOW, 3);
         let others = other.join().unwrap();
-        world.grown();
+        grow(&world);
         let last = world.find(LOW).unwrap();
         assert!((mine, others, last) == (link(2), link(0), link(3)) || (mine, others, last) == (link(0), link(3), link(2)));
         assert_eq!(world.find(HIGH), Some(link(1)));
@@ -101,12 +44,12 @@ fn nothing_that_two_set_beside_a_split_is_lost() {
 /// A tag is inserted twice. It needs an overflow bucket in the old table, or finds room in the new one.
 #[test]
 fn inserts_beside_a_split_are_there_once() {
-    all_orders(2, |world| {
+    all_orders(|world| {
         let other = spawn(&world, |world| world.set(LOW + 1, 2));
         let mine = world.set(LOW + 1, 3);
         world.index.split(0..1);
         let found = [other.join().unwrap(), mine];
-        world.grown();
+        grow(&world);
         let last = world.find(LOW + 1).unwrap();
         assert!(found == [Link::NONE, link(2)] && last == link(3) || found == [link(3), Link::NONE] && last == link(2));
         assert_eq!((world.find(LOW), world.find(HIGH)), (Some(link(0)), Some(link(1))));
@@ -116,14 +59,14 @@ fn inserts_beside_a_split_are_there_once() {
 /// Two split a bucket, one of them slowly; what is changed in the next table stays changed.
 #[test]
 fn a_slow_helper_changes_nothing() {
-    all_orders(2, |world| {
+    all_orders(|world| {
         let helper = spawn(&world, |world| world.index.split(0..1));
         world.index.split(0..1);
         world.set(HIGH, 2);
         world.set(HIGH + 1, 3);
-        world.index.sweep(Address::new(PAGE + PAGE_HEADER + 8));
+        world.index.sweep(address(1));
         helper.join().unwrap();
-        world.grown();
+        grow(&world);
         let found = [LOW, HIGH, HIGH + 1].map(|tag| world.find(tag));
         assert_eq!(found, [None, Some(link(2)), Some(link(3))]);
     });
@@ -131,12 +74,12 @@ fn a_slow_helper_changes_nothing() {
 
 #[test]
 fn a_copy_that_is_evicted_beside_a_split_does_not_come_back() {
-    all_orders(2, |world| {
+    all_orders(|world| {
         let eviction = spawn(&world, |world| world.unlink(LOW, 0, 2));
         world.index.split(0..1);
         let replaced = world.set(LOW, 3);
         let evicted = eviction.join().unwrap();
-        world.grown();
+        grow(&world);
         assert_eq!((replaced, world.find(LOW)), (link(if evicted { 2 } else { 0 }), Some(link(3))));
     });
 }
@@ -144,13 +87,13 @@ fn a_copy_that_is_evicted_beside_a_split_does_not_come_back() {
 /// A sweep frees an entry in one of the tables, an insert of its tag makes another: there is one, and it is the new one.
 #[test]
 fn a_sweep_beside_a_split_frees_what_is_stale() {
-    all_orders(2, |world| {
-        let sweep = spawn(&world, |world| world.index.sweep(Address::new(PAGE + PAGE_HEADER + 8)));
+    all_orders(|world| {
+        let sweep = spawn(&world, |world| world.index.sweep(address(1)));
         let replaced = world.set(LOW, 2);
         world.index.split(0..1);
         sweep.join().unwrap();
         assert!([link(0), Link::NONE].contains(&replaced));
-        world.grown();
+        grow(&world);
         assert_eq!((world.find(LOW), world.find(HIGH)), (Some(link(2)), Some(link(1))));
     });
 }
@@ -158,7 +101,7 @@ fn a_sweep_beside_a_split_frees_what_is_stale() {
 /// A reader finds an entry at every moment, and never an older value after a newer one.
 #[test]
 fn a_reader_beside_a_split_finds_what_was_there() {
-    all_orders(2, |world| {
+    all_orders(|world| {
         let reader = spawn(&world, |world| [world.find(LOW), world.find(LOW)]);
         world.index.split(0..1);
         world.set(LOW, 2);

@@ -9,14 +9,14 @@ use std::{
 use ecotone_substrate::{
     Error, Result,
     codec::hex::{golden, render},
-    health::Health,
     limits::SECTOR,
-    memory::Memory,
-    scheduler::Scheduler,
     storage::{FileId, FileKind, Storage},
     table::Name,
 };
-use ecotone_testkit::sim::{Crash, SimStorage};
+use ecotone_testkit::{
+    sim::{Crash, SimStorage},
+    table::BEGINNING,
+};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{super::page::Stored, *};
@@ -33,9 +33,7 @@ pub(in crate::hash) struct Ground {
 
 impl Ground {
     pub(in crate::hash) fn new(disk: SimStorage) -> Ground {
-        let health: Arc<Health> = Arc::default();
-        let (storage, scheduler) = (Arc::new(disk.clone()), Scheduler::manual(health.clone()));
-        let environment = Environment { database: DATABASE, storage, memory: Memory::new(32 << 20), scheduler, health };
+        let environment = disk.environment(DATABASE, 32 << 20);
         Ground { disk, environment, made: AtomicU32::new(0) }
     }
 
@@ -321,22 +319,13 @@ fn every_failed_write_or_sync_stops_the_writing() {
 fn the_bytes_of_a_segment() {
     let ground = Ground::new(SimStorage::new(1));
     let segment = ground.next(Address::new(5 * PAGE)).unwrap();
-    let labels = [
-        (4, "checksum"),
-        (8, "magic"),
-        (4, "format version"),
-        (8, "features: compatible"),
-        (8, "read-compatible"),
-        (8, "incompatible"),
-        (8, "database"),
-        (4, "keyspace"),
-        (4, "number"),
-        (8, "birth"),
+    let mut labels = BEGINNING.to_vec();
+    labels.extend([
         (8, "address of the first byte"),
         (8, "bytes of log"),
         (PAGE as usize - 80, "reserved"),
         (MIB as usize, "pages"),
-    ];
+    ]);
     golden("hash-segment", &render(&ground.disk.files()[&segment.id()], &labels));
 }
 

@@ -1,12 +1,10 @@
 //! All orders of a few calls, within a number of preemptions, by loom (decision 10, M3 and M4).
 //! A page has two records of one word of key and value, or one of two; a frame two pages.
 
-use ecotone_sys::primitive::{
-    atomic::{AtomicBool, AtomicU64, Ordering},
-    loom::{model::Builder, thread},
-};
+use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::*;
+use crate::tests::orders::{self, spawn};
 
 struct World {
     domain: Arc<Domain>,
@@ -15,19 +13,12 @@ struct World {
 
 /// Tries the orders of `work` with at most so many preemptions. It begins with an empty log of so many frames.
 fn all_orders(preemptions: usize, frames: usize, work: impl Fn(Arc<World>) + Send + Sync + 'static) {
-    let mut builder = Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 10_000;
     let arena = arena();
-    builder.check(move || {
+    let begin = move || {
         let (domain, log) = log(&arena, frames);
-        work(Arc::new(World { domain, log }));
-    });
-}
-
-fn spawn<T: 'static>(world: &Arc<World>, work: impl FnOnce(&World) -> T + 'static) -> thread::JoinHandle<T> {
-    let world = world.clone();
-    thread::spawn(move || work(&world))
+        World { domain, log }
+    };
+    orders::all_orders(preemptions, begin, work);
 }
 
 impl World {

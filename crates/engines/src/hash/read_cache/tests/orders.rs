@@ -1,10 +1,11 @@
 //! All orders of a few operations, within a number of preemptions, by loom (decision 10, M5 and M7). A frame has 16 words, so a copy of 8 and 56 bytes has one
 //! for itself.
 
-use ecotone_sys::primitive::loom::{model::Builder, thread};
-
 use super::*;
-use crate::hash::{room::Lack, tests::crowds};
+use crate::{
+    hash::{room::Lack, tests::crowds},
+    tests::orders::{self, spawn},
+};
 
 /// A key whose records have two places in a page.
 const KEY: &[u8] = b"k";
@@ -14,22 +15,15 @@ type Keys = Vec<Vec<u8>>;
 
 /// Tries the orders of `work` with at most so many preemptions. It begins with an empty world.
 fn all_orders(preemptions: usize, copies: usize, work: impl Fn(Arc<World>, &Keys) + Send + Sync + 'static) {
-    let mut builder = Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 20_000;
     let keys = crowds(3).swap_remove(0);
-    builder.check(move || {
-        let world = Arc::new(World::new(0, 4, copies));
+    let begin = move || {
+        let world = World::new(0, 4, copies);
         (0..4).for_each(|_| world.hash.make_room(Lack::Frame).unwrap());
         world.hash.make_room(Lack::Bucket).unwrap();
         world.hash.make_room_for_copies();
-        work(world, &keys);
-    });
-}
-
-fn spawn(world: &Arc<World>, work: impl FnOnce(&World) + 'static) -> thread::JoinHandle<()> {
-    let world = world.clone();
-    thread::spawn(move || work(&world))
+        world
+    };
+    orders::all_orders(preemptions, begin, move |world| work(world, &keys));
 }
 
 /// Adds a byte to what the key has.

@@ -159,6 +159,9 @@ enum Model {
 impl Index {
     /// Takes the index that a file has, of `len` bytes.
     pub(super) fn parse(kind: Kind, pages: Pages, len: usize, shape: Shape) -> result::Result<Index, Malformed> {
+        if !pages.is_zero_behind(len) {
+            return Err(Malformed::new(len, "reserved bytes are not zero"));
+        }
         let model = match kind {
             Kind::Single => Model::Single(Single::parse(pages, len, shape.blocks)?),
             Kind::Plr => Model::Plr(Plr::parse(pages, len, shape)?),

@@ -43,6 +43,7 @@ impl Set {
     /// The blocks that a search for a key looks at. It ends where the key is or would be.
     fn look(&self, key: &[u8]) -> usize {
         let (mut left, mut looks) = (self.index.locate(key), 0);
+        self.bounds_hold_around(key, left);
         loop {
             looks += 1;
             let block = self.block(left.first);
@@ -54,6 +55,14 @@ impl Set {
                 return looks;
             }
         }
+    }
+
+    /// Also of a key that is not there: the key before lies no higher than its bounds, and the one behind no lower, so that a cursor finds that one.
+    fn bounds_hold_around(&self, key: &[u8], left: Candidates) {
+        let place = self.keys.partition_point(|other| **other < *key);
+        let block = |place: usize| (place / self.per_block) as u32;
+        assert!(place == 0 || block(place - 1) <= left.high, "{key:?}: {left:?}");
+        assert!(place == self.keys.len() || block(place) >= left.low, "{key:?}: {left:?}");
     }
 
     /// Every key lies within its bounds; blocks looked at for each key on average.

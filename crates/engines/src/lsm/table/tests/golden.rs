@@ -4,20 +4,12 @@ use ecotone_substrate::{
     codec::hex::{golden, render},
     limits::PAGE,
 };
+use ecotone_testkit::table::BEGINNING;
 
 use super::*;
 
-const HEADER: [(usize, &str); 26] = [
-    (4, "checksum"),
-    (8, "magic"),
-    (4, "format version"),
-    (8, "features: compatible"),
-    (8, "read-compatible"),
-    (8, "incompatible"),
-    (8, "database"),
-    (4, "keyspace"),
-    (4, "number"),
-    (8, "birth"),
+/// What follows in the header.
+const HEADER: [(usize, &str); 16] = [
     (1, "log2 of the block size"),
     (1, "kind of index"),
     (2, "bits of the filter"),
@@ -111,7 +103,7 @@ fn a_table_with_each_kind_of_index() {
         let table = write(&environment, NAME, options(kind, 4096), &records).unwrap().unwrap();
         let (first, last) = table.range();
         assert_eq!((table.blocks(), table.index_kind()), (3, kind));
-        let mut labels = HEADER.to_vec();
+        let mut labels = [&BEGINNING[..], &HEADER].concat();
         labels.extend([
             (first.len(), "first key"),
             (last.len(), "last key"),

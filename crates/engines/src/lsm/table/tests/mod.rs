@@ -1,14 +1,13 @@
 mod blocks;
+mod cursors;
 mod damage;
 mod failures;
 mod golden;
 mod tables;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
-use ecotone_substrate::{
-    Result, environment::Environment, health::Health, memory::Memory, scheduler::Scheduler, storage, table::Name,
-};
+use ecotone_substrate::{Result, environment::Environment, memory::Memory, storage, table::Name};
 use ecotone_testkit::sim::SimStorage;
 use rand::{Rng, RngExt, rngs::SmallRng};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -27,9 +26,7 @@ fn hash(key: &[u8]) -> u64 {
 }
 
 fn environment(disk: &SimStorage) -> Environment {
-    let health: Arc<Health> = Arc::default();
-    let (storage, scheduler) = (Arc::new(disk.clone()), Scheduler::manual(health.clone()));
-    Environment { database: DATABASE, storage, memory: Memory::new(64 << 20), scheduler, health }
+    disk.environment(DATABASE, 64 << 20)
 }
 
 fn options(kind: Kind, block: usize) -> Options {

@@ -14,7 +14,7 @@ fn what_is_written_is_found_after_opening() {
                 let disk = SimStorage::new(1);
                 let environment = environment(&disk);
                 let written = write(&environment, NAME, options(kind, block), &records).unwrap().unwrap();
-                let table = Table::open(&environment, NAME).unwrap();
+                let table = Arc::new(Table::open(&environment, NAME).unwrap());
                 assert_eq!(table.header, written.header);
                 assert_eq!((table.records(), table.sequences()), (records.len() as u64, SEQUENCES));
                 assert_eq!(table.tombstones(), records.values().filter(|value| value.is_none()).count() as u64);

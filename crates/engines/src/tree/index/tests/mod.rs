@@ -4,7 +4,7 @@ mod model;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use ecotone_substrate::{environment::Environment, health::Health, memory::Memory, scheduler::Scheduler, storage::Storage};
+use ecotone_substrate::{environment::Environment, memory::Memory, storage::Storage};
 use ecotone_testkit::sim::SimStorage;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
@@ -156,9 +156,7 @@ fn reopen(disk: &SimStorage, root: &TreeRoot) -> ecotone_substrate::Result<(Inde
 }
 
 fn environment(disk: &SimStorage) -> Environment {
-    let health: Arc<Health> = Arc::default();
-    let (storage, scheduler) = (Arc::new(disk.clone()), Scheduler::manual(health.clone()));
-    Environment { database: DATABASE, storage, memory: Memory::new(256 << 20), scheduler, health }
+    disk.environment(DATABASE, 256 << 20)
 }
 
 /// Compares everything, in both directions.

@@ -1,8 +1,14 @@
-//! The second word of a record: lengths, kind, seal and version (`docs/format/hash.md`, "Record").
+//! The word of a record in memory that says what it is: lengths, kind, seal and version; and the lock that it is (decision 10, invariant 5).
+//!
+//! Hot logs write it to files without seal and version (`docs/format/hash.md`, "Record").
+
+mod lock;
+
+pub use lock::{Locked, StateWord};
 
 /// What a record says of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Nothing: it was allocated in vain, or is still being written.
     Invalid,
     /// It has the value.
@@ -13,7 +19,7 @@ pub(crate) enum Kind {
 
 /// Lengths, kind, seal and version, which change by one store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct State(u64);
+pub struct State(u64);
 
 const KEY_LEN: u64 = (1 << 10) - 1;
 const VALUE_LEN_SHIFT: u32 = 10;
@@ -26,55 +32,70 @@ const LOCKED: u64 = 1 << 25;
 
 impl State {
     /// From the word.
-    pub(crate) const fn from_word(word: u64) -> State {
+    #[inline]
+    pub const fn from_word(word: u64) -> State {
         State(word)
     }
 
     /// The word.
-    pub(crate) const fn word(self) -> u64 {
+    #[inline]
+    pub const fn word(self) -> u64 {
         self.0
     }
 
     /// A live record of version 0, not sealed; without a value a tombstone.
-    pub(super) fn live(key_len: usize, value_len: Option<usize>) -> State {
+    #[inline]
+    pub fn live(key_len: usize, value_len: Option<usize>) -> State {
         State(key_len as u64 - 1).with_value(value_len)
     }
 
     /// With a value of another length, or none.
-    pub(super) fn with_value(self, value_len: Option<usize>) -> State {
+    #[inline]
+    pub fn with_value(self, value_len: Option<usize>) -> State {
         let kind = if value_len.is_some() { Kind::Value } else { Kind::Tombstone };
         let lengths = self.0 & !VALUE_LEN | (value_len.unwrap_or(0) as u64) << VALUE_LEN_SHIFT;
         State(lengths).with_kind(kind)
     }
 
-    pub(super) fn with_kind(self, kind: Kind) -> State {
+    /// Of another kind.
+    #[inline]
+    pub fn with_kind(self, kind: Kind) -> State {
         State(self.0 & !KIND | (kind as u64) << KIND_SHIFT)
     }
 
-    pub(super) fn as_sealed(self) -> State {
+    /// Sealed.
+    #[inline]
+    pub fn as_sealed(self) -> State {
         State(self.0 | SEALED)
     }
 
     /// One version further: locked if it was not, and the other way round.
-    pub(super) fn next(self) -> State {
+    #[inline]
+    pub fn next(self) -> State {
         State(self.0.wrapping_add(LOCKED))
     }
 
     /// As a file has it: without version and seal, and of no kind that is reserved.
-    pub(super) fn stored(self) -> State {
+    #[inline]
+    pub fn stored(self) -> State {
         State(self.0 & (KEY_LEN | VALUE_LEN)).with_kind(self.kind())
     }
 
-    pub(crate) fn key_len(self) -> usize {
+    /// Bytes of the key.
+    #[inline]
+    pub fn key_len(self) -> usize {
         (self.0 & KEY_LEN) as usize + 1
     }
 
-    pub(crate) fn value_len(self) -> usize {
+    /// Bytes of the value.
+    #[inline]
+    pub fn value_len(self) -> usize {
         ((self.0 & VALUE_LEN) >> VALUE_LEN_SHIFT) as usize
     }
 
     /// Kinds that are reserved say nothing in memory, where nobody writes them.
-    pub(crate) fn kind(self) -> Kind {
+    #[inline]
+    pub fn kind(self) -> Kind {
         match (self.0 & KIND) >> KIND_SHIFT {
             1 => Kind::Value,
             2 => Kind::Tombstone,
@@ -82,12 +103,21 @@ impl State {
         }
     }
 
+    /// Whether the key has a value.
+    #[inline]
+    pub fn has_value(self) -> bool {
+        self.kind() == Kind::Value
+    }
+
     /// Nobody will change the record again; the key's next one is appended.
-    pub(crate) fn sealed(self) -> bool {
+    #[inline]
+    pub fn sealed(self) -> bool {
         self.0 & SEALED != 0
     }
 
-    pub(super) fn locked(self) -> bool {
+    /// Somebody changes the record.
+    #[inline]
+    pub fn locked(self) -> bool {
         self.0 & LOCKED != 0
     }
 }

@@ -1,0 +1,88 @@
+//! What the models of the index begin with. A bucket has two entries.
+
+use ecotone_sys::primitive::loom::thread;
+
+use super::*;
+use crate::{
+    hash::log::{Address, Link, PAGE, PAGE_HEADER, tests::arena},
+    tests::orders,
+};
+
+/// An index of one bucket.
+pub(super) struct World {
+    domain: Arc<Domain>,
+    pub(super) index: Index,
+}
+
+/// Tries the orders of `work` with at most so many preemptions, on an index that `prepare` has changed.
+pub(super) fn all_orders(
+    preemptions: usize,
+    prepare: impl Fn(&World, &Arc<Arena>) + Send + Sync + 'static,
+    work: impl Fn(Arc<World>) + Send + Sync + 'static,
+) {
+    let arena = arena();
+    let begin = move || {
+        let domain = Domain::new();
+        let index = index(&domain, &arena, 0);
+        let world = World { domain, index };
+        prepare(&world, &arena);
+        world
+    };
+    orders::all_orders(preemptions, begin, work);
+}
+
+fn hash(tag: u64) -> u64 {
+    tag << (64 - entry::TAG_BITS)
+}
+
+/// Where the record of this number is.
+pub(super) fn address(number: u64) -> Address {
+    Address::new(PAGE + PAGE_HEADER + 8 * number)
+}
+
+pub(super) fn link(number: u64) -> Link {
+    Link::to(address(number))
+}
+
+impl World {
+    /// Makes the entry of a tag the head of a chain, and inserts it if there is none; what it was before.
+    pub(super) fn set(&self, tag: u64, number: u64) -> Link {
+        let pin = self.domain.pin();
+        loop {
+            let found = self.index.find_or_insert(hash(tag), &pin).expect("there is room");
+            if found.place.exchange(found.entry, found.entry.with_link(link(number))).is_ok() {
+                return found.entry.link();
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// As an eviction takes a copy out of an entry, if it is there. Whether it was.
+    pub(super) fn unlink(&self, tag: u64, from: u64, to: u64) -> bool {
+        let pin = self.domain.pin();
+        loop {
+            let found = self.index.find(hash(tag), &pin).expect("nobody frees it");
+            if found.entry.link() != link(from) {
+                return false;
+            }
+            if found.place.exchange(found.entry, found.entry.with_link(link(to))).is_ok() {
+                return true;
+            }
+            thread::yield_now();
+        }
+    }
+
+    pub(super) fn find(&self, tag: u64) -> Option<Link> {
+        let pin = self.domain.pin();
+        self.index.find(hash(tag), &pin).map(|found| found.entry.link())
+    }
+
+    /// Tags of all entries, sorted.
+    pub(super) fn tags(&self) -> Vec<u64> {
+        let pin = self.domain.pin();
+        let entries = self.index.current(&pin).chain(0, &pin).flat_map(|bucket| bucket.entries()).map(|place| place.load());
+        let mut tags: Vec<u64> = entries.filter(|entry| *entry != entry::Entry::FREE).map(|entry| entry.tag()).collect();
+        tags.sort_unstable();
+        tags
+    }
+}

@@ -1,0 +1,117 @@
+//! The slabs of a memtable, in which nodes and records are given out one behind the other and never taken back.
+
+use std::sync::OnceLock;
+
+use ecotone_sys::{
+    chunk::Size,
+    primitive::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    words::{WORD, Words},
+};
+
+/// Words of a slab. With loom so few that all orders can be tried.
+pub(crate) const SLAB: usize = if cfg!(feature = "loom") { 16 } else { Size::Slab.bytes() / WORD };
+
+/// A word of a slab: 13 bits of it and 19 of the slab's number. The first word of all is nobody's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Address(u32);
+
+impl Address {
+    /// Where nothing is.
+    pub(super) const NONE: Address = Address(0);
+
+    /// From its bits.
+    pub(super) const fn from_bits(bits: u32) -> Address {
+        Address(bits)
+    }
+
+    /// Its bits.
+    pub(super) const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// So many words further.
+    pub(super) fn plus(self, words: usize) -> Address {
+        Address(self.0 + words as u32)
+    }
+
+    fn slab(self) -> usize {
+        self.0 as usize / SLAB
+    }
+
+    fn word(self) -> usize {
+        self.0 as usize % SLAB
+    }
+}
+
+/// The memory of a memtable.
+#[derive(Debug)]
+pub(super) struct Arena {
+    slabs: Box<[OnceLock<Words>]>,
+    /// Where the next words are given out.
+    next: AtomicU64,
+    /// Held by who brings a slab.
+    bringing: Mutex<()>,
+}
+
+impl Arena {
+    /// No memory, with room for so many slabs.
+    pub(super) fn new(slabs: usize) -> Arena {
+        let slabs = (0..slabs).map(|_| OnceLock::new()).collect();
+        Arena { slabs, next: AtomicU64::new(1), bringing: Mutex::new(()) }
+    }
+
+    /// How many slabs it has.
+    pub(super) fn slabs(&self) -> usize {
+        self.slabs.iter().take_while(|slab| slab.get().is_some()).count()
+    }
+
+    /// Words that the present slab has left.
+    pub(super) fn free(&self) -> usize {
+        let next = self.next.load(Ordering::Acquire) as usize;
+        if self.slabs.get(next / SLAB).is_some_and(|slab| slab.get().is_some()) { SLAB - next % SLAB } else { 0 }
+    }
+
+    /// Gives out words, which are zero and lie in one slab. `ready` gives a slab if the present one has too few left.
+    pub(super) fn allocate(&self, words: usize, ready: &mut dyn FnMut() -> Words) -> Address {
+        assert!(words < SLAB);
+        let mut next = self.next.load(Ordering::Acquire);
+        loop {
+            let place = self.place(next, words);
+            if self.slabs[place.slab()].get().is_none() {
+                self.bring(place.slab(), ready);
+            }
+            // Whoever is told an address finds the slab, since the one who tells it has looked at it here.
+            let end = u64::from(place.bits()) + words as u64;
+            match self.next.compare_exchange(next, end, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return place,
+                Err(now) => next = now,
+            }
+        }
+    }
+
+    /// Where so many words lie that are given out at `next`: there, or at the beginning of a slab.
+    fn place(&self, next: u64, words: usize) -> Address {
+        let left = SLAB - next as usize % SLAB;
+        let at = if words <= left { next } else { next + left as u64 };
+        Address(u32::try_from(at).expect("a memtable is full long before"))
+    }
+
+    fn bring(&self, slab: usize, ready: &mut dyn FnMut() -> Words) {
+        let _bringing = self.bringing.lock();
+        if self.slabs[slab].get().is_none() {
+            let words = ready();
+            assert_eq!(words.len(), SLAB);
+            self.slabs[slab].set(words).expect("one at a time brings a slab");
+        }
+    }
+
+    /// The words from an address that was given out to the end of its slab.
+    #[inline]
+    pub(super) fn from(&self, address: Address) -> &[AtomicU64] {
+        let slab = self.slabs[address.slab()].get().expect("what was given out is there");
+        &slab[address.word()..]
+    }
+}

@@ -1,0 +1,54 @@
+//! The heads of keys: 32 bits that mostly tell which of two keys is greater (decision 12, invariant 6).
+
+/// What all keys are expected to begin with, behind which their heads are.
+#[derive(Debug, Default)]
+pub(super) struct Heads {
+    prefix: Box<[u8]>,
+}
+
+impl Heads {
+    /// Behind this prefix.
+    pub(super) fn behind(prefix: &[u8]) -> Heads {
+        Heads { prefix: prefix.into() }
+    }
+
+    /// The head of a key, which is never above that of a greater one. Keys without the prefix have 0 below it, and all ones above it.
+    #[inline]
+    pub(super) fn of(&self, key: &[u8]) -> u32 {
+        match key.strip_prefix(&*self.prefix) {
+            Some(rest) => first_four(rest),
+            None if *key < *self.prefix => 0,
+            None => u32::MAX,
+        }
+    }
+}
+
+#[inline]
+fn first_four(bytes: &[u8]) -> u32 {
+    let mut head = [0; 4];
+    let known = bytes.len().min(4);
+    head[..known].copy_from_slice(&bytes[..known]);
+    u32::from_be_bytes(head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_do_not_fall_from_key_to_key() {
+        let mut keys: Vec<Vec<u8>> = vec![vec![], vec![0], vec![255; 9]];
+        for prefix in [&b"a"[..], b"user", b"user/", b"user/7", b"user0", b"usf"] {
+            for rest in [&b""[..], b"\0", b"\0\0\0\0\0", b"1", b"1234", b"12345", b"\xff\xff\xff\xff\xff"] {
+                keys.push([prefix, rest].concat());
+            }
+        }
+        keys.sort();
+        for prefix in [&b""[..], b"user/", b"usf", b"\0", b"zz"] {
+            let heads = Heads::behind(prefix);
+            assert!(keys.is_sorted_by_key(|key| heads.of(key)), "{prefix:?}");
+        }
+        assert_eq!(Heads::behind(b"user/").of(b"user/1234567"), 0x31323334);
+        assert_eq!((Heads::behind(b"b").of(b"a"), Heads::behind(b"b").of(b"c")), (0, u32::MAX));
+    }
+}

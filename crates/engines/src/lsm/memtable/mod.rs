@@ -1,0 +1,129 @@
+//! The memtable: a skip list over leased words, which takes writes until it is full (L1; decision 11, "Memtable"; decision 12, invariants 5 to 8).
+//!
+//! Writers of one key come one after the other, which is up to who calls; those of different keys, and readers, come as they like. Memory is never taken back
+//! before all of it.
+
+mod arena;
+mod cursor;
+mod heads;
+mod list;
+mod node;
+#[cfg(test)]
+mod tests;
+
+use ecotone_substrate::{Seq, table::Answer};
+use ecotone_sys::{
+    chunk::Size,
+    primitive::atomic::{AtomicU64, Ordering},
+    words::Words,
+};
+
+pub(super) use self::arena::SLAB;
+pub use self::cursor::Cursor;
+use self::{
+    arena::Arena,
+    heads::Heads,
+    list::{Found, List, height},
+    node::{Node, Record, node_words, record_words, room_for},
+};
+
+/// Gives a slab of zeros, which was promised.
+pub type Ready<'r> = dyn FnMut() -> Words + 'r;
+
+/// Records by their keys, each as it is now.
+#[derive(Debug)]
+pub struct Memtable {
+    arena: Arena,
+    list: List,
+    /// The smallest sequence of all records, or more than any.
+    smallest: AtomicU64,
+}
+
+impl Memtable {
+    /// An empty memtable with room for so many slabs, for keys that mostly begin with `prefix`. It has no memory yet.
+    pub fn new(prefix: &[u8], slabs: usize) -> Memtable {
+        Memtable { arena: Arena::new(slabs), list: List::new(Heads::behind(prefix)), smallest: AtomicU64::new(Seq::MAX) }
+    }
+
+    /// The most words that a write takes. No value is a tombstone; the hash is that of the key.
+    pub fn words(hash: u64, key: &[u8], value: Option<&[u8]>) -> usize {
+        node_words(height(hash), key, room_for(value))
+    }
+
+    /// Writes a key. No value is a tombstone; the hash is that of the key. Nobody else writes the key meanwhile.
+    pub fn apply(&self, hash: u64, key: &[u8], value: Option<&[u8]>, seq: Seq, ready: &mut Ready<'_>) {
+        self.note(seq);
+        let room = room_for(value);
+        match self.list.search(&self.arena, key) {
+            Found::There(at) => {
+                let node = Node(self.arena.from(at));
+                if !self.replace(node, value, seq) {
+                    let at = self.arena.allocate(record_words(room), ready);
+                    Record(self.arena.from(at)).fill(value, seq);
+                    node.set_record(at, room);
+                }
+            }
+            Found::Missing(path) => {
+                let height = height(hash);
+                let at = self.arena.allocate(node_words(height, key, room), ready);
+                Node(self.arena.from(at)).fill(at, height, key, value, seq);
+                self.list.insert(&self.arena, &path, at, height, key);
+            }
+        }
+    }
+
+    /// Writes a key in place, if it has a record with room for the value. Nobody else writes the key meanwhile.
+    pub fn overwrite(&self, key: &[u8], value: Option<&[u8]>, seq: Seq) -> bool {
+        let Found::There(at) = self.list.search(&self.arena, key) else { return false };
+        self.note(seq);
+        self.replace(Node(self.arena.from(at)), value, seq)
+    }
+
+    fn replace(&self, node: Node<'_>, value: Option<&[u8]>, seq: Seq) -> bool {
+        let (at, room) = node.record();
+        let fits = room_for(value) <= room;
+        if fits {
+            Record(self.arena.from(at)).replace(value, seq);
+        }
+        fits
+    }
+
+    /// What the record of a key says, with its sequence. The value is put into `value`.
+    pub fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Option<(Answer, Seq)> {
+        match self.list.search(&self.arena, key) {
+            Found::There(at) => Some(self.record(Node(self.arena.from(at))).read(value)),
+            Found::Missing(_) => None,
+        }
+    }
+
+    /// A cursor before its first record.
+    pub fn cursor(&self) -> Cursor<'_> {
+        Cursor::new(self)
+    }
+
+    /// The smallest sequence that any of its records has or had.
+    pub fn smallest(&self) -> Option<Seq> {
+        Some(self.smallest.load(Ordering::Acquire)).filter(|seq| *seq != Seq::MAX)
+    }
+
+    /// Bytes of its slabs.
+    pub fn bytes(&self) -> usize {
+        self.arena.slabs() * Size::Slab.bytes()
+    }
+
+    /// Words that its present slab has left.
+    pub(super) fn free(&self) -> usize {
+        self.arena.free()
+    }
+
+    /// Before a record is linked or changed, so that who sees the record sees its sequence here.
+    fn note(&self, seq: Seq) {
+        if seq < self.smallest.load(Ordering::Relaxed) {
+            self.smallest.fetch_min(seq, Ordering::AcqRel);
+        }
+    }
+
+    fn record(&self, node: Node<'_>) -> Record<'_> {
+        Record(self.arena.from(node.record().0))
+    }
+}

@@ -1,0 +1,48 @@
+//! The memtable as a whole.
+
+#[cfg(not(feature = "loom"))]
+mod model;
+#[cfg(feature = "loom")]
+mod orders;
+
+use std::sync::Arc;
+
+use ecotone_sys::chunk::{Arena, CHUNK_BYTES};
+
+use super::*;
+
+/// A memtable, and memory for its slabs.
+struct World {
+    memory: Arc<Arena>,
+    memtable: Memtable,
+}
+
+impl World {
+    fn new(prefix: &[u8]) -> World {
+        World { memory: Arena::new(32 * CHUNK_BYTES), memtable: Memtable::new(prefix, 512) }
+    }
+
+    fn write(&self, hash: u64, key: &[u8], value: Option<&[u8]>, seq: Seq) {
+        let size = if cfg!(feature = "loom") { Size::Frame } else { Size::Slab };
+        let ready = &mut || Words::new(self.memory.lease(size, 0).expect("the tests need little"));
+        self.memtable.apply(hash, key, value, seq, ready);
+    }
+
+    /// What it says of a key; the outer `None` is that it has it not.
+    fn get(&self, key: &[u8]) -> Option<(Option<Vec<u8>>, Seq)> {
+        let mut value = vec![1, 2, 3];
+        let (answer, seq) = self.memtable.get(key, &mut value)?;
+        Some(((answer == Answer::Value).then_some(value), seq))
+    }
+
+    /// All keys, as a walk meets them.
+    fn keys(&self) -> Vec<Vec<u8>> {
+        let (mut cursor, mut keys) = (self.memtable.cursor(), Vec::new());
+        while cursor.advance() {
+            let mut key = Vec::new();
+            cursor.read_key(&mut key);
+            keys.push(key);
+        }
+        keys
+    }
+}

@@ -1,0 +1,178 @@
+//! The memtable against a map, by one thread and by several.
+
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+};
+
+use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::*;
+
+/// What it says of a key: value, none for a tombstone, and sequence.
+type Said = (Option<Vec<u8>>, Seq);
+/// What it should have.
+type Model = BTreeMap<Vec<u8>, Said>;
+
+fn bytes(random: &mut SmallRng, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    random.fill_bytes(&mut bytes);
+    bytes
+}
+
+/// One of not too many keys, with a prefix or not, mostly short.
+fn key(random: &mut SmallRng) -> Vec<u8> {
+    let number = random.random_range(0..400_u32);
+    match number % 8 {
+        0 => number.to_be_bytes().to_vec(),
+        1 => [&b"user/"[..], &vec![b'k'; number as usize % 100][..], &number.to_le_bytes()].concat(),
+        2 => [&b"user/"[..], &[b'l'; 1010]].concat()[..(number as usize * 2 + 1).min(1015)].to_vec(),
+        _ => [&b"user/"[..], &number.wrapping_mul(0x9E37_79B9).to_be_bytes()].concat(),
+    }
+}
+
+fn value(random: &mut SmallRng) -> Option<Vec<u8>> {
+    let length = match random.random_range(0..10) {
+        0 => return None,
+        1 => random.random_range(0..876),
+        _ => random.random_range(0..40),
+    };
+    Some(bytes(random, length))
+}
+
+/// The present record of a cursor.
+fn present(cursor: &Cursor<'_>) -> (Vec<u8>, Said) {
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    cursor.read_key(&mut key);
+    let (answer, seq) = cursor.read(&mut value);
+    (key, ((answer == Answer::Value).then_some(value), seq))
+}
+
+fn walk(memtable: &Memtable, forward: bool) -> Vec<(Vec<u8>, Said)> {
+    let (mut cursor, mut all) = (memtable.cursor(), Vec::new());
+    if !forward {
+        while cursor.advance() {}
+    }
+    while if forward { cursor.advance() } else { cursor.retreat() } {
+        all.push(present(&cursor));
+    }
+    all
+}
+
+/// Everything there is, in both directions, and around keys.
+fn check(world: &World, model: &Model, random: &mut SmallRng) {
+    let expected: Vec<_> = model.iter().map(|(key, record)| (key.clone(), record.clone())).collect();
+    assert_eq!(walk(&world.memtable, true), expected);
+    let backward: Vec<_> = walk(&world.memtable, false).into_iter().rev().collect();
+    assert_eq!(backward, expected);
+    for _ in 0..100 {
+        let key = key(random);
+        assert_eq!(world.get(&key).as_ref(), model.get(&key));
+        let mut cursor = world.memtable.cursor();
+        let there = cursor.seek(&key);
+        let next = model.range(key.clone()..).next();
+        assert_eq!(there.then(|| present(&cursor)).as_ref().map(|(key, record)| (key, record)), next);
+        let before = cursor.retreat().then(|| present(&cursor));
+        assert_eq!(before.as_ref().map(|(key, record)| (key, record)), model.range(..key).next_back());
+    }
+}
+
+#[test]
+fn a_memtable_is_a_map() {
+    for seed in 0..12 {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let world = World::new([&b""[..], b"user/", b"user/k", b"z"][seed as usize % 4]);
+        let mut model = Model::new();
+        for seq in 100..3100 {
+            let (key, value) = (key(&mut random), value(&mut random));
+            if random.random_bool(0.1) {
+                let written = world.memtable.overwrite(&key, value.as_deref(), seq);
+                assert!(!written || model.contains_key(&key));
+                if !written {
+                    continue;
+                }
+            } else {
+                world.write(xxh3_64(&key), &key, value.as_deref(), seq);
+            }
+            model.insert(key, (value, seq));
+        }
+        assert!(world.memtable.smallest().is_some_and(|smallest| (100..200).contains(&smallest)));
+        check(&world, &model, &mut random);
+    }
+}
+
+#[test]
+fn its_bytes_are_its_slabs_and_each_write_takes_no_more_words_than_it_said() {
+    let (world, mut random) = (World::new(b""), SmallRng::seed_from_u64(1));
+    assert_eq!((world.memtable.bytes(), world.memtable.smallest()), (0, None));
+    let mut words = 0;
+    for seq in 0..20_000_u64 {
+        let key = bytes(&mut random, 8);
+        words += Memtable::words(xxh3_64(&key), &key, Some(&[7; 100]));
+        world.write(xxh3_64(&key), &key, Some(&[7; 100]), seq);
+        assert_eq!(world.memtable.bytes(), world.memory.tagged_bytes(0));
+    }
+    let a_record = words as f64 * 8.0 / 20_000.0;
+    assert!((144.0..150.0).contains(&a_record), "{a_record} bytes for 8 + 100");
+    // The end of a slab that stays empty is less than a record.
+    assert!(world.memtable.bytes() <= words * 8 * 101 / 100 + Size::Slab.bytes());
+    let before = world.memtable.bytes();
+    (0..2_000).for_each(|seq| world.write(0, b"one key", Some(&[1; 100]), 20_000 + seq));
+    assert_eq!(world.memtable.bytes(), before, "a change in place takes nothing");
+    drop(world.memtable);
+    assert_eq!(world.memory.tagged_bytes(0), 0);
+}
+
+/// Each thread writes its own keys, in between those of the others; readers see whole values that never become older, and walks are in order.
+#[test]
+fn threads_write_between_each_other_and_nothing_is_lost() {
+    const WRITERS: u64 = 3;
+    let (world, done) = (World::new(b"user"), AtomicBool::new(false));
+    let of = |random: &mut SmallRng, writer: u64| (random.random_range(0..500) * WRITERS + writer).to_be_bytes();
+    let models: Vec<Model> = thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let world = &world;
+                scope.spawn(move || {
+                    let (mut random, mut model) = (SmallRng::seed_from_u64(writer), Model::new());
+                    for turn in 0..6_000 {
+                        let (key, seq) = (of(&mut random, writer), 1 + turn * WRITERS + writer);
+                        let length = random.random_range(1..60);
+                        let value = random.random_bool(0.9).then(|| vec![seq as u8; length]);
+                        world.write(xxh3_64(&key), &key, value.as_deref(), seq);
+                        assert_eq!(world.get(&key), Some((value.clone(), seq)));
+                        model.insert(key.to_vec(), (value, seq));
+                    }
+                    model
+                })
+            })
+            .collect();
+        let reader = scope.spawn(|| {
+            let (mut random, mut newest) = (SmallRng::seed_from_u64(9), BTreeMap::new());
+            while !done.load(Relaxed) {
+                let writer = random.random_range(0..WRITERS);
+                let key = of(&mut random, writer);
+                if let Some((value, seq)) = world.get(&key) {
+                    assert!(value.is_none_or(|value| value.iter().all(|byte| *byte == seq as u8)), "parts of two values");
+                    assert!(newest.insert(key, seq).is_none_or(|before| before <= seq), "it became older");
+                } else {
+                    assert!(!newest.contains_key(&key), "it was there, and then not");
+                }
+                if random.random_bool(0.002) {
+                    let keys = world.keys();
+                    assert!(keys.is_sorted_by(|a, b| a < b));
+                    assert!(newest.keys().all(|key| keys.binary_search(&key.to_vec()).is_ok()));
+                }
+            }
+        });
+        let models = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        done.store(true, Relaxed);
+        reader.join().unwrap();
+        models
+    });
+    let model = models.into_iter().flatten().collect();
+    check(&world, &model, &mut SmallRng::seed_from_u64(4));
+    assert_eq!(world.memtable.bytes(), world.memory.tagged_bytes(0));
+}

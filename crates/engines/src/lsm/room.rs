@@ -1,0 +1,214 @@
+//! Room for writes: slabs that are ready, and promises of them, so that nobody who applies a write waits or fails (decision 12, invariant 9).
+
+use std::sync::Arc;
+
+use ecotone_substrate::{
+    Result,
+    memory::{Component, Memory},
+};
+use ecotone_sys::{
+    chunk::Size,
+    primitive::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    words::Words,
+};
+
+use super::memtable::{Memtable, SLAB};
+
+/// The slabs of a keyspace that no memtable has yet.
+#[derive(Debug)]
+pub struct Room {
+    memory: Arc<Memory>,
+    ready: Mutex<Vec<Words>>,
+    /// How many are ready.
+    count: AtomicU64,
+    /// Words of all credits.
+    promised: AtomicU64,
+}
+
+impl Room {
+    /// No slabs.
+    pub fn new(memory: &Arc<Memory>) -> Room {
+        Room { memory: memory.clone(), ready: Mutex::default(), count: AtomicU64::new(0), promised: AtomicU64::new(0) }
+    }
+
+    /// Promises room for a write of so many words in any of these memtables, which are all that are not sealed.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn admit(&self, words: usize, unsealed: &[&Memtable]) -> Result<Credit<'_>> {
+        // The end of a slab may stay empty, and is shorter than what did not fit.
+        let words = 2 * words as u64;
+        let promised = self.promised.fetch_add(words, Ordering::AcqRel) + words;
+        let credit = Credit { room: self, words };
+        // A switch to another memtable leaves the end of a slab empty too.
+        let wanted = promised + SLAB as u64 * (unsealed.len() as u64).saturating_sub(1);
+        // In this order: who takes words gives his credit back afterwards, and who takes a slab makes it a memtable's afterwards. So nothing counts twice.
+        while unsealed.iter().map(|memtable| memtable.free() as u64).sum::<u64>() + self.ready_words() < wanted {
+            let slab = Words::new(self.memory.lease_essential(Component::Memtable, Size::Slab)?);
+            let mut ready = self.ready.lock();
+            ready.push(slab);
+            self.count.store(ready.len() as u64, Ordering::Release);
+        }
+        Ok(credit)
+    }
+
+    /// Takes a slab for a memtable, on the credit of the write that needs it.
+    ///
+    /// # Panics
+    /// If there is none, which no credit allows.
+    pub fn take(&self) -> Words {
+        let mut ready = self.ready.lock();
+        let slab = ready.pop().expect("a credit promises a slab");
+        self.count.store(ready.len() as u64, Ordering::Release);
+        slab
+    }
+
+    /// Bytes of the slabs that are ready.
+    pub fn bytes(&self) -> usize {
+        self.count.load(Ordering::Acquire) as usize * Size::Slab.bytes()
+    }
+
+    fn ready_words(&self) -> u64 {
+        self.count.load(Ordering::Acquire) * SLAB as u64
+    }
+}
+
+/// A promise of room for one write. It is dropped when the write has been applied, or will not be.
+#[derive(Debug)]
+#[must_use = "room is promised until this is dropped"]
+pub struct Credit<'r> {
+    room: &'r Room,
+    words: u64,
+}
+
+impl Drop for Credit<'_> {
+    fn drop(&mut self) {
+        self.room.promised.fetch_sub(self.words, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(not(feature = "loom"))]
+    use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+    use super::*;
+
+    /// Room and a memtable.
+    struct World {
+        memory: Arc<Memory>,
+        room: Room,
+        memtable: Memtable,
+    }
+
+    impl World {
+        fn new() -> World {
+            let memory = Memory::new(32 << 20);
+            World { room: Room::new(&memory), memtable: Memtable::new(b"", 400), memory }
+        }
+
+        fn admit(&self, key: &[u8], value: &[u8]) -> Credit<'_> {
+            self.room.admit(Memtable::words(1, key, Some(value)), &[&self.memtable]).expect("there is memory")
+        }
+
+        fn apply(&self, key: &[u8], value: &[u8], credit: Credit<'_>) {
+            self.memtable.apply(1, key, Some(value), 1, &mut || self.room.take());
+            drop(credit);
+        }
+    }
+
+    /// As many admitted as there may be, of whatever size, of which some are cancelled; none finds no slab.
+    #[test]
+    #[cfg(not(feature = "loom"))]
+    fn whoever_is_admitted_finds_room_whatever_others_do() {
+        let (world, mut random) = (World::new(), SmallRng::seed_from_u64(1));
+        let (mut admitted, mut number) = (Vec::new(), 0_u32);
+        while world.memtable.bytes() < 8 << 20 {
+            if admitted.is_empty() || (admitted.len() < 400 && random.random_bool(0.5)) {
+                number += 1;
+                let length = if random.random_bool(0.1) { 1800 } else { random.random_range(0..100) };
+                let (key, value) = (number.to_be_bytes(), vec![7; length]);
+                let credit = world.admit(&key, &value);
+                admitted.push((key, value, credit));
+            } else {
+                let (key, value, credit) = admitted.swap_remove(random.random_range(0..admitted.len()));
+                if random.random_bool(0.9) {
+                    world.apply(&key, &value, credit);
+                }
+            }
+            assert_eq!(world.memory.used(&[Component::Memtable]), world.memtable.bytes() + world.room.bytes());
+        }
+        let promised = world.room.promised.load(Ordering::Relaxed) as usize * 8;
+        assert!(promised > 0);
+        drop(admitted);
+        assert_eq!(world.room.promised.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    #[cfg(not(feature = "loom"))]
+    fn an_idle_room_has_one_slab_and_a_full_budget_promises_nothing() {
+        let world = World::new();
+        for number in 0..3000_u32 {
+            let credit = world.admit(&number.to_be_bytes(), b"value");
+            world.apply(&number.to_be_bytes(), b"value", credit);
+            assert!(world.room.bytes() <= Size::Slab.bytes());
+        }
+        let mut credits = Vec::new();
+        while let Ok(credit) = world.room.admit(200, &[&world.memtable]) {
+            credits.push(credit);
+        }
+        let held = world.room.promised.load(Ordering::Relaxed);
+        assert!(world.room.admit(200, &[&world.memtable]).is_err());
+        assert_eq!(world.room.promised.load(Ordering::Relaxed), held, "who is not admitted is promised nothing");
+        credits.into_iter().zip(10_000_u32..).for_each(|(credit, number)| world.apply(&number.to_be_bytes(), &[1; 1500], credit));
+    }
+
+    #[test]
+    #[cfg(not(feature = "loom"))]
+    fn threads_that_are_admitted_find_room() {
+        let world = World::new();
+        std::thread::scope(|scope| {
+            for thread in 0..3_u32 {
+                let world = &world;
+                scope.spawn(move || {
+                    for number in 0..4000_u32 {
+                        let key = (number * 3 + thread).to_be_bytes();
+                        let value = vec![1; (number % 300) as usize];
+                        let credit = world.admit(&key, &value);
+                        if number % 5 == 0 {
+                            drop(credit);
+                        } else {
+                            world.apply(&key, &value, credit);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(world.memory.used(&[Component::Memtable]), world.memtable.bytes() + world.room.bytes());
+    }
+
+    /// K5, without a switch: two applies and a cancel beside an admission.
+    #[test]
+    #[cfg(feature = "loom")]
+    fn in_all_orders_of_the_memtable_whoever_is_admitted_finds_room() {
+        use crate::tests::orders::{all_orders, spawn};
+
+        all_orders(2, World::new, |world| {
+            let others = [b"a", b"b"].map(|key| {
+                spawn(&world, move |world| {
+                    let credit = world.admit(key, b"1");
+                    world.apply(key, b"1", credit);
+                })
+            });
+            drop(world.admit(b"c", b"1"));
+            let credit = world.admit(b"d", b"1");
+            world.apply(b"d", b"1", credit);
+            others.into_iter().for_each(|other| other.join().unwrap());
+            let mut value = Vec::new();
+            [b"a", b"b", b"d"].iter().for_each(|key| assert!(world.memtable.get(*key, &mut value).is_some()));
+        });
+    }
+}

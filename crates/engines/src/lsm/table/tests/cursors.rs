@@ -1,0 +1,214 @@
+//! Cursors against sorted lists.
+
+use ecotone_substrate::{
+    limits::PAGE,
+    memory::Component,
+    storage::{FileKind, Storage},
+};
+use ecotone_sys::chunk::Size;
+use ecotone_testkit::table::seal_block;
+use rand::SeedableRng;
+
+use super::*;
+
+/// A table on a disk.
+struct Ground {
+    disk: SimStorage,
+    environment: Environment,
+    table: Arc<Table>,
+    index: Index,
+    records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl Ground {
+    fn new(kind: Kind, block: usize, records: Records) -> Ground {
+        let disk = SimStorage::new(1);
+        let environment = environment(&disk);
+        let table = Arc::new(write(&environment, NAME, options(kind, block), &records).unwrap().unwrap());
+        let index = table.index(&environment).unwrap();
+        Ground { disk, environment, table, index, records: records.into_iter().collect() }
+    }
+
+    fn window(&self, size: Size) -> storage::Block {
+        self.environment.memory.lease_essential(Component::Frames, size).unwrap()
+    }
+
+    fn forward(&self, size: Size, ahead: bool) -> Cursor {
+        self.with(Cursor::forward(self.table.clone(), 0..self.table.blocks(), self.window(size)), size, ahead)
+    }
+
+    fn backward(&self, size: Size, ahead: bool) -> Cursor {
+        self.with(Cursor::backward(self.table.clone(), 0..self.table.blocks(), self.window(size)), size, ahead)
+    }
+
+    fn with(&self, mut cursor: Cursor, size: Size, ahead: bool) -> Cursor {
+        if ahead {
+            cursor.read_ahead(self.environment.storage.queue().unwrap(), self.window(size));
+        }
+        cursor
+    }
+
+    /// How many records lie below a key.
+    fn below(&self, key: &[u8]) -> usize {
+        self.records.partition_point(|(other, _)| **other < *key)
+    }
+
+    fn is_on(&self, cursor: &Cursor, place: usize) -> bool {
+        let (key, value) = &self.records[place];
+        cursor.key() == *key && cursor.value() == value.as_deref()
+    }
+}
+
+/// One record's key, or one that is near it.
+fn near(random: &mut SmallRng, ground: &Ground) -> Vec<u8> {
+    let mut key = ground.records[random.random_range(0..ground.records.len())].0.clone();
+    match random.random_range(0..4) {
+        0 => {}
+        1 => key.push(0),
+        2 => {
+            let at = random.random_range(0..key.len());
+            key[at] = random.random();
+        }
+        _ => key.truncate(random.random_range(0..=key.len())),
+    }
+    key
+}
+
+/// Goes forward, backward and to keys. Places are those of records, and one before and one behind them.
+fn wander(random: &mut SmallRng, ground: &Ground, mut cursor: Cursor, mut place: usize) {
+    let last = ground.records.len() + 1;
+    for _ in 0..600 {
+        let there = match random.random_range(0..10) {
+            0 => {
+                let key = near(random, ground);
+                place = ground.below(&key) + 1;
+                cursor.seek(&ground.index, &key).unwrap()
+            }
+            1..5 => {
+                place = last.min(place + 1);
+                cursor.advance().unwrap()
+            }
+            5..9 => {
+                place = place.saturating_sub(1);
+                cursor.retreat().unwrap()
+            }
+            // A long way, so that windows change.
+            _ => {
+                let steps = random.random_range(0..100);
+                place = last.min(place + steps);
+                (0..steps).map(|_| cursor.advance().unwrap()).last().unwrap_or((1..last).contains(&place))
+            }
+        };
+        assert_eq!(there, (1..last).contains(&place));
+        assert!(!there || ground.is_on(&cursor, place - 1));
+    }
+}
+
+#[test]
+fn cursors_go_where_one_goes_in_a_list() {
+    let mut random = SmallRng::seed_from_u64(1);
+    for (record, count) in [(2, 300), (20, 5000), (108, 2000), (1024, 300), (1900, 80), (50, 1)] {
+        for kind in Kind::ALL {
+            for (block, sizes) in [(4096, &[Size::Frame, Size::Slab][..]), (16384, &[Size::Slab])] {
+                let ground = Ground::new(kind, block, sized(&mut random, count, record));
+                for (size, ahead) in sizes.iter().flat_map(|size| [(*size, false), (*size, true)]) {
+                    wander(&mut random, &ground, ground.forward(size, ahead), 0);
+                    wander(&mut random, &ground, ground.backward(size, ahead), ground.records.len() + 1);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cursor_seeks_every_key_and_what_lies_between() {
+    let mut random = SmallRng::seed_from_u64(2);
+    for kind in Kind::ALL {
+        for records in [usual(3000), sized(&mut random, 3000, 40)] {
+            let ground = Ground::new(kind, 4096, records);
+            let mut cursor = ground.forward(Size::Frame, false);
+            for (place, (key, _)) in ground.records.iter().enumerate() {
+                assert!(cursor.seek(&ground.index, key).unwrap() && ground.is_on(&cursor, place));
+                let behind = [&key[..], &[0]].concat();
+                let place = ground.below(&behind);
+                assert_eq!(cursor.seek(&ground.index, &behind).unwrap(), place < ground.records.len());
+                assert!(place == ground.records.len() || ground.is_on(&cursor, place));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_blocks_of_a_range_have_all_of_its_records() {
+    let mut random = SmallRng::seed_from_u64(3);
+    for kind in Kind::ALL {
+        let ground = Ground::new(kind, 4096, sized(&mut random, 3000, 60));
+        for _ in 0..300 {
+            let (first, last) = (near(&mut random, &ground), near(&mut random, &ground));
+            let blocks = ground.table.blocks_of(&ground.index, &first, &last);
+            let mut cursor = Cursor::forward(ground.table.clone(), blocks.clone(), ground.window(Size::Slab));
+            let mut there = cursor.seek(&ground.index, &first).unwrap();
+            for place in (ground.below(&first)..ground.records.len()).take_while(|place| ground.records[*place].0 <= last) {
+                assert!(there && ground.is_on(&cursor, place), "{first:?}, {last:?}: {blocks:?}");
+                there = cursor.advance().unwrap();
+            }
+        }
+    }
+}
+
+/// Every block is read once, as many of them in a request as there is memory for, whether ahead or not.
+#[test]
+fn a_walk_reads_windows() {
+    let ground = Ground::new(Kind::Linear, 4096, usual(20_000));
+    let blocks = u64::from(ground.table.blocks());
+    for (size, ahead) in [(Size::Frame, false), (Size::Slab, false), (Size::Slab, true)] {
+        for forward in [true, false] {
+            let before = ground.disk.counters_of(FileKind::Table);
+            let mut cursor = if forward { ground.forward(size, ahead) } else { ground.backward(size, ahead) };
+            let mut count = 0;
+            while if forward { cursor.advance().unwrap() } else { cursor.retreat().unwrap() } {
+                count += 1;
+            }
+            drop(cursor);
+            let after = ground.disk.counters_of(FileKind::Table);
+            assert_eq!(count, ground.records.len());
+            assert_eq!(after.reads - before.reads, blocks.div_ceil((size.bytes() / PAGE) as u64));
+            assert_eq!(after.read_bytes - before.read_bytes, blocks * PAGE as u64);
+        }
+    }
+}
+
+/// The error that ends a walk.
+fn error_of(mut step: impl FnMut() -> Result<bool>) -> Error {
+    loop {
+        match step() {
+            Ok(there) => assert!(there, "it went to the end"),
+            Err(error) => return error,
+        }
+    }
+}
+
+#[test]
+fn records_out_of_order_end_a_walk() {
+    let mut ground = Ground::new(Kind::Linear, 4096, usual(200));
+    let mut bytes = ground.disk.files()[&NAME.file()].clone();
+    let (_, blocks) = bytes.split_at_mut(PAGE);
+    let (first, second) = blocks.split_at_mut(PAGE);
+    first.swap_with_slice(&mut second[..PAGE]);
+    (0..).zip([first, &mut second[..PAGE]]).for_each(|(block, bytes)| seal_block(NAME.place(block), bytes));
+    ground.disk.put(NAME.file(), &bytes);
+    ground.table = Arc::new(Table::open(&ground.environment, NAME).unwrap());
+    let (mut forward, mut backward) = (ground.forward(Size::Slab, false), ground.backward(Size::Slab, true));
+    assert!(error_of(|| forward.advance()).is_corruption() && !forward.advance().unwrap());
+    assert!(error_of(|| backward.retreat()).is_corruption() && !backward.retreat().unwrap());
+}
+
+#[test]
+fn what_cannot_be_read_ahead_is_an_error_when_it_is_wanted() {
+    let ground = Ground::new(Kind::Linear, 4096, usual(2000));
+    let mut cursor = ground.forward(Size::Slab, true);
+    // The second window fails.
+    ground.disk.fail_at(ground.disk.io_index() + 1, std::io::ErrorKind::Other);
+    assert!(!error_of(|| cursor.advance()).is_corruption() && !cursor.advance().unwrap());
+    assert!(cursor.seek(&ground.index, &ground.records[600].0).unwrap() && ground.is_on(&cursor, 600));
+}

@@ -1,0 +1,163 @@
+//! Blocks of a table that are read together, because they are wanted one after the other.
+
+use std::{mem, ops::Range, sync::Arc};
+
+use ecotone_substrate::{
+    Result,
+    storage::{self, Completion, Op, Queue, Request},
+};
+
+use super::{Block, Table};
+
+/// Where it goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// To greater keys.
+    Forward,
+    /// To smaller keys.
+    Backward,
+}
+
+/// As many blocks as there is memory for.
+#[derive(Debug)]
+pub(super) struct Window {
+    table: Arc<Table>,
+    /// Those that may be asked for.
+    within: Range<u32>,
+    memory: storage::Block,
+    /// Those that are in memory.
+    there: Range<u32>,
+    ahead: Option<Ahead>,
+}
+
+impl Window {
+    /// For some blocks of a table, in memory for one of them or more.
+    pub(super) fn new(table: Arc<Table>, within: Range<u32>, memory: storage::Block) -> Window {
+        assert!(within.end <= table.blocks() && memory.len() >= table.block_size());
+        Window { table, within, memory, there: 0..0, ahead: None }
+    }
+
+    /// From now on the blocks behind the window are read while it is looked at, into memory of the same size.
+    pub(super) fn read_ahead(&mut self, queue: Box<dyn Queue>, memory: storage::Block) {
+        assert_eq!(memory.len(), self.memory.len());
+        self.ahead = Some(Ahead { queue, free: Some(memory), blocks: 0..0, done: Vec::new() });
+    }
+
+    pub(super) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// The blocks that may be asked for.
+    pub(super) fn within(&self) -> Range<u32> {
+        self.within.clone()
+    }
+
+    /// Brings a block into memory, unless it is there, and checks it. Others come along, those first that are next in this direction.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is damaged.
+    pub(super) fn enter(&mut self, block: u32, direction: Direction) -> Result<Block<'_>> {
+        if !self.there.contains(&block) {
+            self.fetch(block, direction)?;
+        }
+        self.table.parse(block, self.bytes(block))
+    }
+
+    /// A block that was entered, and is in memory still.
+    ///
+    /// # Errors
+    /// If it was not.
+    pub(super) fn block(&self, block: u32) -> Result<Block<'_>> {
+        Block::reparse(self.bytes(block)).map_err(|e| self.table.damaged(block, e))
+    }
+
+    /// The bytes of a block that is in memory.
+    pub(super) fn bytes(&self, block: u32) -> &[u8] {
+        let size = self.table.block_size();
+        &self.memory[(block - self.there.start) as usize * size..][..size]
+    }
+
+    fn fetch(&mut self, block: u32, direction: Direction) -> Result<()> {
+        if !self.take_ahead(block)? {
+            let blocks = match direction {
+                Direction::Forward => self.forward(block),
+                Direction::Backward => self.backward(block + 1),
+            };
+            self.there = 0..0;
+            let len = blocks.len() * self.table.block_size();
+            self.table.file().read(&mut self.memory[..len], self.table.block_at(blocks.start))?;
+            self.there = blocks;
+        }
+        let next = match direction {
+            Direction::Forward => self.forward(self.there.end),
+            Direction::Backward => self.backward(self.there.start),
+        };
+        if let Some(ahead) = &mut self.ahead {
+            ahead.begin(&self.table, next);
+        }
+        Ok(())
+    }
+
+    /// As many blocks as have room, from this one on.
+    fn forward(&self, first: u32) -> Range<u32> {
+        first..self.within.end.min(first.saturating_add(self.room()))
+    }
+
+    /// As many as have room, below this one.
+    fn backward(&self, end: u32) -> Range<u32> {
+        self.within.start.max(end.saturating_sub(self.room()))..end
+    }
+
+    fn room(&self) -> u32 {
+        (self.memory.len() / self.table.block_size()) as u32
+    }
+
+    /// Makes what was read ahead the window, if it has a block. Whether it has.
+    fn take_ahead(&mut self, block: u32) -> Result<bool> {
+        let Some(ahead) = &mut self.ahead else { return Ok(false) };
+        let Some((memory, read)) = ahead.end() else { return Ok(false) };
+        let blocks = mem::take(&mut ahead.blocks);
+        if !blocks.contains(&block) {
+            // Nobody asked for them, so it does not matter whether they could be read.
+            ahead.free = Some(memory);
+            return Ok(false);
+        }
+        ahead.free = Some(mem::replace(&mut self.memory, memory));
+        self.there = 0..0;
+        read?;
+        self.there = blocks;
+        Ok(true)
+    }
+}
+
+/// The next window.
+#[derive(Debug)]
+struct Ahead {
+    queue: Box<dyn Queue>,
+    /// Its memory, unless it is being read.
+    free: Option<storage::Block>,
+    /// What is being read.
+    blocks: Range<u32>,
+    /// What has been read, if that was at once.
+    done: Vec<Completion>,
+}
+
+impl Ahead {
+    /// Begins to read these blocks, if there are any.
+    fn begin(&mut self, table: &Table, blocks: Range<u32>) {
+        let Some(block) = self.free.take_if(|_| !blocks.is_empty()) else { return };
+        let (offset, len) = (table.block_at(blocks.start), blocks.len() * table.block_size());
+        self.queue.submit(Request { file: table.file().clone(), op: Op::Read, offset, block, len, tag: 0 });
+        // It starts, and nobody waits for it.
+        self.queue.complete(0, &mut self.done);
+        self.blocks = blocks;
+    }
+
+    /// Waits for what is being read, if anything is.
+    fn end(&mut self) -> Option<(storage::Block, Result<()>)> {
+        if self.free.is_none() && self.done.is_empty() {
+            self.queue.complete(1, &mut self.done);
+        }
+        self.done.pop().map(|Completion { request, result }| (request.block, result))
+    }
+}

@@ -1,0 +1,80 @@
+//! Runs of the hash engine.
+
+use ecotone_engines::hash::cold::{Block, BlockBuilder, Run};
+use ecotone_substrate::{
+    limits::PAGE,
+    memory::{Component, Memory},
+};
+use ecotone_sys::chunk::Size;
+
+use super::{NAME, hash, name, number, padded, seal_blocks, sum};
+use crate::{
+    sim::SimStorage,
+    table::{seal_block, seal_header},
+};
+
+/// Bytes of a block.
+pub const BLOCK: usize = 1024;
+
+/// A block with a right checksum: parsed, searched, checked. If it passes the check, every record is found, and the builder makes the same bytes of them.
+/// Whether it does.
+///
+/// # Panics
+/// If that is not so.
+pub fn block(input: &[u8]) -> bool {
+    let mut bytes = padded(input, BLOCK);
+    seal_block(NAME.place(0), &mut bytes);
+    let Ok(block) = Block::parse(&bytes, NAME.place(0)) else { return false };
+    let wanted = input.get(..20).unwrap_or(input);
+    let _ = block.find(hash(wanted), wanted);
+    assert_eq!(block.entries().count(), block.len());
+    let passes = block.check(&hash).is_ok();
+    if passes {
+        rebuild(&block, &bytes);
+    }
+    passes
+}
+
+fn rebuild(block: &Block<'_>, bytes: &[u8]) {
+    let mut builder = BlockBuilder::new(&Memory::new(4 << 20), bytes.len()).expect("there is memory for a frame");
+    for entry in block.entries() {
+        let entry = entry.expect("a checked block has whole records");
+        assert_eq!(block.find(hash(entry.key), entry.key), Ok(Some(entry)));
+        assert!(builder.push(hash(entry.key), entry.key, entry.value));
+    }
+    builder.finish(NAME.place(0), |built| assert!(built == bytes, "the builder makes another block of the same records"));
+}
+
+/// A run of so many pages, counted round, whose checksums are put right wherever its header leads: opened, searched, checked. Whether it passes the check.
+///
+/// # Panics
+/// If it passes and is no run.
+pub fn run(pages: usize, input: &[u8]) -> bool {
+    let mut bytes = padded(input, (pages % 8 + 2) * PAGE);
+    seal(&mut bytes);
+    let disk = SimStorage::new(1);
+    disk.put(NAME.file(), &bytes);
+    let environment = disk.environment(NAME.database, 4 << 20);
+    let Ok(run) = Run::open(&environment, NAME) else { return false };
+    let mut frame = environment.memory.lease_essential(Component::Frames, Size::Frame).expect("there is memory for a frame");
+    let mut value = Vec::new();
+    for key in input.chunks(5) {
+        let _ = run.find(hash(key), key, &mut frame, &mut value);
+    }
+    let _ = run.tags(&environment);
+    let passes = run.check(&environment, &hash).is_ok();
+    assert!(!passes || run.records() >= u64::from(run.blocks()));
+    passes
+}
+
+/// Blocks, fences and tags where the header says, then the header, which gets its own name.
+fn seal(bytes: &mut [u8]) {
+    let (fences, tags) = (number::<8>(bytes, 104), number::<8>(bytes, 112));
+    // Sizes that there are stay what they are.
+    bytes[65] = 10 + (bytes[65] % 3 + 2) % 3;
+    seal_blocks(bytes, fences, 1 << bytes[65]);
+    let sums = [sum(bytes, fences, tags), sum(bytes, tags, bytes.len())].concat();
+    bytes[120..128].copy_from_slice(&sums);
+    name(bytes, b"ECOhsrun");
+    seal_header(NAME, bytes);
+}

@@ -1,0 +1,137 @@
+//! Tables of the lsm engine.
+
+use std::sync::Arc;
+
+use ecotone_engines::lsm::table::{Answer, Block, BlockBuilder, Cursor, Find, Index, Table};
+use ecotone_substrate::{
+    Result,
+    environment::Environment,
+    limits::PAGE,
+    memory::{Component, Memory},
+    storage,
+};
+use ecotone_sys::chunk::Size;
+
+use super::{NAME, hash, name, number, padded, seal_blocks, sum};
+use crate::{
+    sim::SimStorage,
+    table::{seal_block, seal_header},
+};
+
+/// Records; no value is a tombstone.
+type Records = Vec<(Vec<u8>, Option<Vec<u8>>)>;
+
+/// A block with a right checksum: parsed, searched, checked. If it passes the check, every record is found, and the builder makes the same bytes of them.
+/// Whether it does.
+///
+/// # Panics
+/// If that is not so.
+pub fn block(input: &[u8]) -> bool {
+    let mut bytes = padded(input, PAGE);
+    seal_block(NAME.place(0), &mut bytes);
+    let Ok(block) = Block::parse(&bytes, NAME.place(0)) else { return false };
+    let _ = block.find(input.get(..20).unwrap_or(input));
+    let passes = block.check().is_ok();
+    if passes {
+        rebuild(&block, &bytes);
+    }
+    passes
+}
+
+fn rebuild(block: &Block<'_>, bytes: &[u8]) {
+    let mut builder = BlockBuilder::new(&Memory::new(4 << 20), bytes.len()).expect("there is memory for a frame");
+    let each = block.each(|key, value| {
+        assert_eq!(block.find(key), Ok(Find::Found(value)));
+        assert!(builder.push(key, value));
+        Ok(())
+    });
+    each.expect("a checked block has whole records");
+    builder.finish(NAME.place(0), |built| assert!(built == bytes, "the builder makes another block of the same records"));
+}
+
+/// A table of so many pages, counted round, whose checksums are put right wherever its header leads: opened, searched, walked in both directions,
+/// checked. If it passes the check, all of these give what its records are. Whether it does.
+///
+/// # Panics
+/// If that is not so.
+pub fn table(pages: usize, input: &[u8]) -> bool {
+    let mut bytes = padded(input, (pages % 16 + 3) * PAGE);
+    seal(&mut bytes);
+    let disk = SimStorage::new(1);
+    disk.put(NAME.file(), &bytes);
+    let environment = disk.environment(NAME.database, 4 << 20);
+    let Ok(table) = Table::open(&environment, NAME).map(Arc::new) else { return false };
+    let (forward, backward) = (walk(&environment, &table, true), walk(&environment, &table, false));
+    if let Ok(index) = table.index(&environment) {
+        let mut memory = table.memory_for_a_block(&environment).expect("there is memory for a block");
+        for key in input.chunks(5).take(200).filter(|key| table.covers(key)) {
+            let _ = look(&environment, &table, &index, key, &mut memory);
+        }
+    }
+    let passes = table.check(&environment, &hash).is_ok();
+    if passes {
+        let records = forward.expect("a checked table has whole records");
+        let mut reversed = backward.expect("a checked table has whole records");
+        reversed.reverse();
+        assert!(records == reversed && records.len() as u64 == table.records());
+        all_are_found(&environment, &table, &records);
+    }
+    passes
+}
+
+/// All records, as a cursor meets them.
+fn walk(environment: &Environment, table: &Arc<Table>, forward: bool) -> Result<Records> {
+    let (blocks, window) = (0..table.blocks(), window(environment));
+    let mut records = Records::new();
+    let mut cursor =
+        if forward { Cursor::forward(table.clone(), blocks, window) } else { Cursor::backward(table.clone(), blocks, window) };
+    while if forward { cursor.advance()? } else { cursor.retreat()? } {
+        records.push((cursor.key().to_vec(), cursor.value().map(<[u8]>::to_vec)));
+    }
+    Ok(records)
+}
+
+fn window(environment: &Environment) -> storage::Block {
+    environment.memory.lease_essential(Component::Frames, Size::Slab).expect("there is memory for a window")
+}
+
+/// What a search for a key comes to, and whether a cursor that seeks it stands on it.
+fn look(
+    environment: &Environment,
+    table: &Arc<Table>,
+    index: &Index,
+    key: &[u8],
+    memory: &mut storage::Block,
+) -> Result<(Option<Option<Vec<u8>>>, bool)> {
+    let mut value = Vec::new();
+    let answer = table.find(index, key, memory, &mut value)?;
+    let mut cursor = Cursor::forward(table.clone(), 0..table.blocks(), window(environment));
+    let there = cursor.seek(index, key)? && cursor.key() == key;
+    Ok((answer.map(|answer| (answer == Answer::Value).then_some(value)), there))
+}
+
+fn all_are_found(environment: &Environment, table: &Arc<Table>, records: &Records) {
+    let index = table.index(environment).expect("a checked table has an index");
+    let filter = table.filter(environment).expect("a checked table has a filter, or none");
+    let mut memory = table.memory_for_a_block(environment).expect("there is memory for a block");
+    for (key, value) in records {
+        let found = look(environment, table, &index, key, &mut memory).expect("a checked table can be searched");
+        assert_eq!(found, (Some(value.clone()), true));
+        assert!(filter.as_ref().is_none_or(|filter| filter.may_have(hash(key))));
+    }
+}
+
+/// Blocks, index and filter where the header says, then the header, which gets its own name.
+fn seal(bytes: &mut [u8]) {
+    let pages = |bytes: usize| bytes.div_ceil(PAGE).saturating_mul(PAGE);
+    bytes[64] = 12 + bytes[64] % 3;
+    let size = 1 << bytes[64];
+    let index = PAGE.saturating_add(number::<4>(bytes, 68).saturating_mul(size));
+    let filter = index.saturating_add(pages(number::<4>(bytes, 116)));
+    let end = filter.saturating_add(pages(number::<4>(bytes, 120).saturating_mul(64)));
+    seal_blocks(bytes, index, size);
+    let sums = [sum(bytes, index, filter), sum(bytes, filter, end)].concat();
+    bytes[124..132].copy_from_slice(&sums);
+    name(bytes, b"ECOlstab");
+    seal_header(NAME, bytes);
+}

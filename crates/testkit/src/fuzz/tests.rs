@@ -1,0 +1,104 @@
+//! The bodies on inputs that are damaged a little: nothing panics, and enough of them are whole for that to say something.
+
+use std::collections::BTreeMap;
+
+use ecotone_engines::{
+    hash::cold::{RunKind, RunWriter},
+    lsm::table::{Kind, Options, TableWriter, Wanted},
+};
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+use super::*;
+use crate::sim::SimStorage;
+
+/// Records with keys of many lengths; no value is a tombstone.
+fn records(count: u32) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
+    let record = |number: u32| {
+        let mut key = number.wrapping_mul(0x9E37_79B9).to_be_bytes().to_vec();
+        key.extend(vec![b'k'; (number % 50) as usize]);
+        (key.clone(), (!number.is_multiple_of(9)).then(|| key.repeat(4)))
+    };
+    (0..count).map(record).collect()
+}
+
+fn file(disk: &SimStorage) -> Vec<u8> {
+    disk.files().remove(&NAME.file()).expect("it was written")
+}
+
+fn a_table(kind: Kind, block: usize, count: u32) -> Vec<u8> {
+    let disk = SimStorage::new(1);
+    let options = Options { block, filter_bits: 10, index: Wanted { kind, error: 2000 } };
+    let mut writer = TableWriter::create(&disk.environment(NAME.database, 4 << 20), NAME, options).unwrap();
+    records(count).iter().for_each(|(key, value)| writer.push(hash(key), key, value.as_deref()).unwrap());
+    writer.finish((1, 2)).unwrap();
+    file(&disk)
+}
+
+fn a_run(count: u32) -> Vec<u8> {
+    let disk = SimStorage::new(1);
+    let kind = RunKind::Delta { from: 4096, until: 8192 };
+    let mut writer = RunWriter::create(&disk.environment(NAME.database, 4 << 20), NAME, kind, run::BLOCK).unwrap();
+    let sorted: BTreeMap<_, _> = records(count).into_iter().map(|(key, value)| ((hash(&key), key), value)).collect();
+    sorted.iter().for_each(|((hash, key), value)| writer.push(*hash, key, value.as_deref()).unwrap());
+    writer.finish().unwrap();
+    file(&disk)
+}
+
+/// Changes a few bytes, mostly where something is; gives `judge` each, and tells how many passed.
+fn damaged(whole: &[u8], turns: usize, judge: impl Fn(&[u8]) -> bool) -> usize {
+    let mut random = SmallRng::seed_from_u64(whole.len() as u64);
+    assert!(judge(whole), "it is whole");
+    let used: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] != 0).collect();
+    let passes = (0..turns).filter(|_| {
+        let mut bytes = whole.to_vec();
+        for _ in 0..random.random_range(1..4) {
+            let at = if random.random_bool(0.8) {
+                used[random.random_range(0..used.len())]
+            } else {
+                random.random_range(0..bytes.len())
+            };
+            bytes[at] = if random.random_bool(0.5) { bytes[at] ^ 1 << random.random_range(0..8) } else { random.random() };
+        }
+        judge(&bytes)
+    });
+    passes.count()
+}
+
+#[test]
+fn damaged_tables_end_in_an_answer_or_an_error() {
+    for (kind, block, count) in
+        [(Kind::Single, 4096, 120), (Kind::Plr, 4096, 60), (Kind::Linear, 4096, 150), (Kind::Linear, 8192, 150)]
+    {
+        let whole = a_table(kind, block, count);
+        let pages = whole.len() / PAGE + 13;
+        let passed = damaged(&whole, 400, |bytes| table::table(pages, bytes));
+        assert!((20..380).contains(&passed), "{kind:?}: {passed} of 400 passed the check");
+    }
+}
+
+#[test]
+fn damaged_runs_end_in_an_answer_or_an_error() {
+    let whole = a_run(60);
+    let pages = whole.len() / PAGE + 6;
+    let passed = damaged(&whole, 1000, |bytes| run::run(pages, bytes));
+    assert!((20..980).contains(&passed), "{passed} of 1000 passed the check");
+}
+
+#[test]
+fn damaged_blocks_end_in_an_answer_or_an_error() {
+    let (table, run) = (a_table(Kind::Linear, 4096, 60), a_run(60));
+    let passed = damaged(&table[PAGE..2 * PAGE], 5000, table::block);
+    assert!((100..4900).contains(&passed), "{passed} of 5000 passed the check");
+    let passed = damaged(&run[PAGE..PAGE + run::BLOCK], 5000, run::block);
+    assert!((100..4900).contains(&passed), "{passed} of 5000 passed the check");
+}
+
+#[test]
+fn an_input_of_any_length_ends_in_an_answer_or_an_error() {
+    let mut random = SmallRng::seed_from_u64(1);
+    for length in [0, 1, 19, 64, 137, 1024, 4096, 9000, 70_000] {
+        let input: Vec<u8> = (0..length).map(|_| random.random()).collect();
+        assert!(!table::table(length, &input) && !run::run(length, &input));
+        assert!(!table::block(&input) && !run::block(&input));
+    }
+}
