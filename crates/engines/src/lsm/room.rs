@@ -99,15 +99,13 @@ mod tests {
 
     /// Room and a memtable.
     struct World {
-        memory: Arc<Memory>,
         room: Room,
         memtable: Memtable,
     }
 
     impl World {
         fn new() -> World {
-            let memory = Memory::new(32 << 20);
-            World { room: Room::new(&memory), memtable: Memtable::new(b"", 400), memory }
+            World { room: Room::new(&Memory::new(32 << 20)), memtable: Memtable::new(b"", 400) }
         }
 
         fn admit(&self, key: &[u8], value: &[u8]) -> Credit<'_> {
@@ -139,7 +137,7 @@ mod tests {
                     world.apply(&key, &value, credit);
                 }
             }
-            assert_eq!(world.memory.used(&[Component::Memtable]), world.memtable.bytes() + world.room.bytes());
+            assert_eq!(world.room.memory.used(&[Component::Memtable]), world.memtable.bytes() + world.room.bytes());
         }
         let promised = world.room.promised.load(Ordering::Relaxed) as usize * 8;
         assert!(promised > 0);
@@ -187,7 +185,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(world.memory.used(&[Component::Memtable]), world.memtable.bytes() + world.room.bytes());
+        assert_eq!(world.room.memory.used(&[Component::Memtable]), world.memtable.bytes() + world.room.bytes());
     }
 
     /// K5, without a switch: two applies and a cancel beside an admission.

@@ -24,14 +24,9 @@ use std::{
     sync::{Mutex, MutexGuard},
 };
 
-use ecotone_substrate::{
-    Seq,
-    health::Health,
-    memory::{Component, Memory},
-    scheduler::Scheduler,
-    storage::FileId,
-    table::Name,
-};
+#[cfg(not(feature = "loom"))]
+use ecotone_substrate::memory::Component;
+use ecotone_substrate::{Seq, health::Health, memory::Memory, scheduler::Scheduler, storage::FileId, table::Name};
 use ecotone_sys::epoch::Domain;
 use ecotone_testkit::sim::SimStorage;
 
