@@ -167,7 +167,8 @@ mod tests {
         assert_eq!(world.chain(), [[2], [1]]);
     }
 
-    /// Two append to one entry, and their allocations may cross: both records are in the chain, none twice (M3).
+    /// Two append to one entry, and their allocations may cross: both records are in the chain, none twice (M3). It fails where a record
+    /// may be linked above one with a higher address.
     #[test]
     #[cfg(feature = "loom")]
     fn in_all_orders_two_appends_make_one_falling_chain() {

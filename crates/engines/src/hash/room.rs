@@ -34,8 +34,9 @@ pub(super) enum Lack {
 /// What an operation under one pin comes to.
 pub(super) type Attempt<T> = std::result::Result<T, Lack>;
 
-/// Bytes of the largest record.
-const LARGEST: u64 = Record::bytes(Record::capacity_for(limits::MAX_RECORD));
+/// Bytes of the largest record. A model of loom has records that fill a page.
+const LARGEST: u64 =
+    if cfg!(feature = "loom") { PAGE - PAGE_HEADER } else { Record::bytes(Record::capacity_for(limits::MAX_RECORD)) };
 /// A frame, and a block of the index. A model of loom has few words, whatever the block.
 pub(super) const BLOCK: Size = if cfg!(feature = "loom") { Size::Frame } else { Size::Slab };
 /// Frames in memory of which one leaves at a time to make room.

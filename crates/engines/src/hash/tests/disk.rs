@@ -1,9 +1,20 @@
 //! Searches where most of the log has left memory.
 
-use std::{collections::BTreeMap, io::ErrorKind, sync::Barrier, thread};
+use std::{
+    collections::BTreeMap,
+    io::ErrorKind,
+    sync::{
+        Barrier,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{RecvTimeoutError, channel},
+    },
+    thread,
+    time::Duration,
+};
 
 use ecotone_substrate::{
     Error,
+    health::Health,
     limits::PAGE,
     storage::{FileId, FileKind, Storage},
 };
@@ -18,14 +29,30 @@ use crate::hash::{
 };
 
 pub(super) struct World {
-    pub(super) ground: Ground,
+    pub(super) ground: Arc<Ground>,
     pub(super) hash: Arc<Hash>,
+}
+
+impl Outlet for Ground {
+    fn write_out(&self, log: &HotLog, until: Address) -> Result<()> {
+        log.write_out(&self.environment, until, &mut |from| self.next(from))?;
+        log.sync(&self.environment)
+    }
 }
 
 impl World {
     pub(super) fn new(seed: u64, sizes: Sizes) -> World {
-        let ground = Ground::new(SimStorage::new(seed));
+        let ground = Arc::new(Ground::new(SimStorage::new(seed)));
         let hash = Hash::new(&Domain::new(), &ground.environment.memory, SEED, sizes).expect("there is memory");
+        World { ground, hash: Arc::new(hash) }
+    }
+
+    /// One whose frames leave memory where room is wanted.
+    fn spilling(seed: u64, sizes: Sizes) -> World {
+        let (ground, domain) = (Arc::new(Ground::new(SimStorage::new(seed))), Domain::new());
+        let log = HotLog::new(&domain, Address::FIRST, sizes.frames);
+        let room = Room::new(&ground.environment.memory, ground.clone(), sizes.frames);
+        let hash = Hash::of(&domain, SEED, log, Runs::default(), room, sizes).expect("there is memory");
         World { ground, hash: Arc::new(hash) }
     }
 
@@ -209,31 +236,63 @@ fn threads_find_their_keys_while_frames_leave() {
     assert!(world.reads() > 5_000, "{} reads", world.reads());
 }
 
-/// The log's memory is one frame, which eight threads want to have filled, written and emptied all the time. (In the authors' code several sessions spin.)
-#[test]
-fn eight_threads_pass_through_one_frame() {
+/// Eight threads write and read keys of their own, many times what is in memory. (In the authors' code several sessions spin.) It ends in ten seconds.
+fn eight_threads(world: World, write: impl Fn(&World, u64, &[u8]) + Send + Sync + 'static) {
     const THREADS: u64 = 8;
-    let world = World::new(8, Sizes { bucket_bits: 6, frames: 1, copies: 0 });
-    thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let world = &world;
-            scope.spawn(move || {
-                for turn in 0..600 {
-                    let number = THREADS * (turn % 40) + thread;
-                    world.write(&key(number), Some(&vec![number as u8; 300 + turn as usize]));
-                    let before = THREADS * ((turn + 7) % 40) + thread;
-                    let expected = if turn < 40 && (turn + 7) % 40 > turn { None } else { Some(before as u8) };
-                    assert_eq!(world.hash.value(&key(before)).map(|value| value[0]), expected);
-                }
-            });
+    let turns = move |world: &World, thread: u64| {
+        for turn in 0..600 {
+            let number = THREADS * (turn % 40) + thread;
+            write(world, number, &vec![number as u8; 300 + turn as usize]);
+            let before = THREADS * ((turn + 7) % 40) + thread;
+            let expected = if turn < 40 && (turn + 7) % 40 > turn { None } else { Some(before as u8) };
+            assert_eq!(world.hash.value(&key(before)).map(|value| value[0]), expected);
         }
+    };
+    let (done, ended) = channel();
+    #[expect(clippy::disallowed_methods, reason = "a scope waits for threads that never end")]
+    let working = thread::spawn(move || {
+        thread::scope(|scope| {
+            let (world, turns) = (&world, &turns);
+            (0..THREADS).for_each(|thread| _ = scope.spawn(move || turns(world, thread)));
+        });
+        assert!(world.hash.log.tail() > Address::new(2 << 20));
+        done.send(()).expect("it is waited for");
     });
-    assert!(world.hash.log.tail() > Address::new(2 << 20));
+    assert_ne!(ended.recv_timeout(Duration::from_secs(10)), Err(RecvTimeoutError::Timeout), "they spin");
+    working.join().unwrap();
 }
 
-/// A search is held at its page; meanwhile what its chain would go on with has been written anew and has left the log (trap 7).
+/// The log's memory is one frame, which all want to have filled, written and emptied all the time.
 #[test]
-fn trap_07_a_search_that_a_truncation_passes_begins_again() {
+fn eight_threads_pass_through_one_frame() {
+    let world = World::new(8, Sizes { bucket_bits: 6, frames: 1, copies: 0 });
+    eight_threads(world, |world, number, value| world.write(&key(number), Some(value)));
+}
+
+/// The engine makes room by itself, which takes a frame more.
+#[test]
+fn eight_threads_pass_through_two_frames() {
+    let world = World::spilling(8, Sizes { bucket_bits: 6, frames: 2, copies: 0 });
+    eight_threads(world, |world, number, value| world.hash.set(&key(number), value));
+}
+
+/// The same with what admission takes, which is more than two frames for eight.
+#[test]
+fn eight_threads_pass_through_the_frames_of_a_logged_keyspace() {
+    let world = World::spilling(8, Sizes { bucket_bits: 6, frames: 4, copies: 0 });
+    let (health, sequence) = (Health::default(), AtomicU64::new(0));
+    eight_threads(world, move |world, number, value| {
+        let key = key(number);
+        let operation = Operation { key: &key, value: Some(value) };
+        let credit = world.hash.admit(operation).expect("frames leave memory");
+        world.hash.apply(sequence.fetch_add(1, Ordering::Relaxed), operation, &health);
+        world.hash.give_back(credit);
+    });
+}
+
+/// What a search for the first of two keys of a chain finds that is held at the page of the second, while something is done. What is done gets the keys and a
+/// boundary between the pages.
+fn passed_by(meanwhile: impl FnOnce(&World, &[Vec<u8>], Address)) -> Option<Vec<u8>> {
     let crowd = &crowds(2)[0];
     let world = World::new(4, Sizes { bucket_bits: 0, frames: 16, copies: 0 });
     world.write(&crowd[0], Some(b"wanted"));
@@ -246,16 +305,41 @@ fn trap_07_a_search_that_a_truncation_passes_begins_again() {
     let file = FileId::Segment { keyspace: 3, number: 0 };
     let page = world.hash.log.segments()[0].offset(below);
     world.ground.disk.hold(file, page);
-    thread::scope(|scope| {
+    let found = thread::scope(|scope| {
         let search = scope.spawn(|| world.hash.value(&crowd[0]));
         world.ground.disk.wait_blocked(file, page);
-        // As compaction does it: the record is somewhere else before BEGIN passes it.
-        world.write(&crowd[0], Some(b"moved"));
-        assert!(world.hash.log.truncate(below, drop).is_empty());
+        meanwhile(&world, crowd, below);
         world.ground.disk.release(file, page);
-        assert_eq!(search.join().unwrap(), Some(b"moved".to_vec()));
+        search.join().unwrap()
     });
     assert_eq!(world.hash.value(&crowd[1]), Some(b"in the way".to_vec()));
+    found
+}
+
+/// As compaction does it: the record is somewhere else before BEGIN passes it.
+fn move_and_truncate(world: &World, key: &[u8], below: Address) {
+    world.write(key, Some(b"moved"));
+    assert!(world.hash.log.truncate(below, drop).is_empty());
+}
+
+/// What the chain would go on with has been written anew and has left the log (trap 7).
+#[test]
+fn trap_07_a_search_that_a_truncation_passes_begins_again() {
+    let found = passed_by(|world, keys, below| move_and_truncate(world, &keys[0], below));
+    assert_eq!(found, Some(b"moved".to_vec()));
+}
+
+/// It goes on with what it has read, and if it begins again it does so in another table.
+#[test]
+fn trap_07_a_search_that_growth_passes_goes_on() {
+    let grow = |world: &World| (0..4).for_each(|_| world.hash.grow());
+    assert_eq!(passed_by(|world, _, _| grow(world)), Some(b"wanted".to_vec()));
+    let found = passed_by(|world, keys, below| {
+        grow(world);
+        move_and_truncate(world, &keys[0], below);
+        grow(world);
+    });
+    assert_eq!(found, Some(b"moved".to_vec()));
 }
 
 /// The page itself was never written, since the log was truncated before: that is no damage.

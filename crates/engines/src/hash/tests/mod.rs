@@ -17,6 +17,8 @@ mod orders;
 #[cfg(not(feature = "loom"))]
 mod rates;
 #[cfg(not(feature = "loom"))]
+mod removal;
+#[cfg(not(feature = "loom"))]
 mod updates;
 #[cfg(not(feature = "loom"))]
 pub(super) mod walks;
@@ -37,6 +39,15 @@ fn engine(bucket_bits: u32, frames: usize) -> Hash {
 pub(super) fn engine_with_copies(bucket_bits: u32, frames: usize, copies: usize) -> Hash {
     let memory = Memory::new(64 << 20);
     Hash::new(&Domain::new(), &memory, SEED, Sizes { bucket_bits, frames, copies }).expect("there is memory")
+}
+
+/// Gives the engine of a model all frames that it may have, and overflow buckets, so that no operation has to make room.
+#[cfg(feature = "loom")]
+pub(super) fn fill_up(hash: &Hash) {
+    while let Ok(block) = hash.room.first_frame()
+        && hash.log.grow(block).is_ok()
+    {}
+    hash.make_room(room::Lack::Bucket).expect("there is memory");
 }
 
 /// Memory is all there is.

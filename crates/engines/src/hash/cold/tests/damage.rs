@@ -1,5 +1,6 @@
 //! Flipped bytes and cut files: an error that names the place, or the right answer.
 
+use ecotone_substrate::limits::SECTOR;
 use ecotone_testkit::table::{Damaged, seal_block};
 use rand::SeedableRng;
 
@@ -53,6 +54,30 @@ fn every_flipped_byte_is_noticed_where_it_is_or_is_in_no_block() {
             let place = damaged.place(&error).unwrap_or_else(|| panic!("byte {offset}: {error}"));
             assert!((block..block + unit as u64).contains(&place), "byte {offset}: {error}");
         }
+    }
+}
+
+/// A run of which any sector was not written, or holds what another page has there: no answer is wrong, and the place is told.
+#[test]
+fn trap_06_every_sector_of_a_run_counts() {
+    for kind in [DELTA, RunKind::Base(Stretch::ALL)] {
+        let (disk, records) = original(kind);
+        let environment = environment(&disk);
+        let read = || exercise(&environment, &records);
+        let damaged = Damaged::new(&disk, NAME, &read);
+        let whole = damaged.whole();
+        for at in (0..whole.len()).step_by(SECTOR) {
+            let part = &whole[at..][..SECTOR];
+            for other in [&[0; SECTOR][..], &whole[(at + PAGE) % whole.len()..][..SECTOR]] {
+                disk.patch(NAME.file(), at as u64, other);
+                match read() {
+                    Ok(()) => assert!(other == part || (PAGE + 3 * 1024..2 * PAGE).contains(&at), "the sector at {at}"),
+                    Err(error) => assert!(damaged.place(&error).is_some(), "the sector at {at}: {error}"),
+                }
+            }
+            disk.patch(NAME.file(), at as u64, part);
+        }
+        read().unwrap();
     }
 }
 

@@ -1,5 +1,7 @@
 //! Deletes on their way through the cold tier (trap 9).
 
+use ecotone_testkit::sim::Crash;
+
 use super::*;
 use crate::hash::cold::Cursor;
 
@@ -79,4 +81,23 @@ fn trap_15_what_was_promised_is_not_left_behind_for_what_was_not() {
     let (hash, runs) = (hash_of(b"key"), world.hash.cold.runs());
     assert!(runs.partition(hash).find(hash, b"key", &mut frame, &mut value).unwrap());
     assert_eq!(value, b"promised", "after a crash it is there as it was promised, or newer");
+}
+
+/// The log is synced when every record was judged and what lives is durable in a run, and before anything says that the rest is gone: then whatever a record was
+/// left behind for is in the log (decision 10, invariant 35).
+#[test]
+fn trap_15_the_log_is_synced_between_the_last_judgement_and_the_record() {
+    let world = World::new(1, true);
+    world.set(b"key", b"old");
+    world.set(b"other", b"lives");
+    let until = world.hash.log.close_page();
+    world.hash.log.freeze(until);
+    world.set(b"key", b"new");
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (disk, noted) = (world.disk.clone(), seen.clone());
+    let note = move |records| noted.lock().unwrap().push((disk.crash(Crash::DropAll).files().len(), records));
+    *world.journal.on_settle.lock().unwrap() = Some(Box::new(note));
+    assert_eq!(world.compactor().compact(until).unwrap(), until);
+    assert_eq!(*seen.lock().unwrap(), [(1, 1)], "durable runs, and records, when the log is synced");
+    assert_eq!((world.journal.records().len(), world.hash.log.bounds().begin()), (2, until));
 }

@@ -49,6 +49,9 @@ fn environment(disk: &SimStorage, budget: usize) -> Environment {
     Environment { database: SEED, storage, memory: Memory::new(budget), scheduler, health }
 }
 
+/// What is done where the log is synced; it gets the number of records.
+type OnSettle = Box<dyn FnMut(usize) + Send>;
+
 /// A log of structural records, each with what it leads to.
 struct Journal {
     environment: Environment,
@@ -56,14 +59,27 @@ struct Journal {
     synced: Mutex<usize>,
     births: Mutex<u64>,
     floor: Mutex<Address>,
+    on_settle: Mutex<Option<OnSettle>>,
+    /// Whether a model does not try orders just now.
+    #[cfg(feature = "loom")]
+    one_order: Mutex<bool>,
     /// Whether every record is synced at once.
     at_once: bool,
 }
 
 impl Journal {
     fn new(environment: &Environment, at_once: bool) -> Journal {
-        let (records, floor) = (Mutex::new(vec![Structure::new(BITS as u8)]), Mutex::new(Address::FIRST));
-        Journal { environment: environment.clone(), records, synced: Mutex::new(0), births: Mutex::new(0), floor, at_once }
+        Journal {
+            environment: environment.clone(),
+            records: Mutex::new(vec![Structure::new(BITS as u8)]),
+            synced: Mutex::default(),
+            births: Mutex::default(),
+            floor: Mutex::new(Address::FIRST),
+            on_settle: Mutex::default(),
+            #[cfg(feature = "loom")]
+            one_order: Mutex::default(),
+            at_once,
+        }
     }
 
     fn records(&self) -> MutexGuard<'_, Vec<Structure>> {
@@ -98,8 +114,27 @@ fn open(environment: &Environment, structure: &Structure) -> Result<Runs> {
     open_runs(environment, structure, name)
 }
 
+impl Journal {
+    /// Has a model try all orders from now on, or one.
+    #[cfg(feature = "loom")]
+    fn try_orders(&self, all: bool) {
+        use ecotone_sys::primitive::loom;
+
+        match (std::mem::replace(&mut *self.one_order.lock().unwrap(), !all), !all) {
+            (true, false) => loom::explore(),
+            (false, true) => loom::stop_exploring(),
+            _ => {}
+        }
+    }
+
+    #[cfg(not(feature = "loom"))]
+    fn try_orders(&self, _: bool) {}
+}
+
 impl Install for Journal {
     fn name(&self) -> Name {
+        // What is written until the log is synced nobody else looks at.
+        self.try_orders(false);
         let mut births = self.births.lock().unwrap();
         *births += 1;
         name(File { number: *births as u32, birth: *births })
@@ -114,6 +149,9 @@ impl Install for Journal {
     }
 
     fn settle(&self) -> Result<()> {
+        self.try_orders(true);
+        let records = self.records().len();
+        self.on_settle.lock().unwrap().iter_mut().for_each(|then| then(records));
         self.environment.health.check()
     }
 

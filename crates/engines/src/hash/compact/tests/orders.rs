@@ -3,7 +3,7 @@
 use ecotone_sys::primitive::loom::{model::Builder, thread};
 
 use super::*;
-use crate::hash::room::Lack;
+use crate::hash::tests::fill_up;
 
 const KEY: &[u8] = b"k";
 
@@ -16,8 +16,7 @@ fn all_orders(preemptions: usize, work: impl Fn(Arc<World>, Address) + Send + Sy
         let disk = SimStorage::new(1);
         let environment = environment(&disk, 16 << 20);
         let hash = Hash::new(&Domain::new(), &environment.memory, SEED, Sizes { bucket_bits: 0, frames: 2, copies: 0 }).unwrap();
-        (0..2).for_each(|_| hash.make_room(Lack::Frame).unwrap());
-        hash.make_room(Lack::Bucket).unwrap();
+        fill_up(&hash);
         let journal = Journal::new(&environment, true);
         let world = Arc::new(World { disk, environment, hash: Arc::new(hash), journal, goals: Goals::TINY });
         world.set(KEY, b"0");
@@ -36,6 +35,7 @@ fn compact(world: &World, until: Address) {
     assert_eq!(world.compactor().compact(until).unwrap(), until);
 }
 
+/// It fails where BEGIN passes the record before the run is published.
 #[test]
 fn a_reader_beside_a_compaction_finds_the_record() {
     all_orders(2, |world, until| {
@@ -46,9 +46,10 @@ fn a_reader_beside_a_compaction_finds_the_record() {
     });
 }
 
+/// It fails where the sweep frees what is there now, and not what it looked at.
 #[test]
 fn an_upsert_beside_a_compaction_is_the_newest() {
-    all_orders(2, |world, until| {
+    all_orders(3, |world, until| {
         let compacting = spawn(&world, move |world| compact(world, until));
         world.set(KEY, b"1");
         assert_eq!(world.value(KEY).as_deref(), Some(&b"1"[..]));
@@ -57,6 +58,7 @@ fn an_upsert_beside_a_compaction_is_the_newest() {
     });
 }
 
+/// It fails where a delete that finds nothing in memory writes nothing.
 #[test]
 fn a_delete_beside_a_compaction_hides_what_is_copied() {
     all_orders(2, |world, until| {
@@ -68,10 +70,10 @@ fn a_delete_beside_a_compaction_hides_what_is_copied() {
     });
 }
 
-/// A third reads meanwhile.
+/// A third reads meanwhile. It fails as the first one.
 #[test]
 fn a_reader_beside_an_upsert_and_a_compaction_finds_one_of_both() {
-    all_orders(1, |world, until| {
+    all_orders(2, |world, until| {
         let compacting = spawn(&world, move |world| compact(world, until));
         let writing = spawn(&world, |world| world.set(KEY, b"1"));
         let found = world.value(KEY).expect("it has a value");

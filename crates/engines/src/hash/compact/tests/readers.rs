@@ -1,5 +1,9 @@
 //! Readers beside folds: what they came to stays as long as they have it (traps 5 and 7).
 
+use std::thread;
+
+use ecotone_testkit::sim::{Phase, Walk};
+
 use super::*;
 use crate::hash::cold::{Lookup, Step};
 
@@ -36,6 +40,28 @@ fn a_block_read_outlives_a_fold() {
     };
     assert!(found && value == [0; 100]);
     assert_eq!(world.value(&key), Some(vec![0; 100]));
+}
+
+/// A search stands still before or behind the read of its block; meanwhile its record goes into another base, and the file that it reads loses its name.
+#[test]
+fn trap_07_a_search_that_folds_pass_goes_on() {
+    for stops in 1..=2 {
+        let world = filled();
+        world.fold_all().unwrap();
+        world.journal.sync();
+        let (key, before) = (7u32.to_be_bytes(), world.disk.files());
+        thread::scope(|scope| {
+            let mut search = Walk::new(scope, &[Phase::Table], || world.value(&key));
+            assert!((0..stops).all(|_| search.step().is_none()), "it stands still at its read");
+            (0..2_000u32).for_each(|other| world.set(&(100_000 + other).to_be_bytes(), &[1; 100]));
+            world.compact().unwrap();
+            world.fold_all().unwrap();
+            world.journal.sync();
+            let there = world.disk.files();
+            assert!(!before.is_empty() && before.keys().all(|file| !there.contains_key(file)), "all bases were replaced");
+            assert_eq!((0..10).find_map(|_| search.step()), Some(Some(vec![0; 100])));
+        });
+    }
 }
 
 /// Stretches of deltas are punched when their fold is synced and their readers are gone, not before.

@@ -11,7 +11,7 @@ fn all_orders(preemptions: usize, work: impl Fn(Arc<World>) + Send + Sync + 'sta
     world::all_orders(preemptions, |_, _| (), work);
 }
 
-/// One of them takes an entry for another tag first, which the other may have wanted.
+/// One of them takes an entry for another tag first, which the other may have wanted. It fails without the second look at the bucket.
 #[test]
 fn two_who_insert_one_tag_insert_one_entry() {
     all_orders(3, |world| {
@@ -25,6 +25,21 @@ fn two_who_insert_one_tag_insert_one_entry() {
     });
 }
 
+/// One of them finds a place that the other saw taken, so each has to see the word of the other in another place: it fails without the fence before the second look.
+#[test]
+fn two_who_insert_one_tag_in_two_places_insert_one_entry() {
+    all_orders(3, |world| {
+        world.set(1, 0);
+        let other = spawn(&world, |world| world.set(0, 2));
+        world.index.sweep(address(1));
+        world.set(0, 3);
+        other.join().unwrap();
+        assert_eq!(world.tags(), [0]);
+        assert!((2..4).any(|number| world.find(0) == Some(link(number))));
+    });
+}
+
+/// It fails where two may claim one overflow bucket.
 #[test]
 fn tags_that_do_not_fit_go_on_in_one_more_bucket() {
     all_orders(3, |world| {
@@ -38,7 +53,8 @@ fn tags_that_do_not_fit_go_on_in_one_more_bucket() {
     });
 }
 
-/// A sweep frees what lies below CLEARABLE, and what is being inserted: then that is inserted again.
+/// A sweep frees what lies below CLEARABLE, and what is being inserted: then that is inserted again. It fails where a sweep frees what is there now, and not what it
+/// looked at.
 #[test]
 fn a_sweep_frees_nothing_that_is_in_the_log() {
     all_orders(2, |world| {

@@ -26,7 +26,7 @@ fn grow(world: &World) {
     world.index.end_growth();
 }
 
-/// Both replace what they found, so one finds what the other has set.
+/// Both replace what they found, so one finds what the other has set. It fails where a word stays writable.
 #[test]
 fn nothing_that_two_set_beside_a_split_is_lost() {
     all_orders(|world| {
@@ -41,7 +41,8 @@ fn nothing_that_two_set_beside_a_split_is_lost() {
     });
 }
 
-/// A tag is inserted twice. It needs an overflow bucket in the old table, or finds room in the new one.
+/// A tag is inserted twice. It needs an overflow bucket in the old table, or finds room in the new one. It fails where a word
+/// stays writable.
 #[test]
 fn inserts_beside_a_split_are_there_once() {
     all_orders(|world| {
@@ -56,7 +57,7 @@ fn inserts_beside_a_split_are_there_once() {
     });
 }
 
-/// Two split a bucket, one of them slowly; what is changed in the next table stays changed.
+/// Two split a bucket, one of them slowly; what is changed in the next table stays changed. It fails where words are made by stores.
 #[test]
 fn a_slow_helper_changes_nothing() {
     all_orders(|world| {
@@ -72,6 +73,7 @@ fn a_slow_helper_changes_nothing() {
     });
 }
 
+/// It fails where a word stays writable.
 #[test]
 fn a_copy_that_is_evicted_beside_a_split_does_not_come_back() {
     all_orders(|world| {
@@ -84,7 +86,8 @@ fn a_copy_that_is_evicted_beside_a_split_does_not_come_back() {
     });
 }
 
-/// A sweep frees an entry in one of the tables, an insert of its tag makes another: there is one, and it is the new one.
+/// A sweep frees an entry in one of the tables, an insert of its tag makes another: there is one, and it is the new one. It fails where a sweep frees what is there
+/// now, and not what it looked at.
 #[test]
 fn a_sweep_beside_a_split_frees_what_is_stale() {
     all_orders(|world| {
@@ -98,7 +101,7 @@ fn a_sweep_beside_a_split_frees_what_is_stale() {
     });
 }
 
-/// A reader finds an entry at every moment, and never an older value after a newer one.
+/// A reader finds an entry at every moment, and never an older value after a newer one. It fails where a reader takes a frozen bucket for one without the entry.
 #[test]
 fn a_reader_beside_a_split_finds_what_was_there() {
     all_orders(|world| {

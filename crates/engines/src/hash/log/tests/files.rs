@@ -25,6 +25,7 @@ const DATABASE: u64 = 7;
 const MIB: u64 = 1 << 20;
 
 /// A disk, and the segments that were made on it.
+#[derive(Debug)]
 pub(in crate::hash) struct Ground {
     pub(in crate::hash) disk: SimStorage,
     pub(in crate::hash) environment: Environment,

@@ -49,6 +49,30 @@ fn it_grows_frame_by_frame_and_what_left_is_told_from_what_is_there() {
     );
 }
 
+/// Whoever met a record has it as long as the pin, though its frame has left memory.
+#[test]
+fn trap_05_a_frame_under_a_pin_is_not_used_again() {
+    let (arena, returned) = (arena(), Arc::new(Mutex::new(0)));
+    let (domain, log) = log(&arena, 2);
+    let address = append(&log, 7).unwrap();
+    while append(&log, 1).is_some() {}
+    let end = Address::new(FRAME);
+    log.raise_read_only(end);
+    let (pin, mut value) = (domain.pin(), Vec::new());
+    let record = log.record(address, &pin).unwrap();
+    log.truncate(end, {
+        let returned = returned.clone();
+        move |_| *returned.lock().unwrap() += 1
+    });
+    assert!(log.record(address, &pin).is_none() && log.bounds().begin() == end);
+    record.read(&mut value);
+    assert!(record.has_key(&7u64.to_le_bytes()) && value == [7; 100]);
+    assert_eq!((*returned.lock().unwrap(), log.bounds().clearable()), (0, Address::FIRST));
+    drop(pin);
+    domain.drain();
+    assert_eq!((*returned.lock().unwrap(), log.bounds().clearable()), (1, end));
+}
+
 #[test]
 fn a_page_below_safe_gives_its_records_and_those_given_up() {
     let arena = arena();

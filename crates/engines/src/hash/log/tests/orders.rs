@@ -51,7 +51,8 @@ impl World {
     }
 }
 
-/// Three records at the end of a page for two: each has its own bytes, in one page, and whoever sees TAIL behind one finds its frame.
+/// Three records at the end of a page for two: each has its own bytes, in one page, and whoever sees TAIL behind one finds its frame. It fails
+/// where TAIL is stored, not exchanged.
 #[test]
 fn places_at_the_end_of_a_page_are_given_out_once() {
     all_orders(3, 2, |world| {
@@ -72,7 +73,7 @@ fn places_at_the_end_of_a_page_are_given_out_once() {
     });
 }
 
-/// A frame comes in beside an allocation that may need it, and a page is closed.
+/// A frame comes in beside an allocation that may need it, and a page is closed. It fails where TAIL may go on before the frame is in the ring.
 #[test]
 fn the_tail_enters_a_frame_that_is_in_the_ring() {
     all_orders(3, 1, |world| {
@@ -94,7 +95,7 @@ fn the_tail_enters_a_frame_that_is_in_the_ring() {
     });
 }
 
-/// Of a value of two words nobody reads parts of two.
+/// Of a value of two words nobody reads parts of two. It fails without the second look at the version, or without one of the fences of lock and reader.
 #[test]
 fn a_reader_beside_two_writers_sees_a_whole_value() {
     all_orders(2, 1, |world| {
@@ -109,7 +110,7 @@ fn a_reader_beside_two_writers_sees_a_whole_value() {
     });
 }
 
-/// What is below SAFE is copied with relaxed loads, and is what it will always be.
+/// What is below SAFE is copied with relaxed loads, and is what it will always be. It fails where SAFE follows READ_ONLY without a grace.
 #[test]
 fn what_is_below_safe_does_not_change() {
     all_orders(3, 1, |world| {
@@ -139,7 +140,7 @@ fn copy(world: &World, address: Address) -> Vec<u8> {
     value
 }
 
-/// The old value that is taken after sealing is the last one, though another changes the record in place.
+/// The old value that is taken after sealing is the last one, though another changes the record in place. It fails where unlocking does not release.
 #[test]
 fn no_change_follows_a_seal() {
     all_orders(3, 1, |world| {
@@ -160,7 +161,7 @@ fn no_change_follows_a_seal() {
     });
 }
 
-/// A frame that left memory is used by nobody any more when its block comes back.
+/// A frame that left memory is used by nobody any more when its block comes back. It fails where frames leave before BEGIN has passed them.
 #[test]
 fn a_frame_comes_back_when_no_reader_has_it() {
     all_orders(3, 1, |world| {
@@ -194,7 +195,7 @@ fn a_frame_comes_back_when_no_reader_has_it() {
     });
 }
 
-/// Who misses a frame finds its pages in a file: FLUSHED has passed them, and they are what they were.
+/// Who misses a frame finds its pages in a file: FLUSHED has passed them. It fails where frames leave before that.
 #[test]
 fn a_frame_that_is_missed_was_written() {
     all_orders(3, 1, |world| {

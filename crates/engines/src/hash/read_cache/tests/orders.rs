@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    hash::{room::Lack, tests::crowds},
+    hash::tests::{crowds, fill_up},
     tests::orders::{self, spawn},
 };
 
@@ -18,8 +18,7 @@ fn all_orders(preemptions: usize, copies: usize, work: impl Fn(Arc<World>, &Keys
     let keys = crowds(3).swap_remove(0);
     let begin = move || {
         let world = World::new(0, 4, copies);
-        (0..4).for_each(|_| world.hash.make_room(Lack::Frame).unwrap());
-        world.hash.make_room(Lack::Bucket).unwrap();
+        fill_up(&world.hash);
         world.hash.make_room_for_copies();
         world
     };
@@ -50,13 +49,21 @@ fn copy_all(world: &World, keys: &[Vec<u8>]) {
     }
 }
 
+/// Makes a key cold, and a copy of it above all others of its chain, in a frame that can be evicted.
+fn copy_one(world: &World, key: &[u8]) {
+    for key in [key, &b"the next"[..]] {
+        world.set_cold(key, &large(b'0'));
+        assert_eq!(world.get(key).as_deref(), Some(&large(b'0')[..]));
+    }
+}
+
 /// Evicts the oldest frame of copies, and lets its block in again when nobody looks at it.
 fn evict(world: &World) {
     world.hash.evict_frame(&mut world.hash.copies.evictor.lock());
     world.hash.make_room_for_copies();
 }
 
-/// M5: an update of what is cold beside a blind write, which it is before or sees.
+/// M5: an update of what is cold beside a blind write, which it is before or sees. It fails where a conditional insert does not look at what is new in the chain.
 #[test]
 fn a_conditional_insert_beside_an_upsert_loses_neither() {
     all_orders(3, 0, |world, _| {
@@ -69,38 +76,24 @@ fn a_conditional_insert_beside_an_upsert_loses_neither() {
     });
 }
 
-/// M5: the same where the write leaves the log at once, and its entry is cleared.
+/// M5: the same where the write leaves the log at once, and its entry is cleared. Its record may be allocated before the search and linked after it. It fails without the
+/// test of SAFE against BEGIN.
 #[test]
 fn a_conditional_insert_beside_an_upsert_that_becomes_cold_loses_neither() {
-    all_orders(3, 0, |world, _| {
+    all_orders(2, 0, |world, _| {
         world.set_cold(KEY, b"0");
-        let other = spawn(&world, |world| {
-            world.set(KEY, Some(b"b"));
-            world.compact();
-        });
-        extend(&world, KEY, b'1');
+        // The record of the key ends where its page ends.
+        world.set(b"j", Some(b"0"));
+        let other = spawn(&world, |world| extend(world, KEY, b'1'));
+        world.set(KEY, Some(b"b"));
+        world.compact();
         other.join().unwrap();
         let value = world.get(KEY).unwrap();
         assert!([&b"b"[..], b"b1"].contains(&&value[..]), "{value:?}");
     });
 }
 
-/// M5: the write is allocated before the search and linked after it, and compaction comes between at any place.
-#[test]
-fn a_conditional_insert_beside_an_upsert_and_a_compaction_loses_neither() {
-    all_orders(2, 0, |world, _| {
-        world.set_cold(KEY, b"0");
-        let writer = spawn(&world, |world| world.set(KEY, Some(b"b")));
-        let compactor = spawn(&world, |world| _ = world.compact());
-        extend(&world, KEY, b'1');
-        writer.join().unwrap();
-        compactor.join().unwrap();
-        let value = world.get(KEY).unwrap();
-        assert!([&b"b"[..], b"b1"].contains(&&value[..]), "{value:?}");
-    });
-}
-
-/// M7: a copy that is inserted beside a write of its key is out of reach when both are done.
+/// M7: a copy that is inserted beside a write of its key is out of reach when both are done. It fails where the first hot record need not be that of the search.
 #[test]
 fn a_copy_beside_an_upsert_is_never_what_is_read_after_it() {
     all_orders(3, 7, |world, keys| {
@@ -117,22 +110,25 @@ fn a_copy_beside_an_upsert_is_never_what_is_read_after_it() {
     });
 }
 
-/// M7: the same where the write becomes cold and its entry is cleared.
+/// M7: the same where the write becomes cold and its entry is cleared. It fails without the test of SAFE against BEGIN.
 #[test]
 fn a_copy_beside_an_upsert_that_becomes_cold_is_equal_to_it() {
-    all_orders(3, 7, |world, keys| {
+    all_orders(2, 7, |world, keys| {
         world.set_cold(&keys[0], b"0");
         let key = keys[0].clone();
-        let reader = spawn(&world, move |world| drop(world.get(&key)));
-        world.set(&keys[0], Some(b"b"));
-        world.compact();
-        assert_eq!(world.get(&keys[0]).as_deref(), Some(&b"b"[..]));
-        reader.join().unwrap();
+        let writer = spawn(&world, move |world| {
+            world.set(&key, Some(b"b"));
+            world.compact();
+        });
+        let value = world.get(&keys[0]).unwrap();
+        assert!([&b"0"[..], b"b"].contains(&&value[..]), "{value:?}");
+        writer.join().unwrap();
         assert_eq!(world.get(&keys[0]).as_deref(), Some(&b"b"[..]));
     });
 }
 
 /// M7: both copies of a chain go while a reader passes, and their blocks come in again. The upper one was used, so it comes to the other queue.
+/// It fails where a frame leaves without a grace.
 #[test]
 fn a_reader_beside_eviction_sees_whole_copies() {
     all_orders(2, 7, |world, keys| {
@@ -148,57 +144,51 @@ fn a_reader_beside_eviction_sees_whole_copies() {
     });
 }
 
-/// M7: while a copy goes, the one above it is dropped by a write, or a copy comes above it.
+/// M7: while the head of a chain goes, a record is linked above it. It fails where an entry is changed whatever it names by now.
 #[test]
 fn eviction_beside_a_write_above_leaves_the_chain_whole() {
     all_orders(2, 7, |world, keys| {
-        copy_all(&world, &keys[..2]);
+        copy_one(&world, &keys[0]);
         let key = keys[1].clone();
         let writer = spawn(&world, move |world| world.set(&key, Some(b"b")));
-        (0..2).for_each(|_| evict(&world));
+        evict(&world);
         writer.join().unwrap();
         assert_eq!(world.get(&keys[1]).as_deref(), Some(&b"b"[..]));
         assert_eq!(world.get(&keys[0]).as_deref(), Some(&large(b'0')[..]));
     });
 }
 
+/// M7: or a copy comes above it. It fails where eviction gives up when the entry has changed.
 #[test]
 fn eviction_beside_a_copy_that_comes_above_leaves_the_chain_whole() {
     all_orders(2, 7, |world, keys| {
-        copy_all(&world, &keys[..2]);
+        copy_one(&world, &keys[0]);
         world.set_cold(&keys[2], b"2");
         let key = keys[2].clone();
         let reader = spawn(&world, move |world| assert_eq!(world.get(&key).as_deref(), Some(&b"2"[..])));
-        (0..2).for_each(|_| evict(&world));
+        evict(&world);
         reader.join().unwrap();
-        for (key, byte) in keys[..2].iter().zip(b'0'..) {
-            assert_eq!(world.get(key).as_deref(), Some(&large(byte)[..]));
-        }
+        assert_eq!(world.get(&keys[0]).as_deref(), Some(&large(b'0')[..]));
         assert_eq!(world.get(&keys[2]).as_deref(), Some(&b"2"[..]));
     });
 }
 
-/// M7: the last copy of a chain goes beside a write that becomes cold: the entry may be cleared by eviction and by the sweep, and no write is lost.
+/// M7: a copy above a record that becomes cold goes, beside a conditional insert of a search from before that record. It fails where eviction clears an entry by BEGIN.
 #[test]
 fn eviction_that_clears_an_entry_loses_no_write() {
     all_orders(2, 7, |world, keys| {
-        copy_all(&world, &keys[..1]);
-        let key = keys[0].clone();
-        let writer = spawn(&world, move |world| {
-            world.modify(&key, |old, new| {
-                new.extend_from_slice(&[old.unwrap()[0], b'b']);
-                Outcome::Store
-            });
-        });
-        let other = keys[1].clone();
-        let compactor = spawn(&world, move |world| {
-            world.set(&other, Some(b"c"));
+        world.set_cold(&keys[0], b"0");
+        let (_, seen) = world.see(&keys[0]);
+        world.set(&keys[0], Some(b"b"));
+        copy_one(&world, &keys[1]);
+        world.hash.log.raise_read_only(world.hash.log.close_page());
+        let compactor = spawn(&world, |world| {
             world.compact();
+            evict(world);
         });
-        evict(&world);
-        writer.join().unwrap();
+        let written = world.hash.write_if(&world.hash.key(&keys[0]), &seen, Some(b"01"), &world.hash.domain.pin());
+        assert_eq!(written, Ok(false));
         compactor.join().unwrap();
-        assert_eq!(world.get(&keys[0]).as_deref(), Some(&b"0b"[..]));
-        assert_eq!(world.get(&keys[1]).as_deref(), Some(&b"c"[..]));
+        assert_eq!(world.get(&keys[0]).as_deref(), Some(&b"b"[..]));
     });
 }
