@@ -95,8 +95,7 @@ fn a_failing_cell_is_shown_and_the_others_go_on() {
 
 #[test]
 fn an_engine_that_does_not_exist_is_told() {
-    for (name, engine, cell) in [("f2", "hash", "F zipfian"), ("spongekv", "lsm", "C uniform 108B"), ("aha", "adaptive", "load")]
-    {
+    for (name, engine, cell) in [("spongekv", "lsm", "C uniform 108B"), ("aha", "adaptive", "load")] {
         let directory = directory();
         let told = failure(&format!("suite {name} --scale tiny --json"), directory.path());
         assert!(told.contains(&format!("the engine {engine} does not exist yet")), "{told}");
