@@ -1,8 +1,11 @@
 //! A keyspace of either kind, for commands that need no order of keys.
 
-use ecotone::{Batch, HashKeyspace, Keyspace, Result};
+use ecotone::{Batch, Database, HashKeyspace, Keyspace, KeyspaceInfo, KeyspaceStats, Result, Survey};
 
 use crate::failure::Failure;
+
+/// What a database calls the engine of hashed keyspaces.
+pub(crate) const HASH: &str = "hash";
 
 /// A record as iterators give it.
 type Record = (Vec<u8>, Vec<u8>);
@@ -14,6 +17,30 @@ pub(crate) enum Kept {
 }
 
 impl Kept {
+    /// Opens a keyspace that is there.
+    pub(crate) fn open(database: &Database, KeyspaceInfo { name, engine, .. }: &KeyspaceInfo) -> Result<Kept> {
+        match *engine {
+            HASH => Ok(Kept::Hashed(database.open_hash_keyspace(name)?)),
+            _ => Ok(Kept::Ordered(database.open_keyspace(name)?)),
+        }
+    }
+
+    /// Its own numbers.
+    pub(crate) fn stats(&self) -> KeyspaceStats {
+        match self {
+            Kept::Ordered(keyspace) => keyspace.stats(),
+            Kept::Hashed(keyspace) => keyspace.stats(),
+        }
+    }
+
+    /// What its index tells, if it has one of pages.
+    pub(crate) fn survey(&self) -> Result<Option<Survey>> {
+        match self {
+            Kept::Ordered(keyspace) => keyspace.survey(),
+            Kept::Hashed(_) => Ok(None),
+        }
+    }
+
     /// The value of a key.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match self {

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use ecotone::{Builder, Database, HashOptions, KeyspaceOptions};
+use ecotone::{Builder, Database, Error, HashOptions, KeyspaceOptions};
 
 use crate::{
     failure::{Failure, warn},
-    kept::Kept,
+    kept::{HASH, Kept},
 };
 
 /// The database of a command.
@@ -70,10 +70,9 @@ impl Space {
     /// Opens a keyspace that must exist.
     pub(crate) fn open(&self, database: &Database) -> Result<Kept, Failure> {
         let name = &self.keyspace;
-        let hashed = database.keyspaces().iter().any(|info| info.name == *name && info.engine == Engine::Hash.name());
-        let kept =
-            if hashed { Kept::Hashed(database.open_hash_keyspace(name)?) } else { Kept::Ordered(database.open_keyspace(name)?) };
-        Ok(kept)
+        let found = database.keyspaces().into_iter().find(|info| info.name == *name);
+        let info = found.ok_or_else(|| Error::UnknownKeyspace { name: name.clone() })?;
+        Ok(Kept::open(database, &info)?)
     }
 }
 
@@ -98,7 +97,7 @@ impl Engine {
     fn name(self) -> &'static str {
         match self {
             Engine::Tree => "tree",
-            Engine::Hash => "hash",
+            Engine::Hash => HASH,
         }
     }
 }

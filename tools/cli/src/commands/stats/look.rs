@@ -4,7 +4,7 @@ use std::{os::unix::fs::MetadataExt, path::Path};
 
 use ecotone::{Database, KeyspaceStats, Survey};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, kept::Kept};
 
 /// Numbers of a database, and a survey of each keyspace.
 pub(super) struct Look {
@@ -25,9 +25,8 @@ impl Look {
     pub(super) fn at(database: &Database, path: &Path) -> Result<Look, Failure> {
         let mut keyspaces = Vec::new();
         for info in database.keyspaces() {
-            let keyspace = database.open_keyspace(&info.name)?;
-            let survey = keyspace.survey()?;
-            keyspaces.push(Shape { stats: keyspace.stats(), survey });
+            let kept = Kept::open(database, &info)?;
+            keyspaces.push(Shape { stats: kept.stats(), survey: kept.survey()? });
         }
         let mut disk_bytes = 0;
         for file in std::fs::read_dir(path)? {
