@@ -26,7 +26,9 @@ impl Look {
         let mut keyspaces = Vec::new();
         for info in database.keyspaces() {
             let kept = Kept::open(database, &info)?;
-            keyspaces.push(Shape { stats: kept.stats(), survey: kept.survey()? });
+            // In this order, so that the numbers tell what the survey has read.
+            let survey = kept.survey()?;
+            keyspaces.push(Shape { stats: kept.stats(), survey });
         }
         let mut disk_bytes = 0;
         for file in std::fs::read_dir(path)? {
