@@ -121,7 +121,6 @@ fn without_memory_for_overflow_a_full_bucket_takes_nothing_more() {
     index.add_overflow(block(&arena)).expect_err("there is an end");
 }
 
-/// Four threads count in links while the index grows.
 #[test]
 fn a_sweep_frees_no_entry_that_names_a_copy() {
     let (arena, domain) = (arena(), Domain::new());
@@ -134,6 +133,7 @@ fn a_sweep_frees_no_entry_that_names_a_copy() {
     assert_eq!(table.find(0, &pin).map(|found| found.entry), Some(copied));
 }
 
+/// Four threads count in links while the index grows.
 #[test]
 fn threads_that_insert_the_same_tags_get_the_same_entries() {
     let (arena, domain) = (arena(), Domain::new());
@@ -164,14 +164,17 @@ fn count(domain: &Domain, index: &Index, seed: u64) -> u64 {
     const TURNS: u64 = 20_000;
     let mut random = SmallRng::seed_from_u64(seed);
     for _ in 0..TURNS {
-        let (pin, hash) = (domain.pin(), hash(&mut random));
-        loop {
-            let found = index.find_or_insert(hash, &pin).unwrap();
-            let next = Link::from_bits(found.entry.link().bits() + 1);
-            if found.place.exchange(found.entry, found.entry.with_link(next)).is_ok() {
-                break;
-            }
+        let hash = hash(&mut random);
+        while !raise(index, hash, &domain.pin()) {
+            std::thread::yield_now();
         }
     }
     TURNS
+}
+
+/// Raises the link of a hash by one. It does not where all overflow buckets are kept for a growth that goes on, or somebody else was faster.
+fn raise(index: &Index, hash: u64, pin: &Pin<'_>) -> bool {
+    let Some(found) = index.find_or_insert(hash, pin) else { return false };
+    let next = Link::from_bits(found.entry.link().bits() + 1);
+    found.place.exchange(found.entry, found.entry.with_link(next)).is_ok()
 }
