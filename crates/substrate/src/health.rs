@@ -11,10 +11,11 @@ pub struct Health {
 }
 
 impl Health {
-    /// Stops all writing, with `error` as the cause, unless it is stopped already. `NoSpace` and want of
-    /// memory precede every promise and do not poison. Gives back the error, for the caller to return.
+    /// Stops all writing, with `error` as the cause, unless it is stopped already. `NoSpace`, want of memory and what is
+    /// refused since something was closed precede every promise and do not poison. Gives back the error, for the caller to return.
     pub fn poison(&self, error: Error) -> Error {
-        let harmless = matches!(error, Error::NoSpace { .. } | Error::Memory { .. } | Error::Poisoned { .. });
+        let harmless =
+            matches!(error, Error::NoSpace { .. } | Error::Memory { .. } | Error::Poisoned { .. } | Error::Closed { .. });
         if !harmless && self.cause.set(Arc::new(error.clone())).is_ok() {
             tracing::error!(%error, "the database stops writing");
         }

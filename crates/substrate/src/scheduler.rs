@@ -12,7 +12,7 @@ use std::{
 
 use ecotone_sys::primitive::{Condvar, Mutex, thread::JoinHandle};
 
-use crate::health::Health;
+use crate::{Error, Result, health::Health};
 
 /// What is more urgent runs first; equals in the order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,20 +125,29 @@ impl Scheduler {
         self.work.notify_one();
     }
 
-    /// Waits until `ready`, which is looked at again whenever [`notify`](Self::notify) is called or a job ends. `ready` itself must see to
-    /// it that poisoned health ends the wait. A manual scheduler runs jobs meanwhile.
+    /// Waits until `ready`, which is looked at again whenever [`notify`](Self::notify) is called or a job ends. A manual scheduler runs jobs
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// If writing has stopped, or the pool has: the job that would make it ready may never come then.
     ///
     /// # Panics
     /// A manual scheduler that has no job left and is not ready: that is a deadlock, and a bug.
-    pub fn wait_until(&self, what: &'static str, mut ready: impl FnMut() -> bool) {
+    pub fn wait_until(&self, what: &'static str, mut ready: impl FnMut() -> bool) -> Result<()> {
         while !ready() {
+            self.health.check()?;
+            let mut state = self.state.lock();
+            if state.stopping {
+                return Err(Error::Closed { what: "the database" });
+            }
             if self.manual {
+                drop(state);
                 assert!(self.run_one() || ready(), "deadlock: nothing runs that could end the wait for {what}");
             } else {
-                let mut state = self.state.lock();
                 self.progress.wait_for(&mut state, LOOK_AGAIN);
             }
         }
+        Ok(())
     }
 
     /// Tells waiters that something may have become ready.
@@ -158,7 +167,7 @@ impl Scheduler {
         state.jobs.len() + state.running
     }
 
-    /// Finishes the jobs that run, forgets those that wait, ends the threads.
+    /// Finishes the jobs that run, forgets those that wait, ends the threads, and the waits for what is forgotten.
     pub fn stop(&self) {
         let forgotten = {
             let mut state = self.state.lock();
@@ -167,6 +176,7 @@ impl Scheduler {
         };
         drop(forgotten);
         self.work.notify_all();
+        self.progress.notify_all();
         let me = ecotone_sys::primitive::thread::current().id();
         for thread in std::mem::take(&mut *self.threads.lock()) {
             if thread.thread().id() != me {
@@ -180,7 +190,7 @@ impl Scheduler {
         self.state.lock().running += 1;
         let name = job.name;
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job.run)).is_err() {
-            self.health.poison(crate::Error::Invalid(format!("the background job {name:?} panicked")));
+            self.health.poison(Error::Invalid(format!("the background job {name:?} panicked")));
         }
         self.state.lock().running -= 1;
         self.progress.notify_all();
@@ -225,7 +235,7 @@ mod tests {
             let order = order.clone();
             scheduler.spawn(priority, "mark", move || order.lock().push(mark));
         }
-        scheduler.wait_until("five marks", || order.lock().len() == 5);
+        scheduler.wait_until("five marks", || order.lock().len() == 5).unwrap();
         assert_eq!(*order.lock(), [3, 5, 4, 2, 1]);
     }
 
@@ -240,15 +250,27 @@ mod tests {
                 count.fetch_add(1, Ordering::SeqCst);
             });
         }
-        scheduler.wait_until("a hundred", || count.load(Ordering::SeqCst) == 100);
+        scheduler.wait_until("a hundred", || count.load(Ordering::SeqCst) == 100).unwrap();
         scheduler.spawn(Priority::Flush, "panic", || panic!("on purpose"));
-        scheduler.wait_until("the poison", || health.cause().is_some());
+        let waited = scheduler.wait_until("what the panic took along", || false);
+        assert!(matches!(waited, Err(Error::Poisoned { .. })), "{waited:?}");
         assert!(health.check().unwrap_err().to_string().contains("panicked"));
     }
 
     #[test]
     #[should_panic(expected = "deadlock")]
     fn manual_finds_a_deadlock() {
-        Scheduler::manual(Arc::default()).wait_until("nothing", || false);
+        let _ = Scheduler::manual(Arc::default()).wait_until("nothing", || false);
+    }
+
+    #[test]
+    fn waits_end_when_the_pool_stops() {
+        for scheduler in [Scheduler::manual(Arc::default()), Scheduler::threaded(1, Arc::default())] {
+            scheduler.stop();
+            scheduler.spawn(Priority::Flush, "never", || unreachable!("the pool has stopped"));
+            let waited = scheduler.wait_until("a forgotten job", || false);
+            assert!(matches!(waited, Err(Error::Closed { .. })), "{waited:?}");
+            scheduler.wait_until("what is there", || true).unwrap();
+        }
     }
 }

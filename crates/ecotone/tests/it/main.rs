@@ -5,6 +5,8 @@ mod budgets;
 #[cfg(feature = "bugs")]
 mod bugs;
 #[cfg(not(feature = "bugs"))]
+mod closing;
+#[cfg(not(feature = "bugs"))]
 mod concurrent;
 #[cfg(not(feature = "bugs"))]
 mod damage;

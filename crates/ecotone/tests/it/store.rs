@@ -84,8 +84,7 @@ impl Opener for Simulated {
     }
 
     fn open(&self, disk: &SimStorage, seed: u64) -> Result<Box<dyn Store>> {
-        let shared = Arc::new(OnceLock::new());
-        let family = Arc::new(Watched { family: (self.family)(), shared: shared.clone() });
+        let (family, shared) = Watched::over((self.family)());
         let (storage, clock) = (Arc::new(disk.clone()), Arc::new(SimClock::new(seed)));
         let parts = Parts { storage, clock, workers: self.workers, families: vec![family] };
         let database = Database::builder("simulated").memory_budget(self.budget(disk)?).open_parts(parts)?;
@@ -94,9 +93,17 @@ impl Opener for Simulated {
 }
 
 /// A family that tells what its keyspaces are given, so that the driver can run background jobs.
-struct Watched {
+pub(crate) struct Watched {
     family: Arc<dyn Family>,
     shared: Arc<OnceLock<Shared>>,
+}
+
+impl Watched {
+    /// The family, and what its keyspaces share once there is one.
+    pub(crate) fn over(family: Arc<dyn Family>) -> (Arc<dyn Family>, Arc<OnceLock<Shared>>) {
+        let shared = Arc::new(OnceLock::new());
+        (Arc::new(Watched { family, shared: shared.clone() }), shared)
+    }
 }
 
 impl Family for Watched {

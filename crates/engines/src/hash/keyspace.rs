@@ -69,7 +69,7 @@ impl HashKeyspace {
     #[inline]
     fn write(&self) -> Result<&Arc<Hash>> {
         let Running { hash, upkeep } = self.live()?;
-        upkeep.call_for_write();
+        upkeep.call_for_write()?;
         Ok(hash)
     }
 
@@ -118,8 +118,12 @@ impl Engine for HashKeyspace {
     }
 
     fn flush(&self, below: Seq) -> Result<()> {
-        self.live()?.hash.flush(&self.files, below)?;
-        self.files.bury()
+        let flushed = self.live().and_then(|running| running.hash.flush(&self.files, below)).and_then(|()| self.files.bury());
+        match flushed {
+            // It was dropped while the database is flushed: nothing of it is to be kept.
+            Err(Error::Closed { .. }) if self.files.is_retired() => Ok(()),
+            flushed => flushed,
+        }
     }
 
     fn checkpoint(&self) -> Result<Root> {

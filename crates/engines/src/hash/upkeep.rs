@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_substrate::{environment::Environment, pace::Pace, scheduler::Priority};
+use ecotone_substrate::{Result, environment::Environment, pace::Pace, scheduler::Priority};
 use ecotone_sys::{
     epoch,
     primitive::{
@@ -73,27 +73,28 @@ impl Upkeep {
 
     /// The same for who writes, and is delayed a little while compaction is behind, and stopped for a step of it while it is far behind.
     #[inline]
-    pub(super) fn call_for_write(self: &Arc<Self>) {
-        if self.hash.room.has_grown() {
-            self.begin();
-            self.hold_back();
+    pub(super) fn call_for_write(self: &Arc<Self>) -> Result<()> {
+        if !self.hash.room.has_grown() {
+            return Ok(());
         }
+        // Before it begins, since a step that has begun already may be the last.
+        let before = self.steps.load(Ordering::Acquire);
+        self.begin();
+        self.hold_back(before)
     }
 
-    fn hold_back(&self) {
-        let bounds = self.hash.log.bounds();
-        let on_disk = bounds.head().get().saturating_sub(bounds.begin().get());
-        let fullness = on_disk as f64 / self.goals.behind(&self.hash.cold.runs()) as f64;
+    fn hold_back(&self, before: u64) -> Result<()> {
+        let fullness = self.compactor().fullness();
         let scheduler = &self.environment.scheduler;
         if fullness >= 1.0 {
-            let before = self.steps.load(Ordering::Acquire);
-            let stepped = || self.steps.load(Ordering::Acquire) != before || self.environment.health.cause().is_some();
-            scheduler.wait_until("compaction", stepped);
-        } else if scheduler.is_threaded()
+            return scheduler.wait_until("compaction", || self.steps.load(Ordering::Acquire) != before);
+        }
+        if scheduler.is_threaded()
             && let Some(delay) = self.pace.charge((fullness - SLOW_FROM) / (1.0 - SLOW_FROM))
         {
             thread::sleep(delay);
         }
+        Ok(())
     }
 
     #[cold]

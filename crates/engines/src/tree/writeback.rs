@@ -118,9 +118,7 @@ impl Writeback {
         self.failure.lock().take();
         self.start(shared);
         let stepped = || self.steps.load(Ordering::Acquire) != before;
-        shared
-            .scheduler
-            .wait_until("write-out", || stepped() || self.failure.lock().is_some() || shared.health.cause().is_some());
+        shared.scheduler.wait_until("write-out", || stepped() || self.failure.lock().is_some())?;
         shared.health.check()?;
         self.failure.lock().clone().map_or(Ok(()), Err)
     }

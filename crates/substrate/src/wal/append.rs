@@ -112,7 +112,7 @@ impl Wal {
     /// space in the log. Hold no lock that background work needs.
     ///
     /// # Errors
-    /// `NoSpace` if the log cannot grow, `Poisoned`, `Limit` for a body that is too long, and what was given to [`relief_failed`](Self::relief_failed).
+    /// `NoSpace` if the log cannot grow, `Poisoned`, `Closed`, `Limit` for a body that is too long, and what was given to [`relief_failed`](Self::relief_failed).
     pub fn reserve(&self, room: Room, body_bytes: usize) -> Result<Reservation<'_>> {
         let longest = (MAX_LOG_RECORD as u64).min(self.options.limit_bytes - (FRAME_BYTES + MARK_BYTES) as u64);
         if body_bytes as u64 > longest {
@@ -195,7 +195,7 @@ impl Wal {
                 self.relief.call();
             }
             false
-        });
+        })?;
         match self.relief.failure_since(failures) {
             Some(cause) if self.lacks(room, bytes, Short::Limit) => Err(cause),
             _ => Ok(()),
@@ -215,15 +215,16 @@ impl Wal {
         self.write_through(self.tail())?;
         let promised = || self.append.lock().reserved + bytes > CAPACITY as u64;
         if promised() {
-            self.wait("room in the log buffer", || !promised());
+            self.wait("room in the log buffer", || !promised())?;
         }
         Ok(())
     }
 
-    fn wait(&self, what: &'static str, mut ready: impl FnMut() -> bool) {
+    fn wait(&self, what: &'static str, ready: impl FnMut() -> bool) -> Result<()> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        self.scheduler.wait_until(what, || self.health.cause().is_some() || ready());
+        let waited = self.scheduler.wait_until(what, ready);
         self.waiting.fetch_sub(1, Ordering::SeqCst);
+        waited
     }
 
     pub(super) fn notify_waiters(&self) {

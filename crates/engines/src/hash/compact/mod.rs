@@ -79,10 +79,17 @@ impl Region {
 }
 
 impl Compactor<'_> {
-    /// Whether the hot log has more than it should.
+    /// Whether the hot log has more than it should, in all or on disk, where writers wait for that.
     pub(crate) fn compaction_is_due(&self) -> bool {
         let (from, tail) = (self.hash.log.bounds().begin(), self.hash.log.tail());
-        tail.get() - from.get().min(tail.get()) >= self.goals.hot
+        tail.get() - from.get().min(tail.get()) >= self.goals.hot || self.fullness() >= 1.0
+    }
+
+    /// What the hot log has on disk, as a part of that at which writers wait.
+    pub(crate) fn fullness(&self) -> f64 {
+        let bounds = self.hash.log.bounds();
+        let on_disk = bounds.head().get().saturating_sub(bounds.begin().get());
+        on_disk as f64 / self.goals.behind(&self.hash.cold.runs()) as f64
     }
 
     /// Compacts one delta, if the hot log has more than it should. Whether it had.

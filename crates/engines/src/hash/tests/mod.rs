@@ -21,6 +21,8 @@ mod removal;
 #[cfg(not(feature = "loom"))]
 mod updates;
 #[cfg(not(feature = "loom"))]
+mod upkeep;
+#[cfg(not(feature = "loom"))]
 pub(super) mod walks;
 
 use ecotone_substrate::{Error, memory::Memory};

@@ -23,7 +23,7 @@ const SEGMENT: u64 = 1 << 20;
 const LOG: WalOptions = WalOptions { segment_bytes: 64 << 10, limit_bytes: 1 << 20, longest_bytes: 1 << 20 };
 
 /// Those of an empty keyspace.
-fn files(disk: &SimStorage) -> Files {
+pub(super) fn files(disk: &SimStorage) -> Files {
     let environment = Ground::new(disk.clone()).environment;
     let double_write = DoubleWrite::create(&environment.storage, &environment.memory, &environment.health).unwrap();
     let wal = Wal::create(environment.clone(), LOG).unwrap();
