@@ -19,9 +19,9 @@ use ecotone_sys::primitive::{
 use super::{
     blob,
     compact::Install,
-    log::{Address, HotLog, Segment},
+    log::{Address, HotLog, SEGMENT_BYTES, Segment},
     room::Outlet,
-    structure::{Change, File, Gone, LogFile, SEGMENT_BYTES, Structure},
+    structure::{Change, File, Gone, LogFile, Structure},
 };
 use crate::engine::{Context, Root};
 

@@ -26,7 +26,7 @@ pub(crate) use self::{
     address::{Address, FRAME, Link, MAX_LOG, PAGE, PAGE_HEADER},
     page::Page,
     record::Record,
-    segments::Segment,
+    segments::{SEGMENT_BYTES, Segment},
 };
 use self::{bounds::Bounds, flush::Turns, frames::Frames, segments::Segments, tail::Tail};
 pub(crate) use ecotone_substrate::state::{Kind, State};

@@ -19,7 +19,7 @@ use super::{
 
 const FORMAT: Header = Header { role: Role::Segment, magic: b"ECOhslog", version: 1 };
 /// Bytes of log in a segment: a power of two of these.
-const SIZES: RangeInclusive<u64> = 1 << 20..=64 << 20;
+pub(crate) const SEGMENT_BYTES: RangeInclusive<u64> = 1 << 20..=64 << 20;
 
 /// A stretch of the log, and the file that has what was written of it.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Segment {
 impl Segment {
     /// Whether there can be a segment of so many bytes of log from an address on.
     pub(crate) fn is_possible(from: Address, bytes: u64) -> bool {
-        let whole = from.in_page() == 0 && bytes.is_power_of_two() && SIZES.contains(&bytes);
+        let whole = from.in_page() == 0 && bytes.is_power_of_two() && SEGMENT_BYTES.contains(&bytes);
         whole && from.get().checked_add(bytes).is_some()
     }
 

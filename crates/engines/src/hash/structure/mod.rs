@@ -15,11 +15,9 @@ use ecotone_substrate::table::Name;
 
 use super::{
     cold::Stretch,
-    log::{Address, MAX_LOG},
+    log::{Address, MAX_LOG, Segment},
 };
 
-/// Bytes of log in the smallest segment, and in the largest.
-pub(crate) const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=64 << 20;
 /// Segments at a time.
 pub(super) const MAX_SEGMENTS: usize = 1 << 16;
 /// Deltas at a time.
@@ -57,8 +55,7 @@ impl LogFile {
     }
 
     fn is_possible(&self) -> bool {
-        let whole = self.from.in_page() == 0 && self.bytes.is_power_of_two() && SEGMENT_BYTES.contains(&self.bytes);
-        whole && self.from.get().checked_add(self.bytes).is_some()
+        Segment::is_possible(self.from, self.bytes)
     }
 }
 

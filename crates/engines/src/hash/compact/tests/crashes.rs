@@ -52,7 +52,7 @@ fn trap_11_a_crash_at_any_moment_of_a_compaction_loses_nothing() {
         let history = work(&world);
         for (number, kept) in world.journal.survivors().into_iter().enumerate() {
             for how in [Crash::KeepAll, Crash::DropAll, Crash::Random(index)] {
-                let environment = environment(&world.disk.crash(how), 64 << 20);
+                let environment = world.disk.crash(how).environment(SEED, 64 << 20);
                 let runs = open(&environment, &kept).unwrap_or_else(|e| panic!("I/O {index}, {how:?}, record {number}: {e}"));
                 check(&environment, &runs);
                 compare(&environment, &runs, &history[&kept.begin]);

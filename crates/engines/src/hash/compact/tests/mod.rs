@@ -26,7 +26,7 @@ use std::{
 
 #[cfg(not(feature = "loom"))]
 use ecotone_substrate::memory::Component;
-use ecotone_substrate::{Seq, health::Health, memory::Memory, scheduler::Scheduler, storage::FileId, table::Name};
+use ecotone_substrate::{Seq, storage::FileId, table::Name};
 use ecotone_sys::epoch::Domain;
 use ecotone_testkit::sim::SimStorage;
 
@@ -42,12 +42,6 @@ use crate::{
 
 const SEED: u64 = 7;
 const BITS: u32 = 6;
-
-fn environment(disk: &SimStorage, budget: usize) -> Environment {
-    let health: Arc<Health> = Arc::default();
-    let (storage, scheduler) = (Arc::new(disk.clone()), Scheduler::manual(health.clone()));
-    Environment { database: SEED, storage, memory: Memory::new(budget), scheduler, health }
-}
 
 /// What is done where the log is synced; it gets the number of records.
 type OnSettle = Box<dyn FnMut(usize) + Send>;
@@ -196,7 +190,7 @@ impl World {
 
     fn with(seed: u64, at_once: bool, sizes: Sizes) -> World {
         let disk = SimStorage::new(seed);
-        let environment = environment(&disk, 64 << 20);
+        let environment = disk.environment(SEED, 64 << 20);
         let hash = Arc::new(Hash::new(&Domain::new(), &environment.memory, SEED, sizes).unwrap());
         let journal = Journal::new(&environment, at_once);
         World { disk, environment, hash, journal, goals: Goals::TINY }

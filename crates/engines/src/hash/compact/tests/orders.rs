@@ -14,7 +14,7 @@ fn all_orders(preemptions: usize, work: impl Fn(Arc<World>, Address) + Send + Sy
     builder.max_branches = 20_000;
     builder.check(move || {
         let disk = SimStorage::new(1);
-        let environment = environment(&disk, 16 << 20);
+        let environment = disk.environment(SEED, 16 << 20);
         let hash = Hash::new(&Domain::new(), &environment.memory, SEED, Sizes { bucket_bits: 0, frames: 2, copies: 0 }).unwrap();
         fill_up(&hash);
         let journal = Journal::new(&environment, true);
