@@ -8,27 +8,35 @@ use ecotone_testkit::{
 use super::{Engine, World, value};
 use crate::{hash, tree};
 
+type Story = dyn Fn(&mut World) -> ecotone::Result<()>;
+
 /// Ends `story` at so many of its I/Os of these phases, by death of the process and by power failures.
-fn end_everywhere(world: &World, phases: &[Phase], points: usize, story: impl Fn(&mut World) -> ecotone::Result<()>) {
+fn end_everywhere(world: &World, phases: &[Phase], points: usize, story: &Story) {
+    let ios = ios(world, phases, story);
+    assert!(ios.len() >= points, "the story has {} such I/Os", ios.len());
+    (0..points).for_each(|point| end_at(world, ios[point * ios.len() / points], story));
+}
+
+/// The I/Os of these phases.
+fn ios(world: &World, phases: &[Phase], story: &Story) -> Vec<u64> {
     let mut rehearsal = world.copied(Crash::KeepAll);
     let first = rehearsal.disk.labels().len();
     story(&mut rehearsal).unwrap();
     let labels = rehearsal.disk.labels();
-    let wanted: Vec<usize> = (first..labels.len()).filter(|index| phases.contains(&labels[*index].phase)).collect();
-    assert!(wanted.len() >= points, "the story has {} such I/Os", wanted.len());
-    for point in 0..points {
-        let index = wanted[point * wanted.len() / points] as u64;
-        let mut life = world.copied(Crash::KeepAll);
-        life.disk.crash_at(index);
-        let _ = story(&mut life);
-        assert!(life.disk.is_off(), "a story is always the same");
-        for how in [Crash::KeepAll, Crash::DropAll, Crash::Random(index), Crash::Random(!index)] {
-            let next = life.copied(how);
-            let ending = if matches!(how, Crash::KeepAll) { Ending::ProcessDeath } else { Ending::PowerLoss };
-            next.check(ending, &format!("after {how:?} at I/O {index}"));
-            // What its closing would do is of no interest.
-            next.disk.power_off();
-        }
+    (first..labels.len()).filter(|index| phases.contains(&labels[*index].phase)).map(|index| index as u64).collect()
+}
+
+fn end_at(world: &World, index: u64, story: &Story) {
+    let mut life = world.copied(Crash::KeepAll);
+    life.disk.crash_at(index);
+    let _ = story(&mut life);
+    assert!(life.disk.is_off(), "a story is always the same");
+    for how in [Crash::KeepAll, Crash::DropAll, Crash::Random(index), Crash::Random(!index)] {
+        let next = life.copied(how);
+        let ending = if matches!(how, Crash::KeepAll) { Ending::ProcessDeath } else { Ending::PowerLoss };
+        next.check(ending, &format!("after {how:?} at I/O {index}"));
+        // What its closing would do is of no interest.
+        next.disk.power_off();
     }
 }
 
@@ -50,7 +58,7 @@ const HASH: &[Phase] = &[Phase::Hot, Phase::Table];
 
 fn torn_pages(engine: Engine, phases: &[Phase], points: usize) {
     let world = World::loaded(engine, (0..40).map(|_| 900));
-    end_everywhere(&world, phases, points, |world| {
+    end_everywhere(&world, phases, points, &|world| {
         for number in 0..40 {
             world.write(number, Some(value(number, 1, 900)), Level::Buffered)?;
         }
@@ -73,9 +81,9 @@ fn trap_06_torn_pages_of_a_hot_log() {
 fn checkpoint_against_truncation(engine: Engine) {
     let world = World::loaded(engine, (0..800).map(|_| 1_400));
     let often = |number: u32| if number.is_multiple_of(50) { Level::Sync } else { Level::Buffered };
-    let story = |world: &mut World| fill_log(world, 1, often).and_then(|()| fill_log(world, 2, often));
-    end_everywhere(&world, &[Phase::Manifest, Phase::Directory], 6, story);
-    end_everywhere(&world, &[Phase::Log], 6, story);
+    let story = move |world: &mut World| fill_log(world, 1, often).and_then(|()| fill_log(world, 2, often));
+    end_everywhere(&world, &[Phase::Manifest, Phase::Directory], 6, &story);
+    end_everywhere(&world, &[Phase::Log], 6, &story);
 }
 
 /// A checkpoint makes the older part of the log unneeded, and its segments are written over.
@@ -89,9 +97,30 @@ fn trap_14_checkpoint_against_truncation_under_a_hot_log() {
     checkpoint_against_truncation(hash);
 }
 
+/// Compactions, folds and merges beside checkpoints, ended at every I/O: no file goes that a checkpoint or the log still needs.
+#[test]
+fn trap_14_checkpoints_beside_compactions_and_folds() {
+    let world = World::loaded(hash, (0..100).map(|_| 900));
+    let story: &Story = &|world| {
+        for version in 1..5 {
+            for number in 0..160 {
+                let value = (number % 9 > 0).then(|| value(number, version, 900));
+                world.write(number, value, if number % 30 == 0 { Level::Sync } else { Level::Buffered })?;
+            }
+            while world.store.background() {}
+            world.store.flush()?;
+        }
+        Ok(())
+    };
+    let of_runs = ios(&world, &[Phase::Table], story).len();
+    assert!(of_runs > 20, "{of_runs} I/Os of runs");
+    let ios = ios(&world, &[Phase::Hot, Phase::Table, Phase::Manifest, Phase::Directory], story);
+    ios.into_iter().for_each(|index| end_at(&world, index, story));
+}
+
 fn pages_ahead_of_the_log(engine: Engine, phases: &[Phase], points: usize) {
     let world = World::loaded(engine, (0..800).map(|_| 1_400));
-    end_everywhere(&world, phases, points, |world| fill_log(world, 1, |_| Level::Buffered));
+    end_everywhere(&world, phases, points, &|world| fill_log(world, 1, |_| Level::Buffered));
 }
 
 /// Nothing of the log is synced before pages are written: what survives is a prefix all the same.
@@ -107,7 +136,7 @@ fn trap_15_pages_of_a_hot_log_ahead_of_the_log() {
 
 fn replay_over_newer_files(engine: Engine, phases: &[Phase], points: usize) {
     let world = World::loaded(engine, (0..800).map(|_| 1_400));
-    end_everywhere(&world, phases, points, |world| {
+    end_everywhere(&world, phases, points, &|world| {
         for number in 0..20 {
             world.write(number, Some(value(number, 1, 500)), Level::Sync)?;
         }

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_given_up_stays_as_long_as_a_pin() {
+    fn trap_05_a_copy_under_a_pin_stays_when_its_frame_is_given_up() {
         let (domain, arena) = (Domain::new(), arena());
         let queue = Queue::new(&domain, 2);
         (0..2).for_each(|_| queue.enter(block(&arena)));

@@ -9,6 +9,8 @@ mod disk;
 #[cfg(not(feature = "loom"))]
 mod growth;
 #[cfg(not(feature = "loom"))]
+mod held;
+#[cfg(not(feature = "loom"))]
 mod merges;
 #[cfg(not(feature = "loom"))]
 mod model;

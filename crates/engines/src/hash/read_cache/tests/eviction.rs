@@ -23,22 +23,8 @@ fn read(world: &World, keys: impl Iterator<Item = u64>) {
     keys.for_each(|key| assert_eq!(world.get(&key.to_le_bytes()).unwrap(), value(key)));
 }
 
-/// Whether there is a copy. A search would count a use.
-fn is_linked(world: &World, key: &[u8]) -> bool {
-    let (hash, pin) = (&world.hash, world.hash.domain.pin());
-    let link = hash.table.find(hash.key(key).hash, &pin).map_or(Link::NONE, |found| found.entry.link());
-    let mut next = Place::of(link);
-    while let Some(copy) = next.map(|place| hash.copies.copy(place, &pin)) {
-        if copy.has_key(key) {
-            return true;
-        }
-        next = Place::of(copy.link());
-    }
-    false
-}
-
 fn copied(world: &World, keys: impl Iterator<Item = u64>) -> usize {
-    keys.filter(|key| is_linked(world, &key.to_le_bytes())).count()
+    keys.filter(|key| world.is_linked(&key.to_le_bytes())).count()
 }
 
 #[test]
@@ -92,14 +78,14 @@ fn a_chain_keeps_what_is_not_evicted() {
         keys[1..].iter().for_each(|key| world.set_cold(key, b"cold"));
         world.set(&keys[0], Some(b"hot"));
         keys[1..].iter().for_each(|key| assert_eq!(world.get(key).as_deref(), Some(&b"cold"[..])));
-        assert!(keys[1..].iter().all(|key| is_linked(&world, key)));
+        assert!(keys[1..].iter().all(|key| world.is_linked(key)));
         for other in 0..1_500u64 {
             let other = (other | 1 << 63).to_le_bytes();
             world.set_cold(&other, &[0; 1_800]);
             world.get(&other);
             world.get(&keys[2]);
         }
-        let linked: Vec<bool> = keys.iter().map(|key| is_linked(&world, key)).collect();
+        let linked: Vec<bool> = keys.iter().map(|key| world.is_linked(key)).collect();
         assert_eq!(linked[..4], [false, false, true, false]);
         assert!(matches!(world.see(&keys[0]).1.place, Found::Memory(..)));
         assert_eq!(world.get(&keys[0]).as_deref(), Some(&b"hot"[..]));

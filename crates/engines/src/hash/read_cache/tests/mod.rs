@@ -72,6 +72,21 @@ impl World {
         matches!(self.see(key).1.place, Found::Copy)
     }
 
+    /// The same, where a search would count a use.
+    #[cfg(not(feature = "loom"))]
+    fn is_linked(&self, key: &[u8]) -> bool {
+        let (hash, pin) = (&self.hash, self.hash.domain.pin());
+        let link = hash.table.find(hash.key(key).hash, &pin).map_or(Link::NONE, |found| found.entry.link());
+        let mut next = Place::of(link);
+        while let Some(copy) = next.map(|place| hash.copies.copy(place, &pin)) {
+            if copy.has_key(key) {
+                return true;
+            }
+            next = Place::of(copy.link());
+        }
+        false
+    }
+
     /// As [`Hash::modify`].
     fn modify(&self, key: &[u8], mut change: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Outcome) {
         loop {

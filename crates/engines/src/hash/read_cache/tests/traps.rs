@@ -4,7 +4,7 @@ use super::*;
 use crate::hash::{
     append::{self, Appended},
     log::PAGE,
-    lookup::Start,
+    lookup::{Newest, Reach, Start},
     room::Lack,
 };
 
@@ -74,6 +74,44 @@ fn trap_08_a_record_that_was_allocated_before_the_search_is_noticed() {
     assert!(world.compact());
     assert!(hash.log.bounds().begin() == tail, "nothing was allocated since");
     is_noticed(&world, &start, Some(NEW));
+}
+
+/// A copy above the record goes while somebody is pinned who has found that nothing was truncated: the entry stays for him. It fails where eviction frees an entry by
+/// BEGIN in place of CLEARABLE.
+#[test]
+fn trap_08_eviction_leaves_an_entry_to_who_goes_by_it() {
+    let keys = &crate::hash::tests::crowds(2)[0];
+    let world = World::new(0, 8, 8);
+    let (hash, key) = (&world.hash, world.hash.key(&keys[0]));
+    world.set_cold(&keys[0], OLD);
+    let start = world.see(&keys[0]).1.start;
+    world.set(&keys[0], Some(NEW));
+    hash.make_room_for_copies();
+    world.set_cold(&keys[1], OLD);
+    world.get(&keys[1]);
+    // More copies, so that the frame of this one can be evicted.
+    for other in (0..100u64).map(|other| (other | 1 << 63).to_le_bytes()) {
+        world.set_cold(&other, &[0; 1_800]);
+        world.get(&other);
+    }
+    assert!(world.hash.copies.small.settled() > 0 && world.is_linked(&keys[1]));
+    hash.log.raise_read_only(hash.log.close_page());
+    hash.domain.drain();
+    {
+        // As an update does that goes by the search from before the write.
+        let pin = hash.domain.pin();
+        let begin = hash.log.bounds().begin();
+        assert!(start.safe >= begin);
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(world.compact() && hash.evict_frame(&mut hash.copies.evictor.lock())));
+        });
+        assert!(!world.is_linked(&keys[1]) && hash.log.bounds().begin() > start.safe);
+        let reach = Reach { begin, floor: begin };
+        let appended = hash.append_unless(&key, Some(b"update of old"), reach, &pin, |newest| !matches!(newest, Newest::Nowhere));
+        assert_eq!(appended, Ok(None));
+    }
+    world.compact();
+    assert_eq!(world.get(&keys[0]).as_deref(), Some(NEW));
 }
 
 /// Other keys of the entry may be written and copied meanwhile; of these only what is hot is looked at.
