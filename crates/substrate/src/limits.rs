@@ -20,6 +20,10 @@ pub const MAX_NAME: usize = 255;
 pub const MAX_KEYSPACES: usize = 4096;
 /// Numbers for the tables of one keyspace, over its whole life: 24 bits, so that with the keyspace they fit a file's identity.
 pub const MAX_TABLES: u32 = 1 << 24;
+/// Levels of an lsm keyspace below level 0.
+pub const MAX_LEVELS: u8 = 12;
+/// Runs in level 0 of an lsm keyspace.
+pub const MAX_RUNS: usize = 64;
 /// Bytes of a manifest. Roots are small: the largest part is names.
 pub const MAX_MANIFEST: usize = 16 << 20;
 /// Smallest memory budget, in bytes.

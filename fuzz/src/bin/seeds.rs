@@ -2,10 +2,15 @@
 
 use std::{fs, io, path::Path};
 
-use ecotone::internal::substrate::storage::FileId;
+use ecotone::internal::substrate::{storage::FileId, table::File};
 use ecotone_engines::{
     hash::cold::{RunKind, RunWriter},
-    lsm::table::{Kind, Options, TableWriter, Wanted},
+    lsm::{
+        blob,
+        options::LsmOptions,
+        structure::{Change, Place, Structure},
+        table::{Kind, Options, TableWriter, Wanted},
+    },
 };
 use ecotone_fuzz::files;
 use ecotone_testkit::{
@@ -24,6 +29,7 @@ fn main() -> io::Result<()> {
     }
     runs()?;
     tables()?;
+    structures()?;
     save("codec", "numbers", &[0, 1, 2, 3, 4, 5, 6, 7, 0x80, 1, 0xff, 0xff, 3, 9, 8, 7])?;
     // No key; one page, a page with an overflow page, two pages that a directory finds.
     save("segment", "kinds", &[0, 1, 5, 0, 0, 0, 2, 6, 0, 0, 0, 7, 0, 0, 0, 4, 8, 0, 0, 0, 2, 0, 1, b'k'])?;
@@ -79,6 +85,17 @@ fn tables() -> io::Result<()> {
         save("table", "block", &[&[0], bytes.get(4096..8192).unwrap_or_default()].concat())?;
     }
     Ok(())
+}
+
+/// An empty root, a flush and a compaction of what it made.
+fn structures() -> io::Result<()> {
+    let (run, level) = (Place::Run(0), Place::Level(1));
+    let [a, b, c] = [1, 2, 300].map(|number| File { number, birth: 1 << 32 | u64::from(number) });
+    let flush = Change { goes: vec![], comes: vec![(run, a), (run, b)] };
+    let compaction = Change { goes: vec![a, b], comes: vec![(level, b), (level, c)] };
+    let root = blob::encode(LsmOptions::default(), &Structure::default());
+    let behind_length = |part: Vec<u8>| [&(part.len() as u16).to_le_bytes()[..], &part].concat();
+    save("structure", "history", &[root, flush.encode(), compaction.encode()].map(behind_length).concat())
 }
 
 /// The header, and the bodies of the first records behind their kinds.

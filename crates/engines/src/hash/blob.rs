@@ -3,8 +3,8 @@
 use ecotone_substrate::codec::{Malformed, Reader, Writer};
 
 use super::structure::{
-    Delta, MAX_DELTAS, MAX_PARTITION_BITS, MAX_SEGMENTS, Partition, Structure,
-    codec::{address, index_bits, list, part, push_file, push_part, push_segment, segment, some_file},
+    Delta, File, MAX_DELTAS, MAX_PARTITION_BITS, MAX_SEGMENTS, Partition, Structure,
+    codec::{address, index_bits, part, push_part, push_segment, segment},
 };
 
 /// The form of the root.
@@ -19,7 +19,7 @@ pub(super) fn encode(structure: &Structure) -> Vec<u8> {
     segments.iter().for_each(|segment| push_segment(&mut w, *segment));
     w.varint(deltas.len() as u64);
     for Delta { file, until } in deltas {
-        push_file(&mut w, Some(*file));
+        File::encode(Some(*file), &mut w);
         w.u64(until.get());
     }
     w.varint(partitions.len() as u64);
@@ -38,9 +38,9 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Structure, Malformed> {
         index_bits: index_bits(&mut r)?,
         begin: address(&mut r)?,
         durable: address(&mut r)?,
-        segments: list(&mut r, MAX_SEGMENTS, segment)?,
-        deltas: list(&mut r, MAX_DELTAS, delta)?,
-        partitions: list(&mut r, 1 << MAX_PARTITION_BITS, partition)?,
+        segments: r.list(MAX_SEGMENTS, segment)?,
+        deltas: r.list(MAX_DELTAS, delta)?,
+        partitions: r.list(1 << MAX_PARTITION_BITS, partition)?,
     };
     let end = r.position();
     r.finish()?;
@@ -49,7 +49,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Structure, Malformed> {
 }
 
 fn delta(r: &mut Reader<'_>) -> Result<Delta, Malformed> {
-    Ok(Delta { file: some_file(r)?, until: address(r)? })
+    Ok(Delta { file: File::decode_some(r)?, until: address(r)? })
 }
 
 fn partition(r: &mut Reader<'_>) -> Result<Partition, Malformed> {

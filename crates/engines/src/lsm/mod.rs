@@ -1,7 +1,11 @@
 //! The lsm engine: tables of sorted records in levels, found by small indexes (decisions 11 and 12, `docs/format/lsm.md`).
 //!
-//! Built step by step (decision 11, "Build plan"): tables, the memtable and room for it so far.
+//! Built step by step (decision 11, "Build plan"): tables, the memtable and room for it, which tables there are.
 
+pub mod blob;
 pub mod memtable;
+pub mod options;
 pub mod room;
+pub mod structure;
 pub mod table;
+pub mod version;

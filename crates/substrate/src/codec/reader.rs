@@ -153,6 +153,15 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
+    /// A number of things as a variable-length integer, at most `most`, and the things.
+    pub fn list<T>(&mut self, most: usize, one: impl Fn(&mut Reader<'a>) -> Result<T, Malformed>) -> Result<Vec<T>, Malformed> {
+        let count = self.varint()?;
+        if count > most as u64 {
+            return self.fail("there are more than can be");
+        }
+        (0..count).map(|_| one(self)).collect()
+    }
+
     /// Fails if bytes are left.
     pub fn finish(self) -> Result<(), Malformed> {
         if self.rest.is_empty() { Ok(()) } else { self.fail("there are bytes after the end") }

@@ -3,6 +3,7 @@
 //! file.
 
 mod answer;
+mod file;
 mod header;
 mod name;
 mod output;
@@ -10,6 +11,7 @@ mod pages;
 
 pub use self::{
     answer::Answer,
+    file::File,
     header::Header,
     name::{Name, Place, Role},
     output::Output,

@@ -1,6 +1,7 @@
 //! Bodies of fuzz targets (`fuzz/README.md`) that ordinary tests run as well, on inputs of their own.
 
 pub mod run;
+pub mod structure;
 pub mod table;
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,14 @@ use std::collections::BTreeMap;
 
 use ecotone_engines::{
     hash::cold::{RunKind, RunWriter},
-    lsm::table::{Kind, Options, TableWriter, Wanted},
+    lsm::{
+        blob,
+        options::LsmOptions,
+        structure::{Change, Place, Structure},
+        table::{Kind, Options, TableWriter, Wanted},
+    },
 };
+use ecotone_substrate::table::File;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
@@ -93,6 +99,28 @@ fn damaged_blocks_end_in_an_answer_or_an_error() {
     assert!((100..4900).contains(&passed), "{passed} of 5000 passed the check");
 }
 
+/// A root of three tables, a flush, a compaction and a move.
+fn a_history() -> Vec<u8> {
+    let file = |number: u32| File { number, birth: u64::from(number) << 32 };
+    let (mut structure, [young, upper, last]) = (Structure::default(), [Place::Run(0), Place::Level(2), Place::Level(1)]);
+    structure.apply(&Change { goes: vec![], comes: vec![(upper, file(1)), (last, file(2)), (last, file(300))] }).unwrap();
+    let changes = [
+        Change { goes: vec![], comes: vec![(young, file(4)), (young, file(5))] },
+        Change { goes: vec![file(4), file(5), file(1)], comes: vec![(upper, file(6))] },
+        Change { goes: vec![file(6)], comes: vec![(last, file(6))] },
+    ];
+    let root = blob::encode(LsmOptions::default(), &structure);
+    let parts = [root].into_iter().chain(changes.iter().map(Change::encode));
+    parts.flat_map(|part| [&(part.len() as u16).to_le_bytes()[..], &part].concat()).collect()
+}
+
+#[test]
+fn damaged_roots_and_records_end_in_an_answer_or_an_error() {
+    let whole = a_history();
+    let passed = damaged(&whole, 20_000, |bytes| structure::history(bytes) == 4);
+    assert!((200..19_000).contains(&passed), "{passed} of 20000 are whole");
+}
+
 #[test]
 fn an_input_of_any_length_ends_in_an_answer_or_an_error() {
     let mut random = SmallRng::seed_from_u64(1);
@@ -100,5 +128,6 @@ fn an_input_of_any_length_ends_in_an_answer_or_an_error() {
         let input: Vec<u8> = (0..length).map(|_| random.random()).collect();
         assert!(!table::table(length, &input) && !run::run(length, &input));
         assert!(!table::block(&input) && !run::block(&input));
+        assert_eq!(structure::history(&input), 0);
     }
 }

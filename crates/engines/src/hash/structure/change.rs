@@ -4,7 +4,7 @@ use ecotone_substrate::codec::{Malformed, Reader, Writer};
 
 use super::{
     File, LogFile, MAX_DELTAS,
-    codec::{address, file, index_bits, list, part, push_file, push_part, push_segment, segment, some_file},
+    codec::{address, index_bits, part, push_part, push_segment, segment},
 };
 use crate::hash::{cold::Stretch, log::Address};
 
@@ -56,7 +56,7 @@ impl Change {
         match self {
             Change::Segment(segment) => push_segment(w.u8(1), *segment),
             Change::Compact { comes, begin, durable, index_bits } => {
-                push_file(w.u8(2), *comes);
+                File::encode(*comes, w.u8(2));
                 w.u64(begin.get()).u64(durable.get()).u8(*index_bits);
             }
             Change::Fold { goes, comes, folded } => {
@@ -67,8 +67,8 @@ impl Change {
             }
             Change::Merge { goes, comes } => {
                 w.u8(4).varint(goes.len() as u64);
-                goes.iter().for_each(|file| push_file(&mut w, Some(*file)));
-                push_file(&mut w, *comes);
+                goes.iter().for_each(|file| File::encode(Some(*file), &mut w));
+                File::encode(*comes, &mut w);
             }
         }
         w.finish()
@@ -81,13 +81,13 @@ impl Change {
         let change = match r.u8()? {
             1 => Change::Segment(segment(&mut r)?),
             2 => Change::Compact {
-                comes: file(&mut r)?,
+                comes: File::decode(&mut r)?,
                 begin: address(&mut r)?,
                 durable: address(&mut r)?,
                 index_bits: index_bits(&mut r)?,
             },
-            3 => Change::Fold { goes: part(&mut r)?, comes: list(&mut r, 2, part)?, folded: address(&mut r)? },
-            4 => Change::Merge { goes: list(&mut r, MAX_DELTAS, some_file)?, comes: file(&mut r)? },
+            3 => Change::Fold { goes: part(&mut r)?, comes: r.list(2, part)?, folded: address(&mut r)? },
+            4 => Change::Merge { goes: r.list(MAX_DELTAS, File::decode_some)?, comes: File::decode(&mut r)? },
             _ => return r.fail("there is no such structural record of a hash keyspace"),
         };
         r.finish()?;

@@ -1,9 +1,6 @@
 //! What root and structural records are made of (`docs/format/hash.md`).
 
-use ecotone_substrate::{
-    codec::{Malformed, Reader, Writer},
-    limits::MAX_TABLES,
-};
+use ecotone_substrate::codec::{Malformed, Reader, Writer};
 
 use super::{File, LogFile, MAX_INDEX_BITS, Part};
 use crate::hash::{
@@ -11,60 +8,23 @@ use crate::hash::{
     log::{Address, PAGE},
 };
 
-pub(in crate::hash) fn push_file(w: &mut Writer, file: Option<File>) {
-    match file {
-        Some(File { number, birth }) => w.varint(number.into()).varint(birth),
-        None => w.varint(0),
-    };
-}
-
 pub(in crate::hash) fn push_segment(w: &mut Writer, segment: LogFile) {
-    push_file(w, Some(segment.file));
+    File::encode(Some(segment.file), w);
     w.u64(segment.from.get()).u64(segment.bytes);
 }
 
 pub(in crate::hash) fn push_part(w: &mut Writer, part: Part) {
     w.u8(part.stretch.bits()).u8(part.stretch.number());
-    push_file(w, part.base);
-}
-
-/// Some things, of which there are `most` at most.
-pub(in crate::hash) fn list<T>(
-    r: &mut Reader<'_>,
-    most: usize,
-    one: impl Fn(&mut Reader<'_>) -> Result<T, Malformed>,
-) -> Result<Vec<T>, Malformed> {
-    let count = r.varint()?;
-    if count > most as u64 {
-        return r.fail("there are more than can be");
-    }
-    (0..count).map(|_| one(r)).collect()
-}
-
-/// A file, or none.
-pub(in crate::hash) fn file(r: &mut Reader<'_>) -> Result<Option<File>, Malformed> {
-    let number = r.varint()?;
-    match u32::try_from(number).ok().filter(|number| *number < MAX_TABLES) {
-        Some(0) => Ok(None),
-        Some(number) => Ok(Some(File { number, birth: r.varint()? })),
-        None => r.fail("a file has a number that none has"),
-    }
-}
-
-pub(in crate::hash) fn some_file(r: &mut Reader<'_>) -> Result<File, Malformed> {
-    match file(r)? {
-        Some(file) => Ok(file),
-        None => r.fail("a file is wanting"),
-    }
+    File::encode(part.base, w);
 }
 
 pub(in crate::hash) fn segment(r: &mut Reader<'_>) -> Result<LogFile, Malformed> {
-    Ok(LogFile { file: some_file(r)?, from: address(r)?, bytes: r.u64()? })
+    Ok(LogFile { file: File::decode_some(r)?, from: address(r)?, bytes: r.u64()? })
 }
 
 pub(in crate::hash) fn part(r: &mut Reader<'_>) -> Result<Part, Malformed> {
     match Stretch::new(r.u8()?, r.u8()?) {
-        Some(stretch) => Ok(Part { stretch, base: file(r)? }),
+        Some(stretch) => Ok(Part { stretch, base: File::decode(r)? }),
         None => r.fail("there is no such partition"),
     }
 }

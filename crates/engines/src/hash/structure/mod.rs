@@ -11,7 +11,7 @@ pub(crate) use self::{
     apply::Gone,
     change::{Change, Part},
 };
-use ecotone_substrate::table::Name;
+pub(crate) use ecotone_substrate::table::File;
 
 use super::{
     cold::Stretch,
@@ -26,19 +26,6 @@ pub(super) const MAX_DELTAS: usize = 255;
 pub(super) const MAX_PARTITION_BITS: u8 = 8;
 /// Bits of a hash that can stand before the tag of an entry of the index.
 pub(super) const MAX_INDEX_BITS: u8 = 43;
-
-/// A file of the keyspace, by a number that may have been another's before, and a birth that was not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct File {
-    pub(crate) number: u32,
-    pub(crate) birth: u64,
-}
-
-impl From<Name> for File {
-    fn from(Name { number, birth, .. }: Name) -> File {
-        File { number, birth }
-    }
-}
 
 /// A segment of the hot log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -50,6 +50,8 @@ impl Address {
 #[derive(Debug)]
 pub(super) struct Arena {
     slabs: Box<[OnceLock<Words>]>,
+    /// How many of them are there, the first ones.
+    there: AtomicU64,
     /// Where the next words are given out.
     next: AtomicU64,
     /// Held by who brings a slab.
@@ -60,18 +62,18 @@ impl Arena {
     /// No memory, with room for so many slabs.
     pub(super) fn new(slabs: usize) -> Arena {
         let slabs = (0..slabs).map(|_| OnceLock::new()).collect();
-        Arena { slabs, next: AtomicU64::new(1), bringing: Mutex::new(()) }
+        Arena { slabs, there: AtomicU64::new(0), next: AtomicU64::new(1), bringing: Mutex::new(()) }
     }
 
     /// How many slabs it has.
     pub(super) fn slabs(&self) -> usize {
-        self.slabs.iter().take_while(|slab| slab.get().is_some()).count()
+        self.there.load(Ordering::Acquire) as usize
     }
 
     /// Words that the present slab has left.
     pub(super) fn free(&self) -> usize {
         let next = self.next.load(Ordering::Acquire) as usize;
-        if self.slabs.get(next / SLAB).is_some_and(|slab| slab.get().is_some()) { SLAB - next % SLAB } else { 0 }
+        if next / SLAB < self.slabs() { SLAB - next % SLAB } else { 0 }
     }
 
     /// Gives out words, which are zero and lie in one slab. `ready` gives a slab if the present one has too few left.
@@ -80,7 +82,7 @@ impl Arena {
         let mut next = self.next.load(Ordering::Acquire);
         loop {
             let place = self.place(next, words);
-            if self.slabs[place.slab()].get().is_none() {
+            if place.slab() >= self.slabs() {
                 self.bring(place.slab(), ready);
             }
             // Whoever is told an address finds the slab, since the one who tells it has looked at it here.
@@ -101,10 +103,11 @@ impl Arena {
 
     fn bring(&self, slab: usize, ready: &mut dyn FnMut() -> Words) {
         let _bringing = self.bringing.lock();
-        if self.slabs[slab].get().is_none() {
+        if self.slabs() == slab {
             let words = ready();
             assert_eq!(words.len(), SLAB);
             self.slabs[slab].set(words).expect("one at a time brings a slab");
+            self.there.store(slab as u64 + 1, Ordering::Release);
         }
     }
 

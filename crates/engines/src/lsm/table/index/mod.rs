@@ -37,8 +37,17 @@ impl Kind {
     /// All of them.
     pub const ALL: [Kind; 3] = [Kind::Single, Kind::Plr, Kind::Linear];
 
+    /// Its name among the options.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Single => "single",
+            Kind::Plr => "plr",
+            Kind::Linear => "linear",
+        }
+    }
+
     /// Its number in a file.
-    pub(super) fn number(self) -> u8 {
+    pub(crate) fn number(self) -> u8 {
         match self {
             Kind::Single => 1,
             Kind::Plr => 3,
@@ -47,7 +56,7 @@ impl Kind {
     }
 
     /// The kind with a number.
-    pub(super) fn of(number: u8) -> Option<Kind> {
+    pub(crate) fn of(number: u8) -> Option<Kind> {
         Self::ALL.into_iter().find(|kind| kind.number() == number)
     }
 }

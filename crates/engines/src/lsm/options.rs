@@ -1,0 +1,166 @@
+//! Options of an lsm keyspace.
+
+use std::ops::RangeInclusive;
+
+use ecotone_substrate::{
+    Error, Result,
+    codec::{Malformed, Reader, Writer},
+};
+
+use super::table::{Kind, Wanted};
+
+/// Bytes by which lines may err.
+const ERROR: RangeInclusive<u32> = 400..=16_384;
+/// Bytes of a memtable, and of a table.
+const MEMTABLE: RangeInclusive<u64> = 1 << 20..=64 << 20;
+const TABLE: RangeInclusive<u64> = 1 << 16..=64 << 20;
+const FILTER_BITS: RangeInclusive<u16> = 0..=32;
+/// A memtable has so much of the budget, unless it was told.
+const MEMTABLE_PART: u64 = 8;
+/// A table has half of a memtable, unless it was told, and no less than this.
+const LEAST_TABLE: u64 = 8 << 20;
+
+/// What can be chosen when an lsm keyspace is made; kept in its root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LsmOptions {
+    /// How the blocks of a table are found (L2). Default linear.
+    pub index: Kind,
+    /// By how many bytes lines of [`Kind::Plr`] may err, 400..=16384. Default 2000.
+    pub error: u32,
+    /// Bytes of a full memtable, 1 to 64 MiB. Default an eighth of the memory budget, within these.
+    pub memtable: Option<u64>,
+    /// Bytes of a full table, 64 KiB to 64 MiB. Default half a memtable, and at least 8 MiB.
+    pub table: Option<u64>,
+    /// Bits of each key in a filter, 0..=32. Default 10.
+    pub filter_bits: u16,
+}
+
+impl Default for LsmOptions {
+    fn default() -> Self {
+        LsmOptions { index: Kind::Linear, error: 2000, memtable: None, table: None, filter_bits: 10 }
+    }
+}
+
+impl LsmOptions {
+    /// Bytes of a full memtable within a budget of memory.
+    pub fn memtable_bytes(&self, budget: usize) -> u64 {
+        self.memtable.unwrap_or((budget as u64 / MEMTABLE_PART).clamp(*MEMTABLE.start(), *MEMTABLE.end()))
+    }
+
+    /// Bytes of a full table within a budget of memory.
+    pub fn table_bytes(&self, budget: usize) -> u64 {
+        self.table.unwrap_or((self.memtable_bytes(budget) / 2).max(LEAST_TABLE))
+    }
+
+    /// What an index should be like.
+    pub fn wanted(&self) -> Wanted {
+        Wanted { kind: self.index, error: self.error }
+    }
+
+    /// Appends them to a root.
+    pub(super) fn encode(self, w: &mut Writer) {
+        w.u8(self.index.number()).u32(self.error);
+        w.u64(self.memtable.unwrap_or(0)).u64(self.table.unwrap_or(0)).u16(self.filter_bits);
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    pub(super) fn decode(r: &mut Reader<'_>) -> std::result::Result<Self, Malformed> {
+        let start = r.position();
+        let Some(index) = Kind::of(r.u8()?) else { return r.fail("there is no such kind of index") };
+        let told = |bytes: u64| Some(bytes).filter(|bytes| *bytes > 0);
+        let (error, memtable, table, filter_bits) = (r.u32()?, told(r.u64()?), told(r.u64()?), r.u16()?);
+        let options = LsmOptions { index, error, memtable, table, filter_bits };
+        if options.is_possible() { Ok(options) } else { Err(Malformed::new(start, "an option of an lsm is out of bounds")) }
+    }
+
+    fn is_possible(&self) -> bool {
+        ERROR.contains(&self.error)
+            && self.memtable.is_none_or(|bytes| MEMTABLE.contains(&bytes))
+            && self.table.is_none_or(|bytes| TABLE.contains(&bytes))
+            && FILTER_BITS.contains(&self.filter_bits)
+    }
+
+    /// The options that settings by name ask for; what they do not name keeps its default.
+    ///
+    /// # Errors
+    /// If there is no such option, or it cannot have that value.
+    pub fn parse(settings: &[(String, String)]) -> Result<Self> {
+        let mut options = LsmOptions::default();
+        for (name, value) in settings {
+            match name.as_str() {
+                "index" => options.index = kind(value)?,
+                "error" => options.error = number(name, value, ERROR)?,
+                "memtable" => options.memtable = Some(number(name, value, MEMTABLE)?),
+                "table" => options.table = Some(number(name, value, TABLE)?),
+                "filter_bits" => options.filter_bits = number(name, value, FILTER_BITS)?,
+                _ => {
+                    let known = "index, error, memtable, table and filter_bits";
+                    return Err(Error::Invalid(format!("the lsm engine has no option {name:?}; it has {known}")));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(name: &str, value: &str, range: RangeInclusive<T>) -> Result<T> {
+    let parsed = value.parse().ok().filter(|number| range.contains(number));
+    let (least, most) = (range.start(), range.end());
+    parsed.ok_or_else(|| Error::Invalid(format!("the option {name} is {value:?}, and must be a number from {least} to {most}")))
+}
+
+fn kind(value: &str) -> Result<Kind> {
+    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == value);
+    kind.ok_or_else(|| Error::Invalid(format!("the option index is {value:?}, and must be single, plr or linear")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_and_checked() {
+        let set = |name: &str, value: &str| LsmOptions::parse(&[(name.to_owned(), value.to_owned())]);
+        assert_eq!(set("index", "plr").unwrap().index, Kind::Plr);
+        assert_eq!(set("error", "400").unwrap().error, 400);
+        assert_eq!(set("memtable", "1048576").unwrap().memtable, Some(1 << 20));
+        assert_eq!(set("table", "65536").unwrap().table, Some(1 << 16));
+        assert_eq!(set("filter_bits", "0").unwrap().filter_bits, 0);
+        let bad = [
+            ("index", "best"),
+            ("error", "399"),
+            ("memtable", "0"),
+            ("memtable", "67108865"),
+            ("table", "x"),
+            ("filter_bits", "33"),
+            ("speed", "9"),
+        ];
+        for (name, value) in bad {
+            assert!(set(name, value).unwrap_err().to_string().contains(name));
+        }
+    }
+
+    #[test]
+    fn what_is_not_told_goes_by_the_budget() {
+        let options = LsmOptions::default();
+        let sizes = |budget| (options.memtable_bytes(budget) >> 20, options.table_bytes(budget) >> 20);
+        assert_eq!([4 << 20, 64 << 20, 220 << 20, 4 << 30].map(sizes), [(1, 8), (8, 8), (27, 13), (64, 32)]);
+        let told = LsmOptions { memtable: Some(2 << 20), table: Some(1 << 20), ..options };
+        assert_eq!((told.memtable_bytes(4 << 30), told.table_bytes(4 << 30)), (2 << 20, 1 << 20));
+    }
+
+    #[test]
+    fn options_in_a_root_are_within_their_bounds() {
+        let reads = |options: LsmOptions| {
+            let mut w = Writer::new();
+            options.encode(&mut w);
+            LsmOptions::decode(&mut Reader::new(w.as_slice())).is_ok_and(|read| read == options)
+        };
+        let options = LsmOptions { index: Kind::Plr, memtable: Some(1 << 20), table: Some(1 << 20), ..LsmOptions::default() };
+        assert!(reads(options) && reads(LsmOptions::default()));
+        assert!(!reads(LsmOptions { error: 399, ..options }));
+        assert!(!reads(LsmOptions { memtable: Some(1), ..options }));
+        assert!(!reads(LsmOptions { table: Some(1 << 30), ..options }));
+        assert!(!reads(LsmOptions { filter_bits: 33, ..options }));
+    }
+}

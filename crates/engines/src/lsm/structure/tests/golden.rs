@@ -1,0 +1,44 @@
+//! The bytes of a root and of a structural record.
+
+use ecotone_substrate::codec::hex::{golden, render};
+
+use super::*;
+
+const RUN: [(usize, &str); 2] = [(1, "level 0"), (1, "ordinal")];
+const LEVEL: [(usize, &str); 1] = [(1, "depth")];
+
+/// A table's labels, by how long its number is.
+fn table(number: usize) -> Vec<(usize, &'static str)> {
+    vec![(number, "table: number"), (5, "birth")]
+}
+
+#[test]
+fn the_bytes_of_a_root() {
+    let (_, structure) = example();
+    let mut labels = vec![
+        (1, "form"),
+        (1, "kind of index"),
+        (4, "error"),
+        (8, "memtable"),
+        (8, "table"),
+        (2, "bits of a filter"),
+        (1, "places"),
+    ];
+    let tables = |count: &[usize]| count.iter().flat_map(|number| table(*number)).collect::<Vec<_>>();
+    labels.extend([&RUN[..], &[(1, "tables")], &tables(&[1, 1])].concat());
+    labels.extend([&RUN[..], &[(1, "tables")], &tables(&[1])].concat());
+    labels.extend([&LEVEL[..], &[(1, "tables")], &tables(&[2])].concat());
+    labels.extend([&LEVEL[..], &[(1, "tables")], &tables(&[1, 1])].concat());
+    golden("lsm-root", &render(&blob::encode(LsmOptions::default(), &structure), &labels));
+}
+
+#[test]
+fn the_bytes_of_structural_records() {
+    let (changes, _) = example();
+    let begin = |goes: Vec<_>| [&[(1, "form"), (1, "kind"), (1, "tables that go")][..], &goes, &[(1, "that come")]].concat();
+    let level = || [&LEVEL[..], &table(1)].concat();
+    let flush = [begin(vec![]), RUN.to_vec(), table(1), RUN.to_vec(), table(2)].concat();
+    let compaction = [begin([table(1), table(2)].concat()), level(), level()].concat();
+    let texts = [render(&changes[0].encode(), &flush), render(&changes[2].encode(), &compaction)];
+    golden("lsm-structure", &texts.concat());
+}
