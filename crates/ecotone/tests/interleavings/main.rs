@@ -5,6 +5,8 @@
 #[cfg(feature = "bugs")]
 mod bugs;
 #[cfg(not(feature = "bugs"))]
+mod hash_crews;
+#[cfg(not(feature = "bugs"))]
 mod schedules;
 #[path = "../it/store.rs"]
 mod store;
@@ -26,12 +28,15 @@ fn tree(workers: usize) -> Simulated {
     Simulated::new(Kind::Ordered, || Arc::new(TreeFamily::default()) as Arc<dyn Family>).workers(workers)
 }
 
+/// What opens databases of one engine, with so many threads for the background.
+type Engine = fn(usize) -> Simulated;
+
 /// The image that a crew begins with, made in a schedule of its own, so that it is the same for every seed.
-fn image(registers: usize) -> Image {
+fn image(engine: Engine, registers: usize) -> Image {
     let made = Arc::new(Mutex::new(None));
     let image = made.clone();
     let failed = strides::run(0..1, move |_| {
-        *image.lock().expect("nobody panics with it") = Some(Image::new(&tree(0), registers)?);
+        *image.lock().expect("nobody panics with it") = Some(Image::new(&engine(0), registers)?);
         Ok(())
     });
     assert_eq!(failed, None);
@@ -40,9 +45,9 @@ fn image(registers: usize) -> Image {
 }
 
 /// Tries schedules until one goes wrong; gives what went wrong, seed included.
-fn wrong(crew: &'static Crew, seeds: std::ops::Range<u64>) -> Option<String> {
-    let image = image(crew.registers);
-    strides::run(seeds, move |seed| crew::run(&tree(1), &image, crew, seed).map(drop))
+fn wrong(engine: Engine, crew: &'static Crew, seeds: std::ops::Range<u64>) -> Option<String> {
+    let image = image(engine, crew.registers);
+    strides::run(seeds, move |seed| crew::run(&engine(1), &image, crew, seed).map(drop))
 }
 
 /// Reads that come late: a page read before a write-out, and admitted after it (trap 1).

@@ -1,8 +1,8 @@
-//! Every crew in many schedules.
+//! Every crew of the tree in many schedules.
 
 use ecotone_testkit::suite::crew::Role::{Batcher, Evicter, Flusher, Updater};
 
-use super::{CHECKPOINTS, Crew, READS, REORGANISATION, SCANS, wrong};
+use super::{CHECKPOINTS, Crew, Engine, READS, REORGANISATION, SCANS, tree, wrong};
 
 /// Schedules of each crew, unless it is said otherwise.
 const SCHEDULES: u64 = 60;
@@ -15,32 +15,32 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |number| number.parse().expect("a number"))
 }
 
-fn right(crew: &'static Crew) {
+pub(super) fn right(engine: Engine, crew: &'static Crew) {
     let first = number("ECOTONE_SEED", 1);
-    assert_eq!(wrong(crew, first..first + number("ECOTONE_SCHEDULES", SCHEDULES)), None);
+    assert_eq!(wrong(engine, crew, first..first + number("ECOTONE_SCHEDULES", SCHEDULES)), None);
 }
 
 #[test]
 fn reads_against_write_out_and_eviction() {
-    right(&READS);
+    right(tree, &READS);
 }
 
 #[test]
 fn scans_against_write_out_and_reorganisation() {
-    right(&SCANS);
+    right(tree, &SCANS);
 }
 
 #[test]
 fn reorganisation_against_writes() {
-    right(&REORGANISATION);
+    right(tree, &REORGANISATION);
 }
 
 #[test]
 fn updates_and_batches_against_each_other() {
-    right(&UPDATES);
+    right(tree, &UPDATES);
 }
 
 #[test]
 fn checkpoints_against_writes_and_a_crash() {
-    right(&CHECKPOINTS);
+    right(tree, &CHECKPOINTS);
 }

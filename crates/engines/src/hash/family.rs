@@ -15,6 +15,8 @@ const INDEX_PART: usize = 4096;
 const HOUSE: usize = 5 << 20;
 /// Bits of the index with one block of memory.
 const LEAST_INDEX_BITS: u32 = 10;
+/// With shuttle, whatever the budget: an index of one bucket, which has to grow, few frames for copies, and as many for the hot log as the batches of the crews need.
+const INTERLEAVED: Sizes = Sizes { bucket_bits: 0, frames: 40, copies: 8 };
 
 /// The hash engine.
 #[derive(Debug, Default)]
@@ -72,6 +74,9 @@ impl Sizes {
         let least = (budget / INDEX_PART / Index::bytes(0)).max(1).ilog2().max(LEAST_INDEX_BITS);
         // What lies on disk is in chains by as many bits as were chosen then.
         let on_disk = structure.filter(|structure| structure.begin < structure.durable);
+        if cfg!(feature = "shuttle") {
+            return Sizes { bucket_bits: on_disk.map_or(0, |structure| structure.index_bits.into()), ..INTERLEAVED };
+        }
         let bucket_bits = on_disk.map_or(least, |structure| least.max(structure.index_bits.into()));
         let frames = budget.saturating_sub(HOUSE) / FRAME as usize;
         Sizes { bucket_bits, frames: frames / 16 * 7, copies: frames / 4 }

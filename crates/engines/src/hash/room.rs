@@ -38,7 +38,7 @@ pub(super) type Attempt<T> = std::result::Result<T, Lack>;
 const LARGEST: u64 =
     if cfg!(feature = "loom") { PAGE - PAGE_HEADER } else { Record::bytes(Record::capacity_for(limits::MAX_RECORD)) };
 /// A frame, and a block of the index. A model of loom has few words, whatever the block.
-pub(super) const BLOCK: Size = if cfg!(feature = "loom") { Size::Frame } else { Size::Slab };
+pub(super) const BLOCK: Size = if cfg!(any(feature = "loom", feature = "shuttle")) { Size::Frame } else { Size::Slab };
 /// Frames in memory of which one leaves at a time to make room.
 const SPILLED_PART: u64 = 8;
 /// Looks for a block that is on its way out of memory, and the time between two. Pins last microseconds, a compaction that holds frames tenths of a second.

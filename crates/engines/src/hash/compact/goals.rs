@@ -1,6 +1,9 @@
 //! How the cold tier is kept (decision 9, "The cold tier").
 
-use crate::hash::cold::{Partition, Runs};
+use crate::hash::{
+    cold::{Partition, Runs},
+    log::FRAME,
+};
 
 /// The most bytes of hot log that become one delta, and the parts of its memory and of the budget that a delta has at least.
 const MOST_DELTA: u64 = 16 << 20;
@@ -34,13 +37,13 @@ pub(crate) struct Goals {
 impl Goals {
     /// So small that whoever writes little sees all of it: for tests.
     pub(crate) const TINY: Goals = Goals {
-        hot: 128 << 10,
-        delta: 64 << 10,
+        hot: 2 * FRAME,
+        delta: FRAME,
         block: 1024,
         fold_percent: 50,
-        least_deltas: 8 << 10,
-        largest_base: 16 << 10,
-        least_behind: 4 << 20,
+        least_deltas: FRAME / 8,
+        largest_base: FRAME / 4,
+        least_behind: 64 * FRAME,
         merge_at: 6,
         merge: 3,
     };

@@ -4,8 +4,8 @@ use ecotone_sys::primitive::atomic::{AtomicI64, Ordering};
 
 use super::entry::Entry;
 
-/// One tag in so many is counted, so that few who insert write the same word.
-const SAMPLE: u64 = 16;
+/// One tag in so many is counted, so that few who insert write the same word. With shuttle there are few, and all are.
+const SAMPLE: u64 = if cfg!(feature = "shuttle") { 1 } else { 16 };
 
 /// The count. It is below zero for a moment when an entry goes before it was counted.
 #[derive(Debug, Default)]

@@ -5,8 +5,14 @@ use ecotone_sys::words::WORD;
 
 /// Bytes of a page. With loom so few that all orders can be tried.
 pub(crate) const PAGE: u64 = if cfg!(feature = "loom") { 64 } else { limits::PAGE as u64 };
-/// Bytes of a frame, which holds some pages in memory.
-pub(crate) const FRAME: u64 = if cfg!(feature = "loom") { 2 * PAGE } else { 16 * PAGE };
+/// Bytes of a frame, which holds some pages in memory. With shuttle so few that a schedule fills several.
+pub(crate) const FRAME: u64 = if cfg!(feature = "loom") {
+    2 * PAGE
+} else if cfg!(feature = "shuttle") {
+    PAGE
+} else {
+    16 * PAGE
+};
 /// Bytes at the beginning of a page in which no record is.
 pub(crate) const PAGE_HEADER: u64 = 16;
 /// The most bytes from BEGIN to TAIL, and what is appended under one pin: half of what short addresses tell apart.
