@@ -15,7 +15,7 @@ use ecotone_sys::{
     words::Words,
 };
 
-use super::memtable::{Memtable, SLAB};
+use super::memtable::SLAB;
 
 /// The slabs of a keyspace that no memtable has yet.
 #[derive(Debug)]
@@ -34,25 +34,48 @@ impl Room {
         Room { memory: memory.clone(), ready: Mutex::default(), count: AtomicU64::new(0), promised: AtomicU64::new(0) }
     }
 
-    /// Promises room for a write of so many words in any of these memtables, which are all that are not sealed.
+    /// Promises room for a write of so many words. `free` tells the words that are left in the slabs of the memtables that are not sealed.
     ///
     /// # Errors
     /// If there is no memory for it.
-    pub fn admit(&self, words: usize, unsealed: &[&Memtable]) -> Result<Credit<'_>> {
+    pub fn admit(&self, words: usize, free: impl Fn() -> u64) -> Result<Credit> {
         // The end of a slab may stay empty, and is shorter than what did not fit.
-        let words = 2 * words as u64;
-        let promised = self.promised.fetch_add(words, Ordering::AcqRel) + words;
-        let credit = Credit { room: self, words };
-        // A switch to another memtable leaves the end of a slab empty too.
-        let wanted = promised + SLAB as u64 * (unsealed.len() as u64).saturating_sub(1);
+        self.promise(2 * words as u64, free)
+    }
+
+    /// Promises room for a switch to another memtable, which leaves the end of a slab empty: until the one before is sealed.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn admit_switch(&self, free: impl Fn() -> u64) -> Result<Credit> {
+        self.promise(SLAB as u64, free)
+    }
+
+    fn promise(&self, words: u64, free: impl Fn() -> u64) -> Result<Credit> {
+        let wanted = self.promised.fetch_add(words, Ordering::AcqRel) + words;
+        let credit = Credit { words };
         // In this order: who takes words gives his credit back afterwards, and who takes a slab makes it a memtable's afterwards. So nothing counts twice.
-        while unsealed.iter().map(|memtable| memtable.free() as u64).sum::<u64>() + self.ready_words() < wanted {
-            let slab = Words::new(self.memory.lease_essential(Component::Memtable, Size::Slab)?);
-            let mut ready = self.ready.lock();
-            ready.push(slab);
-            self.count.store(ready.len() as u64, Ordering::Release);
+        while free() + self.ready_words() < wanted {
+            match self.memory.lease_essential(Component::Memtable, Size::Slab) {
+                Ok(slab) => self.add(Words::new(slab)),
+                Err(error) => {
+                    self.give_back(credit);
+                    return Err(error);
+                }
+            }
         }
         Ok(credit)
+    }
+
+    fn add(&self, slab: Words) {
+        let mut ready = self.ready.lock();
+        ready.push(slab);
+        self.count.store(ready.len() as u64, Ordering::Release);
+    }
+
+    /// Takes a promise back, when the write has been applied or will not be.
+    pub fn give_back(&self, credit: Credit) {
+        self.promised.fetch_sub(credit.words, Ordering::AcqRel);
     }
 
     /// Takes a slab for a memtable, on the credit of the write that needs it.
@@ -76,26 +99,19 @@ impl Room {
     }
 }
 
-/// A promise of room for one write. It is dropped when the write has been applied, or will not be.
+/// A promise of room for one write, until it is given back.
 #[derive(Debug)]
-#[must_use = "room is promised until this is dropped"]
-pub struct Credit<'r> {
-    room: &'r Room,
+#[must_use = "room is promised until this is given back"]
+pub struct Credit {
     words: u64,
 }
 
-impl Drop for Credit<'_> {
-    fn drop(&mut self) {
-        self.room.promised.fetch_sub(self.words, Ordering::AcqRel);
-    }
-}
-
-#[cfg(test)]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
-    #[cfg(not(feature = "loom"))]
     use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
     use super::*;
+    use crate::lsm::memtable::Memtable;
 
     /// Room and a memtable.
     struct World {
@@ -108,19 +124,22 @@ mod tests {
             World { room: Room::new(&Memory::new(32 << 20)), memtable: Memtable::new(b"", 400) }
         }
 
-        fn admit(&self, key: &[u8], value: &[u8]) -> Credit<'_> {
-            self.room.admit(Memtable::words(1, key, Some(value)), &[&self.memtable]).expect("there is memory")
+        fn try_to_admit(&self, words: usize) -> Result<Credit> {
+            self.room.admit(words, || self.memtable.free() as u64)
         }
 
-        fn apply(&self, key: &[u8], value: &[u8], credit: Credit<'_>) {
+        fn admit(&self, key: &[u8], value: &[u8]) -> Credit {
+            self.try_to_admit(Memtable::words(1, key, Some(value))).expect("there is memory")
+        }
+
+        fn apply(&self, key: &[u8], value: &[u8], credit: Credit) {
             self.memtable.apply(1, key, Some(value), 1, &mut || self.room.take());
-            drop(credit);
+            self.room.give_back(credit);
         }
     }
 
     /// As many admitted as there may be, of whatever size, of which some are cancelled; none finds no slab.
     #[test]
-    #[cfg(not(feature = "loom"))]
     fn whoever_is_admitted_finds_room_whatever_others_do() {
         let (world, mut random) = (World::new(), SmallRng::seed_from_u64(1));
         let (mut admitted, mut number) = (Vec::new(), 0_u32);
@@ -135,18 +154,19 @@ mod tests {
                 let (key, value, credit) = admitted.swap_remove(random.random_range(0..admitted.len()));
                 if random.random_bool(0.9) {
                     world.apply(&key, &value, credit);
+                } else {
+                    world.room.give_back(credit);
                 }
             }
             assert_eq!(world.room.memory.used(&[Component::Memtable]), world.memtable.bytes() + world.room.bytes());
         }
         let promised = world.room.promised.load(Ordering::Relaxed) as usize * 8;
         assert!(promised > 0);
-        drop(admitted);
+        admitted.into_iter().for_each(|(.., credit)| world.room.give_back(credit));
         assert_eq!(world.room.promised.load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    #[cfg(not(feature = "loom"))]
     fn an_idle_room_has_one_slab_and_a_full_budget_promises_nothing() {
         let world = World::new();
         for number in 0..3000_u32 {
@@ -155,17 +175,16 @@ mod tests {
             assert!(world.room.bytes() <= Size::Slab.bytes());
         }
         let mut credits = Vec::new();
-        while let Ok(credit) = world.room.admit(200, &[&world.memtable]) {
+        while let Ok(credit) = world.try_to_admit(200) {
             credits.push(credit);
         }
         let held = world.room.promised.load(Ordering::Relaxed);
-        assert!(world.room.admit(200, &[&world.memtable]).is_err());
+        assert!(world.try_to_admit(200).is_err());
         assert_eq!(world.room.promised.load(Ordering::Relaxed), held, "who is not admitted is promised nothing");
         credits.into_iter().zip(10_000_u32..).for_each(|(credit, number)| world.apply(&number.to_be_bytes(), &[1; 1500], credit));
     }
 
     #[test]
-    #[cfg(not(feature = "loom"))]
     fn threads_that_are_admitted_find_room() {
         let world = World::new();
         std::thread::scope(|scope| {
@@ -177,7 +196,7 @@ mod tests {
                         let value = vec![1; (number % 300) as usize];
                         let credit = world.admit(&key, &value);
                         if number % 5 == 0 {
-                            drop(credit);
+                            world.room.give_back(credit);
                         } else {
                             world.apply(&key, &value, credit);
                         }
@@ -186,27 +205,5 @@ mod tests {
             }
         });
         assert_eq!(world.room.memory.used(&[Component::Memtable]), world.memtable.bytes() + world.room.bytes());
-    }
-
-    /// K5, without a switch: two applies and a cancel beside an admission.
-    #[test]
-    #[cfg(feature = "loom")]
-    fn in_all_orders_of_the_memtable_whoever_is_admitted_finds_room() {
-        use crate::tests::orders::{all_orders, spawn};
-
-        all_orders(2, World::new, |world| {
-            let others = [b"a", b"b"].map(|key| {
-                spawn(&world, move |world| {
-                    let credit = world.admit(key, b"1");
-                    world.apply(key, b"1", credit);
-                })
-            });
-            drop(world.admit(b"c", b"1"));
-            let credit = world.admit(b"d", b"1");
-            world.apply(b"d", b"1", credit);
-            others.into_iter().for_each(|other| other.join().unwrap());
-            let mut value = Vec::new();
-            [b"a", b"b", b"d"].iter().for_each(|key| assert!(world.memtable.get(*key, &mut value).is_some()));
-        });
     }
 }

@@ -112,7 +112,7 @@ impl Memtable {
     }
 
     /// Words that its present slab has left.
-    pub(super) fn free(&self) -> usize {
+    pub fn free(&self) -> usize {
         self.arena.free()
     }
 

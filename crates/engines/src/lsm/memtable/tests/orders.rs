@@ -22,7 +22,8 @@ fn insert(world: &World, hash: u64, key: &[u8], seq: Seq) {
     world.write(hash, key, Some(key), seq);
 }
 
-/// K1: two inserts between the same neighbours, one of two levels, beside a walk.
+/// K1: two inserts between the same neighbours, one of two levels, beside a walk. It fails where a node is linked by a store in place of the compare-and-swap: one of
+/// the two is lost.
 #[test]
 fn a_walk_beside_two_inserts_is_in_order_and_misses_nothing_old() {
     all_orders(2, |world| {
@@ -36,7 +37,8 @@ fn a_walk_beside_two_inserts_is_in_order_and_misses_nothing_old() {
     });
 }
 
-/// K1: the same beside searches, which find a node with all of its words, and once found again.
+/// K1: the same beside searches, which find a node with all of its words, and once found again. It fails where the compare-and-swap that links a node does not
+/// release.
 #[test]
 fn a_search_beside_two_inserts_finds_whole_nodes() {
     all_orders(2, |world| {
@@ -52,35 +54,35 @@ fn a_search_beside_two_inserts_finds_whole_nodes() {
     });
 }
 
-/// K2: a record is changed in place, then outgrown, beside two readers.
+/// K2: a record is changed in place, then outgrown, beside a reader. Two readers would wait for each other for ever where the writer stands, which loom does not end.
+/// It fails where the new record is named before it is filled, where a record is changed without its lock, and where a reader takes the sequence after the state was
+/// looked at once more.
 #[test]
-fn readers_beside_a_change_and_one_that_outgrows_see_whole_values_that_do_not_become_older() {
-    all_orders(2, |world| {
-        let readers = [(); 2].map(|()| {
-            spawn(&world, |world| {
-                let read = [(); 2].map(|()| world.get(b"a").expect("it is there"));
-                for (value, seq) in &read {
-                    let wanted: &[u8] = match *seq {
-                        1 => b"0",
-                        5 => b"11",
-                        seq => {
-                            assert_eq!(seq, 6);
-                            b"222222222"
-                        }
-                    };
-                    assert_eq!(value.as_deref(), Some(wanted), "{seq}");
-                }
-                assert!(read[0].1 <= read[1].1, "{read:?}");
-            })
+fn a_reader_beside_a_change_and_one_that_outgrows_sees_whole_values_that_do_not_become_older() {
+    all_orders(3, |world| {
+        let reader = spawn(&world, |world| {
+            let read = [(); 2].map(|()| world.get(b"a").expect("it is there"));
+            for (value, seq) in &read {
+                let wanted: &[u8] = match *seq {
+                    1 => b"0",
+                    5 => b"11",
+                    seq => {
+                        assert_eq!(seq, 6);
+                        b"222222222"
+                    }
+                };
+                assert_eq!(value.as_deref(), Some(wanted), "{seq}");
+            }
+            assert!(read[0].1 <= read[1].1, "{read:?}");
         });
         world.write(LOW, b"a", Some(b"11"), 5);
         world.write(LOW, b"a", Some(b"222222222"), 6);
-        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        reader.join().unwrap();
         assert_eq!(world.get(b"a"), Some((Some(b"222222222".to_vec()), 6)));
     });
 }
 
-/// A tombstone beside a reader, in place.
+/// A tombstone beside a reader, in place. It fails where a record is changed without its lock.
 #[test]
 fn a_delete_beside_a_reader_is_seen_or_not() {
     all_orders(3, |world| {

@@ -1,0 +1,164 @@
+//! All orders of a few calls, within a number of preemptions, by loom (decision 12, K3 and K5). A slab has 16 words, two nodes.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ecotone_substrate::{Seq, memory::Memory, table::Answer};
+use ecotone_sys::{
+    chunk::{Arena, CHUNK_BYTES, Size},
+    epoch::Domain,
+    primitive::Mutex,
+    words::Words,
+};
+
+use crate::{
+    lsm::{
+        memtable::Memtable,
+        room::{Credit, Room},
+        view::Present,
+    },
+    tests::orders::{all_orders, spawn},
+};
+
+/// What a version has: each key's value and sequence.
+type Map = BTreeMap<Vec<u8>, (Vec<u8>, Seq)>;
+
+const HASH: u64 = 1;
+const KEY: &[u8] = b"k";
+
+/// The memtables of a keyspace, whose tables are a map.
+struct World {
+    memory: Arc<Arena>,
+    present: Present<Map>,
+    /// The structure mutex.
+    structure: Mutex<()>,
+    stripe: Mutex<()>,
+}
+
+impl World {
+    fn new() -> World {
+        let present = Present::new(&Domain::new(), Memtable::new(b"", 4), Map::new());
+        World { memory: Arena::new(CHUNK_BYTES), present, structure: Mutex::new(()), stripe: Mutex::new(()) }
+    }
+
+    /// A write as a commit makes it. The value tells the sequence.
+    fn write(&self, seq: Seq) {
+        let _stripe = self.stripe.lock();
+        let ready = &mut || Words::new(self.memory.lease(Size::Frame, 0).expect("the model needs little"));
+        let pin = self.present.pin();
+        self.present.load(&pin).active().apply(HASH, KEY, Some(&[seq as u8]), seq, ready);
+    }
+
+    fn read(&self) -> Option<Seq> {
+        let pin = self.present.pin();
+        let (view, mut value) = (self.present.load(&pin), Vec::new());
+        let found = view.memtables.iter().find_map(|member| member.memtable.get(KEY, &mut value));
+        let seq = match found {
+            Some((answer, seq)) => {
+                assert_eq!(answer, Answer::Value);
+                seq
+            }
+            None => {
+                let (kept, seq) = view.version.get(KEY)?;
+                value.clone_from(kept);
+                *seq
+            }
+        };
+        assert_eq!(value, [seq as u8], "parts of two records");
+        Some(seq)
+    }
+
+    fn switch(&self) {
+        let _structure = self.structure.lock();
+        self.present.switch(Memtable::new(b"", 4), || ());
+    }
+
+    /// Brings the oldest memtable into the version.
+    fn flush(&self) {
+        let oldest = self.present.oldest_sealed().expect("it was switched");
+        let (mut cursor, mut key, mut value) = (oldest.memtable.cursor(), Vec::new(), Vec::new());
+        let mut map = Map::clone(&self.present.get().version);
+        while cursor.advance() {
+            cursor.read_key(&mut key);
+            let (_, seq) = cursor.read(&mut value);
+            map.insert(key.clone(), (value.clone(), seq));
+        }
+        let _structure = self.structure.lock();
+        self.present.flushed(&oldest, Arc::new(map));
+    }
+}
+
+/// K3: a reader beside two writes of its key, of which a switch and a flush come in between, sees nothing become older. It fails if a memtable is sealed at the
+/// switch and not a grace later: what is applied to it while it is flushed is lost. It fails if the memtable goes before the version that has it is published, and not with it.
+#[test]
+fn nothing_is_lost_or_older_beside_a_switch_and_a_flush() {
+    all_orders(2, World::new, |world| {
+        world.write(1);
+        let writer = spawn(&world, |world| world.write(2));
+        let reader = spawn(&world, |world| {
+            let read = [world.read(), world.read()];
+            assert!(read[0].is_some() && read[0] <= read[1], "{read:?}");
+        });
+        world.switch();
+        world.flush();
+        writer.join().unwrap();
+        reader.join().unwrap();
+        assert_eq!(world.read(), Some(2));
+        let view = world.present.get();
+        assert!(view.version.contains_key(KEY) && view.memtables.len() == 1);
+    });
+}
+
+/// Room, and the memtables that it is for.
+struct Crowd {
+    room: Arc<Room>,
+    present: Present<()>,
+}
+
+impl Crowd {
+    fn new() -> Crowd {
+        let (room, present) =
+            (Arc::new(Room::new(&Memory::new(32 << 20))), Present::new(&Domain::new(), Memtable::new(b"", 8), ()));
+        Crowd { room, present }
+    }
+
+    fn free(&self) -> u64 {
+        self.present.load(&self.present.pin()).unsealed().map(|memtable| memtable.free() as u64).sum()
+    }
+
+    fn admit(&self, key: &[u8]) -> Credit {
+        self.room.admit(Memtable::words(HASH, key, Some(b"1")), || self.free()).expect("there is memory")
+    }
+
+    fn write(&self, key: &[u8]) {
+        let credit = self.admit(key);
+        {
+            let pin = self.present.pin();
+            self.present.load(&pin).active().apply(HASH, key, Some(b"1"), 1, &mut || self.room.take());
+        }
+        self.room.give_back(credit);
+    }
+
+    fn switch(&self) {
+        let credit = self.room.admit_switch(|| self.free()).expect("there is memory");
+        let room = self.room.clone();
+        self.present.switch(Memtable::new(b"", 8), move || room.give_back(credit));
+    }
+}
+
+/// K5: two writes and a cancel beside an admission that switches. Nobody finds no slab. It fails if a switch promises nothing: the end of the slab that it leaves was
+/// counted for who was admitted before.
+#[test]
+fn whoever_is_admitted_finds_room_beside_a_switch() {
+    all_orders(2, Crowd::new, |crowd| {
+        crowd.write(b"0");
+        let others = [b"a", b"b"].map(|key| spawn(&crowd, move |crowd| crowd.write(key)));
+        crowd.room.give_back(crowd.admit(b"c"));
+        crowd.switch();
+        crowd.write(b"d");
+        others.into_iter().for_each(|other| other.join().unwrap());
+        let (view, mut value) = (crowd.present.get(), Vec::new());
+        for key in [b"0", b"a", b"b", b"d"] {
+            assert!(view.memtables.iter().any(|member| member.memtable.get(key, &mut value).is_some()));
+        }
+    });
+}
