@@ -11,7 +11,7 @@ use ecotone::{
         Parts,
         engines::engine::{Context, Family, Made, Range, Record, Root, Shared},
         substrate::{
-            memory::Component,
+            memory::{Component, Held},
             storage::{FileId, Storage},
         },
     },
@@ -290,7 +290,7 @@ impl Store for Open {
 
     fn evict(&self) {
         let Some(Shared { memory, .. }) = self.shared.get() else { return };
-        let other = memory.join(&[Component::Memtable], Box::new(|_| 0));
+        let other = memory.join(Held::Components(&[Component::Memtable]), Box::new(|_| 0));
         // Nearly all of the memory is due to whoever could save so much more than the others.
         other.count(DEMAND);
         let _taken: Vec<_> = std::iter::from_fn(|| memory.lease(Component::Other, Size::Slab)).collect();

@@ -2,7 +2,7 @@
 
 use ecotone_substrate::metrics::Counter;
 
-use super::Hash;
+use super::{Hash, log::FRAME};
 use crate::engine::Stats;
 
 /// What was done since the keyspace was opened.
@@ -29,7 +29,7 @@ impl Hash {
             ("hot_log_durable_bytes", bounds.durable().get() - bounds.begin().get().min(bounds.durable().get())),
             ("index_buckets", self.table.buckets()),
             ("index_entries", self.table.entries()),
-            ("read_cache_bytes", self.copies.bytes()),
+            ("read_cache_bytes", self.copies.frames() * FRAME),
             ("partitions", runs.partitions().count() as u64),
             ("deltas", runs.deltas().len() as u64),
             ("base_bytes", runs.base_bytes()),

@@ -11,8 +11,6 @@ use crate::engine::{Context, Family, Made, Root};
 
 /// The part of the memory that the index of an empty keyspace has at least. It doubles twelve times at most in a life.
 const INDEX_PART: usize = 4096;
-/// Bytes of memory that the log of the database, its double-write area and the reserve take.
-const HOUSE: usize = 5 << 20;
 /// Bits of the index with one block of memory.
 const LEAST_INDEX_BITS: u32 = 10;
 /// With shuttle, whatever the budget: an index of one bucket, which has to grow, few frames for copies, and as many for the hot log as the batches of the crews need.
@@ -33,7 +31,7 @@ impl HashFamily {
     }
 
     fn goals(&self, context: &Context) -> Goals {
-        self.goals.unwrap_or_else(|| Goals::within(context.shared.memory.budget()))
+        self.goals.unwrap_or_else(|| Goals::within(context.shared.memory.budget() as u64))
     }
 }
 
@@ -68,8 +66,7 @@ fn refuse_settings(context: &Context) -> Result<()> {
 }
 
 impl Sizes {
-    /// Those within a budget of memory, for a keyspace that consists of this: of what the house leaves of it seven sixteenths for the hot log, a quarter for
-    /// copies, the rest for indexes and work.
+    /// The largest within a budget of memory, for a keyspace that consists of this.
     pub(super) fn within(budget: usize, structure: Option<&Structure>) -> Sizes {
         let least = (budget / INDEX_PART / Index::bytes(0)).max(1).ilog2().max(LEAST_INDEX_BITS);
         // What lies on disk is in chains by as many bits as were chosen then.
@@ -78,16 +75,8 @@ impl Sizes {
             return Sizes { bucket_bits: on_disk.map_or(0, |structure| structure.index_bits.into()), ..INTERLEAVED };
         }
         let bucket_bits = on_disk.map_or(least, |structure| least.max(structure.index_bits.into()));
-        let frames = budget.saturating_sub(HOUSE) / FRAME as usize;
-        Sizes { bucket_bits, frames: frames / 16 * 7, copies: frames / 4 }
-    }
-}
-
-impl Goals {
-    /// Those within a budget of memory. Compaction begins when the hot log has three quarters of the memory that it may have.
-    fn within(budget: usize) -> Goals {
-        let frames = Sizes::within(budget, None).frames as u64;
-        Goals::new(frames * FRAME / 4 * 3, budget as u64)
+        let frames = budget / FRAME as usize;
+        Sizes { bucket_bits, frames, copies: frames }
     }
 }
 

@@ -39,6 +39,7 @@ impl HashKeyspace {
 
     fn run(&self, hash: Hash) {
         let hash = Arc::new(hash);
+        hash.join();
         let upkeep = Upkeep::new(hash.clone(), self.files.clone(), self.goals);
         self.running.set(Running { hash, upkeep }).expect("a structure is recovered once");
     }
@@ -57,10 +58,11 @@ impl HashKeyspace {
         if self.files.is_retired() { Err(Error::Closed { what: "the keyspace" }) } else { Ok(self.running()) }
     }
 
-    /// The records, for who reads them, which may have taken memory for copies.
+    /// The records, for who reads so many keys, which may have taken memory for copies.
     #[inline]
-    fn read(&self) -> Result<&Arc<Hash>> {
+    fn read(&self, keys: usize) -> Result<&Arc<Hash>> {
         let Running { hash, upkeep } = self.live()?;
+        hash.part.count_uses(keys);
         upkeep.call();
         Ok(hash)
     }
@@ -69,6 +71,7 @@ impl HashKeyspace {
     #[inline]
     fn write(&self) -> Result<&Arc<Hash>> {
         let Running { hash, upkeep } = self.live()?;
+        hash.part.count_uses(1);
         upkeep.call_for_write()?;
         Ok(hash)
     }
@@ -87,12 +90,12 @@ impl Engine for HashKeyspace {
     }
 
     fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.read()?.get_into(key, value)
+        self.read(1)?.get_into(key, value)
     }
 
     fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         let (mut values, storage) = (vec![None; keys.len()], &*self.files.environment().storage);
-        self.read()?.multi_get(storage, keys, |number, value| values[number] = value.map(<[u8]>::to_vec))?;
+        self.read(keys.len())?.multi_get(storage, keys, |number, value| values[number] = value.map(<[u8]>::to_vec))?;
         Ok(values)
     }
 

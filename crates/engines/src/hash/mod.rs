@@ -21,6 +21,7 @@ mod lookup;
 mod merge;
 mod modify;
 mod multi_get;
+mod part;
 mod put;
 mod read_cache;
 mod reads;
@@ -46,6 +47,7 @@ use self::{
     install::Files,
     key::Key,
     log::{Address, HotLog},
+    part::Part,
     read_cache::ReadCache,
     room::Room,
 };
@@ -60,6 +62,7 @@ pub(crate) struct Hash {
     copies: ReadCache,
     cold: Tier,
     room: Room,
+    part: Part,
     counts: Counts,
 }
 
@@ -68,7 +71,7 @@ pub(crate) struct Hash {
 pub(crate) struct Sizes {
     /// The index has two to the power of this many buckets.
     pub(crate) bucket_bits: u32,
-    /// Frames that the log has in memory at most.
+    /// Frames that the log has in memory at most, whatever its part of the memory is.
     pub(crate) frames: usize,
     /// Frames of copies at most.
     pub(crate) copies: usize,
@@ -84,15 +87,15 @@ impl Hash {
     /// Over a log of which nothing is in the index yet. Keys are hashed under the seed of their database.
     fn over(files: &Arc<Files>, log: HotLog, runs: Runs, sizes: Sizes) -> Result<Hash> {
         let (environment, domain) = (files.environment(), &files.context().shared.domain);
-        let room = Room::new(&environment.memory, files.clone(), sizes.frames);
+        let room = Room::new(&environment.memory, files.clone());
         Hash::of(domain, environment.database, log, runs, room, sizes)
     }
 
     fn of(domain: &Arc<Domain>, seed: u64, log: HotLog, runs: Runs, room: Room, sizes: Sizes) -> Result<Hash> {
         let table = Index::new(domain, sizes.bucket_bits, room.lease_all(Index::bytes(sizes.bucket_bits))?);
         let copies = ReadCache::new(domain, &room.memory, sizes.copies);
-        let cold = Tier::new(domain, runs);
-        Ok(Hash { seed, domain: domain.clone(), log, table, copies, cold, room, counts: Counts::default() })
+        let (cold, part) = (Tier::new(domain, runs), Part::of(sizes));
+        Ok(Hash { seed, domain: domain.clone(), log, table, copies, cold, room, part, counts: Counts::default() })
     }
 
     #[inline]

@@ -64,8 +64,6 @@ pub(super) struct Room {
     making: Mutex<()>,
     /// Frames that nobody looks at any more.
     spare: Arc<Mutex<Vec<Block>>>,
-    /// Frames that the hot log has in memory at most.
-    most: u64,
     /// Whether memory was taken since the background was asked last.
     grown: AtomicBool,
     /// Bytes of the hot log, and overflow buckets, that operations may take which are admitted and not applied.
@@ -74,11 +72,11 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// With so many frames in memory for the hot log at most.
-    pub(super) fn new(memory: &Arc<Memory>, outlet: Arc<dyn Outlet>, most: usize) -> Room {
+    /// With this memory, and what keeps pages that have left it.
+    pub(super) fn new(memory: &Arc<Memory>, outlet: Arc<dyn Outlet>) -> Room {
         let [promised_bytes, promised_buckets] = std::array::from_fn(|_| AtomicU64::new(0));
         let (making, spare, grown) = (Mutex::new(()), Arc::default(), AtomicBool::new(false));
-        Room { memory: memory.clone(), outlet, making, spare, most: most as u64, grown, promised_bytes, promised_buckets }
+        Room { memory: memory.clone(), outlet, making, spare, grown, promised_bytes, promised_buckets }
     }
 
     /// Memory was taken, or entries of the index.
@@ -107,7 +105,7 @@ impl Room {
         self.memory.lease_essential(Component::HotLog, BLOCK)
     }
 
-    /// A block for the index.
+    /// A block for the index, if the budget has one that is free.
     pub(super) fn lease(&self) -> Result<Block> {
         self.memory.lease(Component::HashIndex, BLOCK).ok_or_else(|| self.refused())
     }
@@ -146,7 +144,7 @@ impl Hash {
 
     fn make_buckets(&self, count: u64) -> Result<()> {
         while self.table.overflow_left() < count {
-            let block = self.block(|| self.room.lease().ok())?;
+            let block = self.block(|| true, || self.room.lease().ok())?;
             self.table.add_overflow(block).map_err(|_| self.room.refused())?;
         }
         Ok(())
@@ -154,25 +152,25 @@ impl Hash {
 
     /// A block for the next frame.
     fn next_frame(&self) -> Result<Block> {
-        if let Some(block) = self.room.spare.lock().pop() {
-            return Ok(block);
-        }
-        self.block(|| {
-            let (head, last) = (self.log.bounds().head().frame(), self.log.tail().frame());
-            match head < last {
-                true if self.log.next_frame() - head >= self.room.most => None,
-                true => self.room.memory.lease(Component::HotLog, BLOCK),
-                false => self.room.first_frame().ok(),
-            }
-        })
+        self.divide();
+        let none_can_leave = || self.log.bounds().head().frame() >= self.log.tail().frame();
+        let lease = || match none_can_leave() {
+            true => self.room.first_frame().ok(),
+            false => self.room.memory.lease(Component::HotLog, BLOCK),
+        };
+        self.block(|| none_can_leave() || self.frames_in_memory() < self.part.hot(), lease)
     }
 
-    /// A block from `lease`, or that of a frame that leaves memory for it. What is on its way out of memory is waited for, and what others hold for a while.
-    fn block(&self, lease: impl Fn() -> Option<Block>) -> Result<Block> {
+    /// A block from `lease`, for which caches give one back if need be, or that of a frame that leaves memory. None is taken while none `may` be. What is on its way
+    /// out of memory is waited for, and what others hold for a while.
+    fn block(&self, may: impl Fn() -> bool, lease: impl Fn() -> Option<Block>) -> Result<Block> {
         for look in 0..LOOKS {
             self.domain.drain();
             let spare = self.room.spare.lock().pop();
-            if let Some(block) = spare.or_else(&lease) {
+            let taken = || lease().or_else(|| self.take_from_caches().then(&lease)?);
+            if may()
+                && let Some(block) = spare.or_else(taken)
+            {
                 return Ok(block);
             }
             // A truncation may have let out the frames that were to leave.

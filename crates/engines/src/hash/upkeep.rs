@@ -148,7 +148,8 @@ impl Hash {
     pub(crate) fn grow_index(&self) -> bool {
         epoch::assert_unpinned();
         let mut grown = false;
-        while self.table.is_crowded() && self.table.grow(|| self.room.lease().ok()) {
+        let lease = || self.room.lease().ok();
+        while self.table.is_crowded() && self.table.grow(|| lease().or_else(|| self.take_from_caches().then(lease)?)) {
             grown = true;
         }
         grown

@@ -107,6 +107,32 @@ const HORIZON: usize = 512;
 /// Gives memory back: told how many bytes are wanted, answers how many it freed.
 pub type Shrinker = dyn Fn(usize) -> usize + Send + Sync;
 
+/// What a cache holds of the memory.
+pub enum Held {
+    /// All that is leased under these components, which are its own.
+    Components(&'static [Component]),
+    /// As many bytes as this says, which locks nothing that is held while somebody leases or asks for a [fair part](Share::fair_part).
+    Counted(Box<dyn Fn() -> usize + Send + Sync>),
+}
+
+impl Held {
+    fn bytes(&self, memory: &Memory) -> usize {
+        match self {
+            Held::Components(components) => memory.used(components),
+            Held::Counted(count) => count(),
+        }
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Held::Components(components) => components.fmt(f),
+            Held::Counted(_) => f.write_str("Counted"),
+        }
+    }
+}
+
 /// The budget of one database.
 ///
 /// Essential memory comes first; what it leaves belongs to the caches, each a [`Share`]. Free memory goes to whoever asks first, and a share below its
@@ -164,9 +190,9 @@ impl Memory {
         shrunk.ok_or(Error::Memory { what: component.name(), budget: self.budget as u64 })
     }
 
-    /// A cache joins: what it holds is leased under `components`, which are its own, and `shrink` gives some of it back. See the rules above.
-    pub fn join(self: &Arc<Self>, components: &'static [Component], shrink: Box<Shrinker>) -> Share {
-        let member = Arc::new(Member::new(components, shrink));
+    /// A cache joins that holds this, and of which `shrink` gives some back. See the rules above.
+    pub fn join(self: &Arc<Self>, held: Held, shrink: Box<Shrinker>) -> Share {
+        let member = Arc::new(Member::new(held, shrink));
         self.members.lock().push(member.clone());
         Share::new(self.clone(), member)
     }
@@ -189,7 +215,7 @@ impl Memory {
     /// What a share can count on of what essential memory and the reserve leave: a sixteenth, and of the rest as much as its part of all demand.
     fn fair_part(&self, of: &Member) -> usize {
         let members = self.members.lock();
-        let elastic: usize = members.iter().map(|member| self.used(member.components())).sum();
+        let elastic: usize = members.iter().map(|member| member.held(self)).sum();
         let essential = self.used(&Component::ALL).saturating_sub(elastic);
         let left = self.budget.saturating_sub(self.reserve + essential);
         let demand: u64 = members.iter().map(|member| member.demand()).sum();

@@ -8,22 +8,23 @@ use std::{
     },
 };
 
-use super::{Component, HORIZON, Memory, Shrinker};
+use super::{HORIZON, Held, Memory, Shrinker};
 
 /// A cache that has joined.
 pub(super) struct Member {
-    components: &'static [Component],
+    held: Held,
     shrink: Box<Shrinker>,
     demand: AtomicU64,
 }
 
 impl Member {
-    pub(super) fn new(components: &'static [Component], shrink: Box<Shrinker>) -> Self {
-        Member { components, shrink, demand: AtomicU64::new(0) }
+    pub(super) fn new(held: Held, shrink: Box<Shrinker>) -> Self {
+        Member { held, shrink, demand: AtomicU64::new(0) }
     }
 
-    pub(super) fn components(&self) -> &'static [Component] {
-        self.components
+    /// Bytes that it holds.
+    pub(super) fn held(&self, memory: &Memory) -> usize {
+        self.held.bytes(memory)
     }
 
     pub(super) fn shrink(&self, bytes: usize) -> usize {
@@ -79,7 +80,7 @@ impl Share {
 
     /// Bytes that it holds.
     pub fn held(&self) -> usize {
-        self.memory.used(self.member.components)
+        self.member.held(&self.memory)
     }
 
     /// After a refused lease: has others that are above their fair part give `bytes` back, if this one would stay within its own. True if something was
@@ -90,7 +91,7 @@ impl Share {
         if others.is_empty() {
             return false;
         }
-        let above = |member: &&Arc<Member>| self.memory.used(member.components) > self.memory.fair_part(member);
+        let above = |member: &&Arc<Member>| member.held(&self.memory) > self.memory.fair_part(member);
         self.held() + bytes <= self.fair_part() && others.iter().filter(above).any(|member| member.shrink(bytes) > 0)
     }
 }
@@ -103,6 +104,6 @@ impl Drop for Share {
 
 impl fmt::Debug for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Share").field("components", &self.member.components).field("held", &self.held()).finish()
+        f.debug_struct("Share").field("of", &self.member.held).field("bytes", &self.held()).finish()
     }
 }

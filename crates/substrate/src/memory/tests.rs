@@ -60,7 +60,7 @@ impl Greedy {
         let (cache, asked) = (Arc::downgrade(&blocks), Arc::new(AtomicUsize::new(0)));
         let count = asked.clone();
         let share = memory.join(
-            components,
+            Held::Components(components),
             Box::new(move |wanted| {
                 count.fetch_add(1, SeqCst);
                 let Some(cache) = cache.upgrade() else { return 0 };
@@ -165,7 +165,7 @@ fn each_shrinker_is_asked_once_until_one_has_made_room() {
         count.fetch_add(1, SeqCst);
         0
     };
-    let _share = memory.join(TABLES, Box::new(shrink));
+    let _share = memory.join(Held::Components(TABLES), Box::new(shrink));
     let cache = Greedy::new(&memory, RECORDS);
     let _rest: Vec<_> = (0..256).map(|_| memory.lease_essential(Component::Frames, Size::Frame).unwrap()).collect();
     let _one_more = memory.lease_essential(Component::Frames, Size::Frame).unwrap();
@@ -185,11 +185,11 @@ fn a_shrinker_may_lease_and_join() {
     let weak = Arc::downgrade(&memory);
     let shrink = move |_| {
         let memory = weak.upgrade().unwrap();
-        drop(memory.join(RECORDS, Box::new(|_| 0)));
+        drop(memory.join(Held::Components(RECORDS), Box::new(|_| 0)));
         assert!(memory.lease(Component::Other, Size::Frame).is_none());
         0
     };
-    let _share = memory.join(TABLES, Box::new(shrink));
+    let _share = memory.join(Held::Components(TABLES), Box::new(shrink));
     assert!(memory.lease_essential(Component::Other, Size::Frame).is_err());
 }
 

@@ -5,7 +5,7 @@ use crate::hash::{
     log::FRAME,
 };
 
-/// The most bytes of hot log that become one delta, and the parts of its memory and of the budget that a delta has at least.
+/// The most bytes of hot log that become one delta, and the parts of the hot log and of the budget that a delta has at least.
 const MOST_DELTA: u64 = 16 << 20;
 const OF_HOT: u64 = 10;
 const OF_BUDGET: u64 = 32;
@@ -15,10 +15,10 @@ const OF_BASES: u64 = 8;
 /// Sizes and numbers of the hot log and the cold tier.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Goals {
-    /// Bytes that the hot log has in memory.
-    pub(crate) hot: u64,
-    /// Bytes of it that become one delta.
-    pub(crate) delta: u64,
+    /// Bytes that the hot log has at most, however much memory there is for it.
+    pub(crate) most_hot: u64,
+    /// Bytes of it that become one delta, if a tenth of it is less.
+    pub(crate) least_delta: u64,
     /// Bytes of the smallest blocks of a run.
     pub(crate) block: usize,
     /// Bytes of deltas at which a partition is folded, in percent of those of its base.
@@ -37,8 +37,8 @@ pub(crate) struct Goals {
 impl Goals {
     /// So small that whoever writes little sees all of it: for tests.
     pub(crate) const TINY: Goals = Goals {
-        hot: 2 * FRAME,
-        delta: FRAME,
+        most_hot: 2 * FRAME,
+        least_delta: FRAME,
         block: 1024,
         fold_percent: 50,
         least_deltas: FRAME / 8,
@@ -48,11 +48,22 @@ impl Goals {
         merge: 3,
     };
 
-    /// For a hot log that has so many bytes of a budget.
-    pub(crate) fn new(hot: u64, budget: u64) -> Goals {
-        let delta = (hot / OF_HOT).max(budget / OF_BUDGET).min(MOST_DELTA).min(hot / 2);
+    /// Within a budget of memory.
+    pub(crate) fn within(budget: u64) -> Goals {
         let (least_deltas, largest_base, least_behind) = (1 << 20, 16 << 20, 64 << 20);
-        Goals { hot, delta, block: 4096, fold_percent: 50, least_deltas, largest_base, least_behind, merge_at: 240, merge: 16 }
+        let (most_hot, least_delta, block, fold_percent) = (u64::MAX, budget / OF_BUDGET, 4096, 50);
+        let (merge_at, merge) = (240, 16);
+        Goals { most_hot, least_delta, block, fold_percent, least_deltas, largest_base, least_behind, merge_at, merge }
+    }
+
+    /// Bytes at which a hot log is compacted that may have so many in memory. What is left is for who writes meanwhile.
+    pub(super) fn hot(&self, memory: u64) -> u64 {
+        (memory / 4 * 3).min(self.most_hot)
+    }
+
+    /// Bytes of a hot log that become one delta, if it is compacted at so many.
+    pub(super) fn delta(&self, hot: u64) -> u64 {
+        (hot / OF_HOT).max(self.least_delta).min(MOST_DELTA).min(hot / 2)
     }
 
     /// Bytes of hot log on disk at which writers wait.

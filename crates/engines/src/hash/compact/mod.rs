@@ -33,7 +33,7 @@ use self::{install::Promised, sorter::PLACES, unnamed::Unnamed};
 use super::{
     Hash,
     cold::{Changing, Run, Runs, Tags},
-    log::{Address, PAGE},
+    log::{Address, FRAME, PAGE},
     structure::Change,
 };
 
@@ -82,7 +82,7 @@ impl Compactor<'_> {
     /// Whether the hot log has more than it should, in all or on disk, where writers wait for that.
     pub(crate) fn compaction_is_due(&self) -> bool {
         let (from, tail) = (self.hash.log.bounds().begin(), self.hash.log.tail());
-        tail.get() - from.get().min(tail.get()) >= self.goals.hot || self.fullness() >= 1.0
+        tail.get() - from.get().min(tail.get()) >= self.hot() || self.fullness() >= 1.0
     }
 
     /// What the hot log has on disk, as a part of that at which writers wait.
@@ -90,6 +90,18 @@ impl Compactor<'_> {
         let bounds = self.hash.log.bounds();
         let on_disk = bounds.head().get().saturating_sub(bounds.begin().get());
         on_disk as f64 / self.goals.behind(&self.hash.cold.runs()) as f64
+    }
+
+    /// How far the hot log in memory is from where it is compacted to where frames have to be written out to make room, as a part.
+    pub(crate) fn crowding(&self) -> f64 {
+        let (most, hot) = (self.hash.part.hot() * FRAME, self.hot());
+        let in_memory = self.hash.frames_in_memory() * FRAME;
+        in_memory.saturating_sub(hot) as f64 / most.saturating_sub(hot).max(FRAME) as f64
+    }
+
+    /// Bytes at which the hot log is compacted.
+    fn hot(&self) -> u64 {
+        self.goals.hot(self.hash.part.hot() * FRAME)
     }
 
     /// Compacts one delta, if the hot log has more than it should. Whether it had.
@@ -102,7 +114,7 @@ impl Compactor<'_> {
         }
         let log = &self.hash.log;
         let from = log.bounds().begin();
-        let until = from.plus(self.goals.delta / PAGE * PAGE);
+        let until = from.plus(self.goals.delta(self.hot()) / PAGE * PAGE);
         log.freeze(until);
         Ok(self.compact(until)? > from)
     }

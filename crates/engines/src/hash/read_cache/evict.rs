@@ -1,13 +1,17 @@
 //! Eviction of copies: a frame at a time they are taken out of their chains, and those that were used come to the end of the main queue (decision 10, invariant 26).
 
+use std::sync::atomic::Ordering;
+
+use ecotone_substrate::{history::History, memory::gather};
 use ecotone_sys::{
     chunk::Block,
     epoch::{self, Pin},
+    primitive::thread,
 };
 
 use super::{
     super::{Hash, index::Found, key::Key, log::Link, room::BLOCK},
-    COMPONENT, CachedRecord, ReadCache,
+    COMPONENT, CachedRecord, HISTORY_PART, ReadCache,
     place::{Part, Place},
     queue::Queue,
 };
@@ -26,8 +30,8 @@ const SMALL_PART: u64 = 10;
 pub(super) struct Evictor {
     small: Ends,
     main: Ends,
-    /// Frames that were leased.
-    pub(super) leased: u64,
+    /// Blocks of history.
+    remembering: usize,
     /// In which TiB the hot log ended when links were swept.
     swept: u64,
     scratch: Scratch,
@@ -65,8 +69,8 @@ impl Evictor {
 }
 
 impl ReadCache {
-    /// Takes the frames out that nobody looks at any more, and lets frames in where copies will come.
-    fn renew(&self, evictor: &mut Evictor) {
+    /// Takes the frames out that nobody looks at any more.
+    fn collect(&self, evictor: &mut Evictor) {
         for part in Part::BOTH {
             let (queue, ends) = (self.queue(part), evictor.ends(part));
             queue.settle();
@@ -76,6 +80,10 @@ impl ReadCache {
             }
             ends.first = queue.unseen();
         }
+    }
+
+    /// Lets frames in where copies will come.
+    fn let_in(&self) {
         for part in Part::BOTH {
             while self.queue(part).lacks_frame()
                 && let Some(block) = self.take_spare()
@@ -92,22 +100,54 @@ impl ReadCache {
     /// Whether fewer frames than wanted are free, or will be after a grace.
     fn is_short(&self, evictor: &mut Evictor) -> bool {
         let used = Part::BOTH.map(|part| self.queue(part).next_number() - evictor.ends(part).linked);
-        used[0] + used[1] + RESERVE > evictor.leased
+        used[0] + used[1] + RESERVE > self.frames()
     }
 
-    /// Leases a frame, if there may be more and the budget has it.
+    /// Leases a frame, if the budget has one that is free.
     fn lease(&self, evictor: &mut Evictor) -> bool {
-        let may = evictor.leased < self.most as u64;
-        let Some(block) = may.then(|| self.memory.lease(COMPONENT, BLOCK)).flatten() else { return false };
+        let Some(block) = self.memory.lease(COMPONENT, BLOCK) else { return false };
         self.spare.lock().push(block);
-        evictor.leased += 1;
+        self.leased.fetch_add(1, Ordering::Relaxed);
+        self.remember_more(evictor);
         true
+    }
+
+    /// Has more history if there are many more frames than when it got what it has.
+    fn remember_more(&self, evictor: &mut Evictor) {
+        let want = (self.frames() as usize * BLOCK.bytes()).div_ceil(HISTORY_PART * History::BLOCK.bytes());
+        if want * 2 < evictor.remembering * 3 {
+            return;
+        }
+        let blocks: Option<Vec<_>> = (0..want).map(|_| self.memory.lease(COMPONENT, History::BLOCK)).collect();
+        let Some(blocks) = blocks else { return };
+        let mut history = Box::new(History::default());
+        blocks.into_iter().for_each(|block| history.add(block));
+        self.history.swap(Some(history), drop);
+        evictor.remembering = want;
+    }
+
+    /// Whether frames will be given back to the budget, or let in again, when those are gone who may look at them.
+    fn is_leaving(&self, evictor: &mut Evictor) -> bool {
+        let (mut in_rings, mut unlinked) = (0, 0);
+        for part in Part::BOTH {
+            let ends = evictor.ends(part);
+            in_rings += self.queue(part).next_number() - ends.first;
+            unlinked += ends.linked - ends.first;
+        }
+        unlinked > 0 || in_rings + (self.spare.lock().len() as u64) < self.frames()
+    }
+
+    /// Gives a frame back to the budget that nobody looks at. Its bytes, or 0 if there is none.
+    fn give_back(&self) -> usize {
+        let Some(block) = self.take_spare() else { return 0 };
+        self.leased.fetch_sub(1, Ordering::Relaxed);
+        block.len()
     }
 
     /// The queue whose oldest frame is the next to go.
     fn victim(&self, evictor: &mut Evictor) -> Option<Part> {
         let small = self.small.last() - evictor.small.linked;
-        let order = if small * SMALL_PART > evictor.leased { Part::BOTH } else { [Part::Main, Part::Small] };
+        let order = if small * SMALL_PART > self.frames() { Part::BOTH } else { [Part::Main, Part::Small] };
         order.into_iter().find(|part| evictor.ends(*part).linked < self.queue(*part).settled())
     }
 
@@ -131,15 +171,55 @@ impl Hash {
     pub(in crate::hash) fn make_room_for_copies(&self) {
         epoch::assert_unpinned();
         let Some(mut evictor) = self.copies.evictor.try_lock() else { return };
-        self.domain.drain();
-        self.copies.renew(&mut evictor);
+        self.divide();
+        let mut wants = false;
         for _ in 0..MOST_AT_ONCE {
-            let done = !self.copies.is_short(&mut evictor) || !self.copies.lease(&mut evictor) && !self.evict_frame(&mut evictor);
-            if done {
+            self.domain.drain();
+            self.copies.collect(&mut evictor);
+            let (have, part) = (self.copies.frames(), self.part.copies());
+            if have <= part {
+                self.copies.let_in();
+            }
+            let changed = if have > part {
+                self.copies.give_back() > 0 || self.evict_frame(&mut evictor)
+            } else if !self.copies.is_short(&mut evictor) {
+                false
+            } else if have < part && self.copies.lease(&mut evictor) {
+                true
+            } else {
+                wants = have < part;
+                self.evict_frame(&mut evictor)
+            };
+            if !changed {
                 break;
             }
-            self.copies.renew(&mut evictor);
         }
+        self.copies.let_in();
+        drop(evictor);
+        if wants {
+            // What another cache gives back is there for the next frame.
+            self.take_from_others();
+        }
+    }
+
+    /// Gives so many bytes of copies back to the budget, if there are as many. It waits for pins alone. The bytes that it gave.
+    pub(in crate::hash) fn give_back_copies(&self, bytes: usize) -> usize {
+        let mut evictor = self.copies.evictor.lock();
+        gather(bytes, 1, || {
+            loop {
+                self.domain.drain();
+                self.copies.collect(&mut evictor);
+                let given = self.copies.give_back();
+                if given > 0 {
+                    return given;
+                }
+                if self.copies.is_leaving(&mut evictor) {
+                    thread::yield_now();
+                } else if !self.evict_frame(&mut evictor) {
+                    return 0;
+                }
+            }
+        })
     }
 
     /// Evicts the copies of a frame. Whether there was one.

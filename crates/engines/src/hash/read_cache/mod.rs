@@ -10,7 +10,10 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use ecotone_substrate::{
     history::History,
@@ -18,7 +21,7 @@ use ecotone_substrate::{
 };
 use ecotone_sys::{
     chunk::Block,
-    epoch::{Domain, Pin},
+    epoch::{Domain, Pin, Slot},
     primitive::Mutex,
 };
 
@@ -28,7 +31,7 @@ use self::{
     place::{Part, Place},
     queue::Queue,
 };
-use super::{key::Key, log::Link, room::BLOCK};
+use super::{key::Key, log::Link};
 
 /// What its memory is leased under.
 const COMPONENT: Component = Component::ReadCache;
@@ -39,13 +42,15 @@ const HISTORY_PART: usize = 128;
 #[derive(Debug)]
 pub(super) struct ReadCache {
     memory: Arc<Memory>,
-    /// Frames that it has at most.
-    most: usize,
+    /// Whether there may be any.
+    is_on: bool,
     small: Queue,
     main: Queue,
-    history: History,
+    history: Slot<History>,
     /// Frames that nobody looks at.
     spare: Arc<Mutex<Vec<Block>>>,
+    /// Frames that are leased. Changed by who evicts.
+    leased: AtomicU64,
     evictor: Mutex<Evictor>,
 }
 
@@ -59,14 +64,12 @@ pub(super) struct Met<'p> {
 }
 
 impl ReadCache {
-    /// An empty cache that takes at most so many frames of memory, as copies come. With none there will be no copies.
+    /// An empty cache that never has more than so many frames of memory, which it takes as copies come. With none there will be no copies.
     pub(super) fn new(domain: &Arc<Domain>, memory: &Arc<Memory>, most: usize) -> ReadCache {
         let [small, main] = [(); 2].map(|()| Queue::new(domain, most));
-        let mut history = History::default();
-        let blocks = (most * BLOCK.bytes()).div_ceil(HISTORY_PART * History::BLOCK.bytes());
-        // With less of it more copies begin in the small queue.
-        (0..blocks).map_while(|_| memory.lease(COMPONENT, History::BLOCK)).for_each(|block| history.add(block));
-        ReadCache { memory: memory.clone(), most, small, main, history, spare: Arc::default(), evictor: Mutex::default() }
+        let (memory, history, spare) = (memory.clone(), Slot::new(domain, None), Arc::default());
+        let (leased, evictor) = (AtomicU64::new(0), Mutex::default());
+        ReadCache { memory, is_on: most > 0, small, main, history, spare, leased, evictor }
     }
 
     /// Looks for a copy of the key's record from `link` on, which was read under the pin.
@@ -96,18 +99,19 @@ impl ReadCache {
 
     /// Whether copies are kept at all.
     pub(super) fn is_on(&self) -> bool {
-        self.most > 0
+        self.is_on
     }
 
     /// Makes a copy of the record of a key that was missed, above what `below` names. Nobody knows it yet. `None` if there is no room.
     pub(super) fn add(&self, key: &Key<'_>, value: &[u8], below: Link, pin: &Pin<'_>) -> Option<Link> {
-        let known = self.history.note((key.hash >> u32::BITS) as u32, key.hash as u16);
+        // With less history more copies begin in the small queue.
+        let known = self.history.load(pin).is_some_and(|history| history.note((key.hash >> u32::BITS) as u32, key.hash as u16));
         self.append(if known { Part::Main } else { Part::Small }, key.bytes, value, below, 0, pin)
     }
 
-    /// Bytes of the frames that have copies, or will.
-    pub(super) fn bytes(&self) -> u64 {
-        self.evictor.lock().leased * BLOCK.bytes() as u64
+    /// Frames that have copies, or will.
+    pub(super) fn frames(&self) -> u64 {
+        self.leased.load(Ordering::Relaxed)
     }
 
     /// Whether copies that come soon find no room.

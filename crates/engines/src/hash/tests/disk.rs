@@ -51,7 +51,7 @@ impl World {
     fn spilling(seed: u64, sizes: Sizes) -> World {
         let (ground, domain) = (Arc::new(Ground::new(SimStorage::new(seed))), Domain::new());
         let log = HotLog::new(&domain, Address::FIRST, sizes.frames);
-        let room = Room::new(&ground.environment.memory, ground.clone(), sizes.frames);
+        let room = Room::new(&ground.environment.memory, ground.clone());
         let hash = Hash::of(&domain, SEED, log, Runs::default(), room, sizes).expect("there is memory");
         World { ground, hash: Arc::new(hash) }
     }

@@ -68,7 +68,7 @@ impl Hash {
     /// An empty engine, of which nothing leaves memory by itself.
     pub(super) fn new(domain: &Arc<Domain>, memory: &Arc<Memory>, seed: u64, sizes: Sizes) -> Result<Hash> {
         let log = HotLog::new(domain, Address::FIRST, sizes.frames);
-        Hash::of(domain, seed, log, Runs::default(), Room::new(memory, Arc::new(NoDisk), sizes.frames), sizes)
+        Hash::of(domain, seed, log, Runs::default(), Room::new(memory, Arc::new(NoDisk)), sizes)
     }
 
     fn set(&self, key: &[u8], value: &[u8]) {

@@ -29,7 +29,7 @@ use std::sync::{
 use ecotone_substrate::{
     Seq, bug,
     limits::MAX_RECORD,
-    memory::{Component, Memory, Share, gather},
+    memory::{Component, Held, Memory, Share, gather},
 };
 use ecotone_sys::chunk::{Block, Size};
 use ecotone_sys::primitive::{Mutex, MutexGuard};
@@ -109,7 +109,7 @@ impl Cache {
         Arc::new_cyclic(|weak: &Weak<Cache>| {
             let weak = weak.clone();
             let shrink = move |bytes| weak.upgrade().map_or(0, |cache| cache.shrink(bytes));
-            let share = memory.join(COMPONENTS, Box::new(shrink));
+            let share = memory.join(Held::Components(COMPONENTS), Box::new(shrink));
             // Who comes first has it all until there is demand for another.
             share.count(1);
             Cache { shards, common, share, turn: AtomicUsize::new(0), rehoming: Mutex::default() }

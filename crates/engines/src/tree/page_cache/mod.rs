@@ -16,7 +16,7 @@ use std::sync::{
 
 use ecotone_substrate::{
     bug,
-    memory::{Component, Memory, Share, gather},
+    memory::{Component, Held, Memory, Share, gather},
 };
 use ecotone_sys::{
     chunk::Size,
@@ -105,7 +105,8 @@ impl PageCache {
 
     fn join(&self) -> Share {
         let this = self.this.clone();
-        self.memory.join(COMPONENTS, Box::new(move |bytes| this.upgrade().map_or(0, |cache| cache.shrink(bytes))))
+        self.memory
+            .join(Held::Components(COMPONENTS), Box::new(move |bytes| this.upgrade().map_or(0, |cache| cache.shrink(bytes))))
     }
 
     /// Forgets a page that was written: the new bytes are on disk, and neither the record cache nor the index has come to rely on them yet (invariant 17).

@@ -21,7 +21,8 @@ struct Loaded {
 impl Loaded {
     fn new() -> Loaded {
         let mut world = World::with(1, true, Sizes { bucket_bits: 11, frames: 16, copies: 0 });
-        world.goals = Goals { delta: 128 << 10, least_deltas: 0, largest_base: 256 << 10, ..Goals::new(512 << 10, 4 << 20) };
+        let goals = Goals { most_hot: 512 << 10, least_delta: 128 << 10, ..Goals::within(4 << 20) };
+        world.goals = Goals { least_deltas: 0, largest_base: 256 << 10, ..goals };
         let mut loaded = Loaded { world, random: SmallRng::seed_from_u64(1), most_space: 0 };
         (0..RECORDS).for_each(|key| loaded.update(key));
         loaded

@@ -44,7 +44,7 @@ fn memory_stays_within_its_limit_and_is_used() {
     let world = world(40 * IN_A_FRAME);
     for _ in 0..3 {
         read(&world, 0..40 * IN_A_FRAME);
-        let leased = world.hash.copies.evictor.lock().leased;
+        let leased = world.hash.copies.frames();
         assert_eq!(leased, FRAMES as u64);
     }
     let kept = copied(&world, 0..40 * IN_A_FRAME) as u64;

@@ -1,6 +1,6 @@
 //! Where memory goes, and how it moves.
 
-use ecotone_substrate::memory::{Component, Memory, Share};
+use ecotone_substrate::memory::{Component, Held, Memory, Share};
 use ecotone_sys::chunk::Size;
 use ecotone_sys::primitive::Mutex;
 
@@ -146,7 +146,7 @@ fn crowded() -> (Arc<Memory>, Arc<Cache>, Share) {
     let lease = || memory.lease(Component::Memtable, Size::Slab);
     let blocks = Mutex::new(std::iter::from_fn(lease).collect::<Vec<_>>());
     let shrink = move |_| blocks.lock().pop().map_or(0, |block| block.len());
-    let other = memory.join(&[Component::Memtable], Box::new(shrink));
+    let other = memory.join(Held::Components(&[Component::Memtable]), Box::new(shrink));
     let cache = Cache::new(memory.clone(), 1);
     (memory, cache, other)
 }

@@ -124,7 +124,7 @@ fn without_memory_it_asks_for_what_it_is_due() {
     blocks.lock().extend(std::iter::from_fn(|| memory.lease(Component::Memtable, Size::Slab)));
     let held = blocks.clone();
     let give = move |_| held.lock().pop().map_or(0, |block| block.len());
-    let other = memory.join(&[Component::Memtable], Box::new(give));
+    let other = memory.join(Held::Components(&[Component::Memtable]), Box::new(give));
     other.count(10);
     let cache = PageCache::new(memory.clone());
     for page in 0..100_000 {
