@@ -2,7 +2,7 @@
 
 use ecotone_sys::{
     chunk::{Block, Size},
-    primitive::atomic::Ordering,
+    primitive::atomic::{AtomicU64, Ordering},
     words::Words,
 };
 
@@ -32,15 +32,31 @@ impl History {
     /// Notes a miss of a key by two parts of its hash, of which one chooses the bucket; true if the key is among the last ones there. Of two misses in one
     /// bucket at one moment, one may be lost.
     pub fn note(&self, bucket: u32, tag: u16) -> bool {
-        let Some(first) = self.blocks.first() else { return false };
-        let buckets = self.blocks.len() * first.len();
-        let number = ((u64::from(bucket) * buckets as u64) >> u32::BITS) as usize;
-        let word = &self.blocks[number / first.len()][number % first.len()];
-        // Zero is what an empty place holds.
-        let (noted, tag) = (word.load(Ordering::Relaxed), tag.max(1));
+        let Some(word) = self.word(bucket) else { return false };
+        let (noted, tag) = (word.load(Ordering::Relaxed), not_empty(tag));
         word.store(noted << u16::BITS | u64::from(tag), Ordering::Relaxed);
-        (0..TAGS).any(|place| (noted >> (place * u16::BITS)) as u16 == tag)
+        has(noted, tag)
     }
+
+    /// Whether a key is among the last ones that were noted in its bucket, by the same parts of its hash.
+    pub fn knows(&self, bucket: u32, tag: u16) -> bool {
+        self.word(bucket).is_some_and(|word| has(word.load(Ordering::Relaxed), not_empty(tag)))
+    }
+
+    fn word(&self, bucket: u32) -> Option<&AtomicU64> {
+        let words = self.blocks.first()?.len();
+        let number = ((u64::from(bucket) * (self.blocks.len() * words) as u64) >> u32::BITS) as usize;
+        Some(&self.blocks[number / words][number % words])
+    }
+}
+
+/// Zero is what an empty place holds.
+fn not_empty(tag: u16) -> u16 {
+    tag.max(1)
+}
+
+fn has(noted: u64, tag: u16) -> bool {
+    (0..TAGS).any(|place| (noted >> (place * u16::BITS)) as u16 == tag)
 }
 
 #[cfg(test)]
@@ -54,6 +70,15 @@ mod tests {
         let hash = (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
         let hash = hash ^ hash >> 32;
         history.note(hash as u32, (hash >> 32) as u16)
+    }
+
+    #[test]
+    fn who_asks_leaves_no_trace() {
+        let memory = Memory::new(4 << 20);
+        let mut history = History::default();
+        assert!(!history.knows(7, 9));
+        history.add(memory.lease(Component::CacheTable, History::BLOCK).unwrap());
+        assert!(!history.knows(7, 9) && !history.note(7, 9) && history.knows(7, 9) && !history.knows(7, 8));
     }
 
     #[test]

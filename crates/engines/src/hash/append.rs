@@ -42,7 +42,10 @@ impl Hash {
             }
             let mine = raw.take().or_else(|| self.log.allocate(key.bytes, value, pin)).ok_or(Lack::Frame)?;
             match append(&self.log, found, hot, mine) {
-                Appended::Done(address) => return Ok(Some(address)),
+                Appended::Done(address) => {
+                    self.split.missed_write(key.hash);
+                    return Ok(Some(address));
+                }
                 Appended::Changed(again) => raw = Some(again),
                 Appended::Crossed => {}
             }

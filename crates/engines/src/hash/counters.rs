@@ -29,6 +29,8 @@ impl Hash {
             ("hot_log_durable_bytes", bounds.durable().get() - bounds.begin().get().min(bounds.durable().get())),
             ("index_buckets", self.table.buckets()),
             ("index_entries", self.table.entries()),
+            ("hot_log_limit_bytes", self.part.hot() * FRAME),
+            ("read_cache_limit_bytes", self.part.copies() * FRAME),
             ("read_cache_bytes", self.copies.frames() * FRAME),
             ("partitions", runs.partitions().count() as u64),
             ("deltas", runs.deltas().len() as u64),

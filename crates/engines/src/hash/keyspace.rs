@@ -62,7 +62,7 @@ impl HashKeyspace {
     #[inline]
     fn read(&self, keys: usize) -> Result<&Arc<Hash>> {
         let Running { hash, upkeep } = self.live()?;
-        hash.part.count_uses(keys);
+        hash.count_uses(keys);
         upkeep.call();
         Ok(hash)
     }
@@ -71,7 +71,7 @@ impl HashKeyspace {
     #[inline]
     fn write(&self) -> Result<&Arc<Hash>> {
         let Running { hash, upkeep } = self.live()?;
-        hash.part.count_uses(1);
+        hash.count_uses(1);
         upkeep.call_for_write()?;
         Ok(hash)
     }

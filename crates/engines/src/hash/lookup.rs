@@ -146,10 +146,11 @@ impl Hash {
         Ok(seen.has_value())
     }
 
-    /// Offers a value to the read cache, if a search has read it from a file.
+    /// Offers a value to the read cache, if a search has read it from a file, and counts that.
     #[inline]
     pub(super) fn remember(&self, key: &Key<'_>, seen: &Seen, value: &[u8]) {
         if matches!(seen.place, Place::Disk(Kind::Value) | Place::Cold) {
+            self.split.missed_read(key.hash);
             self.offer(key, &seen.start, value);
         }
     }

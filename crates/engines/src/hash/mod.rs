@@ -27,6 +27,7 @@ mod read_cache;
 mod reads;
 mod recovery;
 mod room;
+mod split;
 mod structure;
 #[cfg(test)]
 mod tests;
@@ -50,6 +51,7 @@ use self::{
     part::Part,
     read_cache::ReadCache,
     room::Room,
+    split::Split,
 };
 
 /// The records of one keyspace.
@@ -63,6 +65,7 @@ pub(crate) struct Hash {
     cold: Tier,
     room: Room,
     part: Part,
+    split: Split,
     counts: Counts,
 }
 
@@ -94,8 +97,8 @@ impl Hash {
     fn of(domain: &Arc<Domain>, seed: u64, log: HotLog, runs: Runs, room: Room, sizes: Sizes) -> Result<Hash> {
         let table = Index::new(domain, sizes.bucket_bits, room.lease_all(Index::bytes(sizes.bucket_bits))?);
         let copies = ReadCache::new(domain, &room.memory, sizes.copies);
-        let (cold, part) = (Tier::new(domain, runs), Part::of(sizes));
-        Ok(Hash { seed, domain: domain.clone(), log, table, copies, cold, room, part, counts: Counts::default() })
+        let (cold, part, split) = (Tier::new(domain, runs), Part::of(sizes), Split::new(&room.memory, sizes.frames));
+        Ok(Hash { seed, domain: domain.clone(), log, table, copies, cold, room, part, split, counts: Counts::default() })
     }
 
     #[inline]

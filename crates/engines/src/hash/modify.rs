@@ -19,6 +19,9 @@ impl Hash {
         let (key, mut old, mut new) = (self.key(key), Vec::new(), Vec::new());
         loop {
             let seen = self.search(&key, &mut old)?;
+            if matches!(seen.place, Place::Disk(_) | Place::Cold) {
+                self.split.missed_read(key.hash);
+            }
             new.clear();
             let value = match change(seen.has_value().then_some(&old), &mut new) {
                 Outcome::Store => Some(&new[..]),

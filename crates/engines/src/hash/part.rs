@@ -12,8 +12,6 @@ use ecotone_substrate::memory::{Held, Share};
 
 use super::{Hash, Sizes, log::FRAME, room::BLOCK};
 
-/// Frames of the hot log in sixteen of both.
-const HOT: u64 = 7;
 /// Frames that the hot log may have, however little there is.
 const LEAST: u64 = 8;
 /// Uses that are told together, by whoever comes to them. No period of a program goes with a prime number.
@@ -44,8 +42,10 @@ impl Part {
     pub(super) fn copies(&self) -> u64 {
         self.copies.load(Ordering::Relaxed)
     }
+}
 
-    /// Counts reads and writes, by which caches divide the memory (decision 8). Some of many tell for all.
+impl Hash {
+    /// Counts reads and writes, by which caches divide the memory (decision 8), and hot log and copies after them. Some of many tell for all.
     #[inline]
     pub(super) fn count_uses(&self, more: usize) {
         thread_local! {
@@ -54,17 +54,16 @@ impl Part {
         let uses = USES.get() + more;
         USES.set(if uses < TELL { uses } else { 0 });
         if uses >= TELL {
-            self.tell(uses);
+            self.tell(uses as u64);
         }
     }
 
     #[cold]
-    fn tell(&self, uses: usize) {
-        self.share.get().into_iter().for_each(|share| share.count(uses as u64));
+    fn tell(&self, uses: u64) {
+        self.part.share.get().into_iter().for_each(|share| share.count(uses));
+        self.split.count_uses(uses, || self.copies.take_remembered());
     }
-}
 
-impl Hash {
     /// Joins those who divide the memory.
     pub(super) fn join(self: &Arc<Self>) {
         let (counted, shrunk) = (Arc::downgrade(self), Arc::downgrade(self));
@@ -91,7 +90,7 @@ impl Hash {
     pub(super) fn divide(&self) {
         let Some(share) = self.part.share.get() else { return };
         let frames = share.fair_part() as u64 / FRAME;
-        let hot = (frames * HOT / 16).max(LEAST);
+        let hot = self.split.hot(frames).max(LEAST);
         self.part.hot.store(hot, Ordering::Relaxed);
         self.part.copies.store(frames.saturating_sub(hot), Ordering::Relaxed);
     }

@@ -67,6 +67,7 @@ impl Compactor<'_> {
                 self.with_page(page, &mut frame, |read| self.hash.judge_stored(read, region.until, promised, &mut found))?;
             }
             for Found { hash, address, bytes } in found.drain(..) {
+                self.hash.split.take(hash);
                 living.push(memory, hash, region.place(address), bytes)?;
             }
         }
@@ -86,6 +87,7 @@ impl Compactor<'_> {
                 for Found { hash, address, bytes } in found.drain(..) {
                     let stored = read.record(address).map_err(|e| window.damaged(page, e))?;
                     let place = copies.push(memory, stored.key, (stored.kind == Kind::Value).then_some(stored.value))?;
+                    self.hash.split.take(hash);
                     living.push(memory, hash, place, bytes)?;
                 }
             }

@@ -143,6 +143,7 @@ impl Compactor<'_> {
             self.living_in_memory(Region { from, until })?
         };
         let until = living.region.until;
+        self.hash.split.took(living.region.bytes(), living.bytes as u64);
         let mut unnamed = Unnamed::new(self.environment);
         let delta = self.write_delta(living, &mut unnamed)?;
         unnamed.sync()?;

@@ -124,6 +124,7 @@ impl ReadCache {
         blocks.into_iter().for_each(|block| history.add(block));
         self.history.swap(Some(history), drop);
         evictor.remembering = want;
+        self.remembers.store((want * History::BLOCK.bytes() / size_of::<u16>()) as u64, Ordering::Relaxed);
     }
 
     /// Whether frames will be given back to the budget, or let in again, when those are gone who may look at them.

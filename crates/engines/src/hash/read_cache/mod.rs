@@ -51,6 +51,9 @@ pub(super) struct ReadCache {
     spare: Arc<Mutex<Vec<Block>>>,
     /// Frames that are leased. Changed by who evicts.
     leased: AtomicU64,
+    /// Misses that the history remembers, and how many misses it has remembered.
+    remembers: AtomicU64,
+    remembered: AtomicU64,
     evictor: Mutex<Evictor>,
 }
 
@@ -68,8 +71,19 @@ impl ReadCache {
     pub(super) fn new(domain: &Arc<Domain>, memory: &Arc<Memory>, most: usize) -> ReadCache {
         let [small, main] = [(); 2].map(|()| Queue::new(domain, most));
         let (memory, history, spare) = (memory.clone(), Slot::new(domain, None), Arc::default());
-        let (leased, evictor) = (AtomicU64::new(0), Mutex::default());
-        ReadCache { memory, is_on: most > 0, small, main, history, spare, leased, evictor }
+        let [leased, remembers, remembered] = [0; 3].map(AtomicU64::new);
+        ReadCache {
+            memory,
+            is_on: most > 0,
+            small,
+            main,
+            history,
+            spare,
+            leased,
+            remembers,
+            remembered,
+            evictor: Mutex::default(),
+        }
     }
 
     /// Looks for a copy of the key's record from `link` on, which was read under the pin.
@@ -106,12 +120,20 @@ impl ReadCache {
     pub(super) fn add(&self, key: &Key<'_>, value: &[u8], below: Link, pin: &Pin<'_>) -> Option<Link> {
         // With less history more copies begin in the small queue.
         let known = self.history.load(pin).is_some_and(|history| history.note((key.hash >> u32::BITS) as u32, key.hash as u16));
+        if known {
+            self.remembered.fetch_add(1, Ordering::Relaxed);
+        }
         self.append(if known { Part::Main } else { Part::Small }, key.bytes, value, below, 0, pin)
     }
 
     /// Frames that have copies, or will.
     pub(super) fn frames(&self) -> u64 {
         self.leased.load(Ordering::Relaxed)
+    }
+
+    /// How many misses the history remembers, and how many of the misses since the last call it had remembered.
+    pub(super) fn take_remembered(&self) -> (u64, u64) {
+        (self.remembers.load(Ordering::Relaxed), self.remembered.swap(0, Ordering::Relaxed))
     }
 
     /// Whether copies that come soon find no room.
