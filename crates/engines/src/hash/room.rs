@@ -44,6 +44,8 @@ const SPILLED_PART: u64 = 8;
 /// Looks for a block that is on its way out of memory, and the time between two. Pins last microseconds, a compaction that holds frames tenths of a second.
 const LOOKS: u32 = 50_000;
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
+/// Looks of who wants to read.
+const LOOKS_FOR_A_BLOCK: u32 = 5_000;
 /// Looks after which more frames are to leave.
 const LOOKS_BETWEEN_SPILLS: u32 = 100;
 /// What admission leaves free ahead of what it has promised: a page that a flush closes, and a frame for operations that meet others of their chain.
@@ -95,8 +97,14 @@ impl Room {
         (0..bytes.div_ceil(BLOCK.bytes())).map(|_| self.lease()).collect()
     }
 
-    /// A block for what is read at one place of a file.
+    /// A block for what is read at one place of a file. Where compaction has just taken what is left, that comes back.
     pub(super) fn frame(&self) -> Result<Block> {
+        for _ in 0..LOOKS_FOR_A_BLOCK {
+            if let Ok(block) = self.memory.lease_essential(Component::Frames, Size::Frame) {
+                return Ok(block);
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
         self.memory.lease_essential(Component::Frames, Size::Frame)
     }
 

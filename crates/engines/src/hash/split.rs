@@ -10,10 +10,12 @@ use ecotone_substrate::{
 };
 use ecotone_sys::primitive::Mutex;
 
-/// Parts in which the frames are counted, how many the hot log has at first, and the fewest that either has.
+/// Parts in which the frames are counted, how many the hot log has at first, and the fewest that it has, and copies have. What compaction and folds work with is taken
+/// from copies for a while, since these can leave at once.
 const PARTS: u64 = 64;
 const FIRST: u64 = 28;
 const LEAST: u64 = 2;
+const LEAST_COPIES: u64 = 16;
 /// Frames of a keyspace for each block of the history.
 const FRAMES: usize = 2048;
 /// One hash in so many is remembered, and counts for all.
@@ -140,6 +142,68 @@ impl Split {
             Wish::Copies => hot - 1,
             Wish::Neither => hot,
         };
-        self.hot.store(next.clamp(LEAST, PARTS - LEAST), Ordering::Relaxed);
+        self.hot.store(next.clamp(LEAST, PARTS - LEAST_COPIES), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(feature = "loom"))]
+mod tests {
+    use super::*;
+
+    const FRAMES_OF_ALL: u64 = 640;
+    const REMEMBERS: u64 = 1 << 12;
+
+    fn split() -> Split {
+        Split::new(&Memory::new(4 << 20), FRAMES_OF_ALL as usize)
+    }
+
+    /// A period in which so many reads miss what compaction took, and so many what copies had.
+    fn period(split: &Split, taken: u64, copied: u64) {
+        let hashes = || (1..=taken).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) / SAMPLE * SAMPLE);
+        hashes().for_each(|hash| split.take(hash));
+        hashes().for_each(|hash| split.missed_read(hash));
+        split.count_uses(PERIOD, || (REMEMBERS, copied));
+    }
+
+    #[test]
+    fn memory_goes_to_the_one_that_would_save_more_and_leaves_the_other_some() {
+        let split = split();
+        let first = split.hot(FRAMES_OF_ALL);
+        period(&split, 100, 0);
+        assert_eq!(split.hot(FRAMES_OF_ALL), first, "what was so once may be chance");
+        (0..2).for_each(|_| period(&split, 100, 0));
+        assert_eq!(split.hot(FRAMES_OF_ALL), first + 2 * FRAMES_OF_ALL / PARTS);
+        (0..PARTS).for_each(|_| period(&split, 100, 0));
+        assert_eq!(split.hot(FRAMES_OF_ALL), FRAMES_OF_ALL * (PARTS - LEAST_COPIES) / PARTS);
+        (0..2 * PARTS).for_each(|_| period(&split, 0, 100));
+        assert_eq!(split.hot(FRAMES_OF_ALL), FRAMES_OF_ALL * LEAST / PARTS);
+    }
+
+    #[test]
+    fn what_both_would_save_is_compared_by_the_byte() {
+        let split = split();
+        let first = split.hot(FRAMES_OF_ALL);
+        // As many tags as there are for copies, each for sixteen hashes: the same gain for sixteen times the memory.
+        let tags = split.taken.bytes() as u64 / 2;
+        let equal = 100 * SAMPLE * REMEMBERS / (tags * SAMPLE);
+        (0..4).for_each(|_| period(&split, 100, equal));
+        assert_eq!(split.hot(FRAMES_OF_ALL), first, "neither would save more");
+        // Where one byte of four lives, four times the memory is needed for the same.
+        split.took(400, 100);
+        (0..4).for_each(|_| period(&split, 100, equal));
+        assert!(split.hot(FRAMES_OF_ALL) < first);
+    }
+
+    #[test]
+    fn what_is_neither_taken_nor_sampled_counts_for_nothing() {
+        let split = split();
+        split.take(SAMPLE + 1);
+        [SAMPLE + 1, 2 * SAMPLE].into_iter().for_each(|hash| split.missed_read(hash));
+        split.missed_write(3 * SAMPLE);
+        assert_eq!(split.gain.load(Ordering::Relaxed), 0);
+        split.take(3 * SAMPLE << u32::BITS);
+        split.missed_write(3 * SAMPLE << u32::BITS);
+        assert_eq!(split.gain.load(Ordering::Relaxed), WRITE * SAMPLE);
     }
 }

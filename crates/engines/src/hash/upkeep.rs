@@ -49,7 +49,9 @@ pub(super) struct Upkeep {
     busy: [AtomicBool; Work::ALL.len()],
     /// Steps of work that have ended.
     steps: AtomicU64,
-    /// What writers owe while compaction is behind.
+    /// How far compaction is behind for those who write: the bits of a part, which is 0 as long as none is delayed.
+    behind: AtomicU64,
+    /// What writers owe while it is behind.
     pace: Pace,
 }
 
@@ -59,8 +61,8 @@ const SLOW_FROM: f64 = 0.8;
 impl Upkeep {
     pub(super) fn new(hash: Arc<Hash>, files: Arc<Files>, goals: Goals) -> Arc<Upkeep> {
         let environment = files.environment().clone();
-        let (busy, steps, pace) = Default::default();
-        Arc::new(Upkeep { hash, files, environment, goals, busy, steps, pace })
+        let (busy, steps, behind, pace) = Default::default();
+        Arc::new(Upkeep { hash, files, environment, goals, busy, steps, behind, pace })
     }
 
     /// Has the background do what there is to do, if the keyspace has taken memory since it was asked last.
@@ -74,27 +76,40 @@ impl Upkeep {
     /// The same for who writes, and is delayed a little while compaction is behind, and stopped for a step of it while it is far behind.
     #[inline]
     pub(super) fn call_for_write(self: &Arc<Self>) -> Result<()> {
-        if !self.hash.room.has_grown() {
-            return Ok(());
+        if self.hash.room.has_grown() {
+            // Before it begins, since a step that has begun already may be the last.
+            let before = self.steps.load(Ordering::Acquire);
+            self.begin();
+            self.hold_back(before)?;
         }
-        // Before it begins, since a step that has begun already may be the last.
-        let before = self.steps.load(Ordering::Acquire);
-        self.begin();
-        self.hold_back(before)
-    }
-
-    fn hold_back(&self, before: u64) -> Result<()> {
-        let fullness = self.compactor().fullness();
-        let scheduler = &self.environment.scheduler;
-        if fullness >= 1.0 {
-            return scheduler.wait_until("compaction", || self.steps.load(Ordering::Acquire) != before);
-        }
-        if scheduler.is_threaded()
-            && let Some(delay) = self.pace.charge((fullness - SLOW_FROM) / (1.0 - SLOW_FROM))
-        {
-            thread::sleep(delay);
+        match self.behind.load(Ordering::Relaxed) {
+            0 => {}
+            behind => self.slow_down(f64::from_bits(behind)),
         }
         Ok(())
+    }
+
+    /// Waits for a step if compaction is far behind, else finds out how far it is. Without threads in the background nobody would catch up.
+    fn hold_back(&self, before: u64) -> Result<()> {
+        let scheduler = &self.environment.scheduler;
+        if self.compactor().fullness() >= 1.0 {
+            return scheduler.wait_until("compaction", || self.steps.load(Ordering::Acquire) != before);
+        }
+        if scheduler.is_threaded() {
+            self.look_behind();
+        }
+        Ok(())
+    }
+
+    fn look_behind(&self) {
+        let (fullness, crowding) = (self.compactor().fullness(), self.compactor().crowding());
+        let behind = crowding.max((fullness - SLOW_FROM) / (1.0 - SLOW_FROM)).clamp(0.0, 1.0);
+        self.behind.store(behind.to_bits(), Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn slow_down(&self, behind: f64) {
+        self.pace.charge(behind).into_iter().for_each(thread::sleep);
     }
 
     #[cold]
@@ -133,6 +148,9 @@ impl Upkeep {
             Ok(false) => {}
             Err(_) if self.files.is_retired() => {}
             Err(error) => drop(self.environment.health.poison(error)),
+        }
+        if self.behind.load(Ordering::Relaxed) > 0 {
+            self.look_behind();
         }
         self.steps.fetch_add(1, Ordering::AcqRel);
         self.environment.scheduler.notify();

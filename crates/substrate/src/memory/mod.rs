@@ -7,7 +7,13 @@ mod share;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use ecotone_sys::{
     chunk::{Arena, Block, CHUNK_BYTES, Size},
@@ -150,13 +156,15 @@ pub struct Memory {
     reserve: usize,
     arena: Arc<Arena>,
     members: Mutex<Vec<Arc<Member>>>,
+    /// What essential memory needed at most of late. What comes and goes, such as the work of a compaction, is not worth taking from caches each time.
+    peak: AtomicUsize,
 }
 
 impl Memory {
     /// A budget in bytes. What is not a whole MiB of it stays unused.
     pub fn new(budget: usize) -> Arc<Memory> {
         let reserve = (budget / 32).clamp(CHUNK_BYTES, MOST_RESERVE);
-        Arc::new(Memory { budget, reserve, arena: Arena::new(budget), members: Mutex::default() })
+        Arc::new(Memory { budget, reserve, arena: Arena::new(budget), members: Mutex::default(), peak: AtomicUsize::new(0) })
     }
 
     /// The budget in bytes.
@@ -183,10 +191,12 @@ impl Memory {
         if let Some(block) = self.arena.lease(size, tag) {
             return Ok(block);
         }
-        let shrunk = self.members().iter().find_map(|member| {
+        let members = self.members();
+        let shrunk = members.iter().find_map(|member| {
             member.shrink(size.bytes());
             self.arena.lease(size, tag)
         });
+        self.peak.fetch_max(self.essential(&members), Ordering::Relaxed);
         shrunk.ok_or(Error::Memory { what: component.name(), budget: self.budget as u64 })
     }
 
@@ -215,8 +225,7 @@ impl Memory {
     /// What a share can count on of what essential memory and the reserve leave: a sixteenth, and of the rest as much as its part of all demand.
     fn fair_part(&self, of: &Member) -> usize {
         let members = self.members.lock();
-        let elastic: usize = members.iter().map(|member| member.held(self)).sum();
-        let essential = self.used(&Component::ALL).saturating_sub(elastic);
+        let essential = self.essential(&members).max(self.peak.load(Ordering::Relaxed));
         let left = self.budget.saturating_sub(self.reserve + essential);
         let demand: u64 = members.iter().map(|member| member.demand()).sum();
         let least = left / members.len().max(LEAST);
@@ -227,9 +236,18 @@ impl Memory {
         }
     }
 
-    /// Demand that is long ago counts less and less.
+    /// Bytes that are leased for what is no cache.
+    fn essential(&self, members: &[Arc<Member>]) -> usize {
+        let elastic: usize = members.iter().map(|member| member.held(self)).sum();
+        self.used(&Component::ALL).saturating_sub(elastic)
+    }
+
+    /// Demand and needs that are long ago count less and less.
     fn age(&self) {
-        self.members.lock().iter().for_each(|member| member.age());
+        let members = self.members();
+        members.iter().for_each(|member| member.age());
+        let (peak, now) = (self.peak.load(Ordering::Relaxed), self.essential(&members));
+        self.peak.store(peak - peak.saturating_sub(now) / 8, Ordering::Relaxed);
     }
 }
 

@@ -58,7 +58,7 @@ impl Goals {
 
     /// Bytes at which a hot log is compacted that may have so many in memory. What is left is for who writes meanwhile.
     pub(super) fn hot(&self, memory: u64) -> u64 {
-        (memory / 8 * 7).min(self.most_hot)
+        (memory / 16 * 13).min(self.most_hot)
     }
 
     /// Bytes of a hot log that become one delta, if it is compacted at so many.

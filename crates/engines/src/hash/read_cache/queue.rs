@@ -40,6 +40,8 @@ pub(super) struct Queue {
     end: AtomicU64,
     /// The word behind the last frame in the ring.
     covered: AtomicU64,
+    /// Up to where [`settled`](Self::settled) will come.
+    settling: AtomicU64,
     marks: Arc<Marks>,
 }
 
@@ -47,8 +49,8 @@ impl Queue {
     /// An empty queue that never has more than so many frames.
     pub(super) fn new(domain: &Arc<Domain>, frames: usize) -> Queue {
         let ring = (0..frames.next_power_of_two()).map(|_| Slot::new(domain, None)).collect();
-        let [end, covered] = std::array::from_fn(|_| AtomicU64::new(0));
-        Queue { domain: domain.clone(), ring, end, covered, marks: Arc::default() }
+        let [end, covered, settling] = std::array::from_fn(|_| AtomicU64::new(0));
+        Queue { domain: domain.clone(), ring, end, covered, settling, marks: Arc::default() }
     }
 
     /// Gives out so many words, which lie in one frame. `None` if no frame is there for them.
@@ -113,10 +115,11 @@ impl Queue {
         self.covered.store((number + 1) * FRAME_WORDS, Ordering::Release);
     }
 
-    /// Lets [`settled`](Self::settled) follow the end, when all are unpinned who may still fill a copy before that.
+    /// Lets [`settled`](Self::settled) follow the end, when all are unpinned who may still fill a copy before that. Who waits for that calls it again and again, and leaves
+    /// one action.
     pub(super) fn settle(&self) {
         let (last, marks) = (self.last(), self.marks.clone());
-        if last > self.settled() {
+        if last > self.settling.swap(last, Ordering::Relaxed) {
             self.domain.bump(move || _ = marks.settled.fetch_max(last, Ordering::AcqRel));
         }
     }
@@ -172,6 +175,21 @@ mod tests {
         }
         assert!(end + 240 > 3 * FRAME_WORDS && end <= 3 * FRAME_WORDS);
         assert_eq!(queue.allocate(FRAME_WORDS + 1), None);
+    }
+
+    #[test]
+    fn who_waits_for_copies_to_be_whole_leaves_one_action() {
+        let (domain, arena) = (Domain::new(), arena());
+        let queue = Queue::new(&domain, 2);
+        (0..2).for_each(|_| queue.enter(block(&arena)));
+        while queue.last() == 0 {
+            queue.allocate(200).unwrap();
+        }
+        let pin = domain.pin();
+        (0..1000).for_each(|_| queue.settle());
+        assert!(format!("{domain:?}").contains("waiting: 1,"), "{domain:?}");
+        drop(pin);
+        assert_eq!(queue.settled(), 1);
     }
 
     #[test]

@@ -21,6 +21,8 @@ mod rates;
 #[cfg(not(feature = "loom"))]
 mod removal;
 #[cfg(not(feature = "loom"))]
+mod sharing;
+#[cfg(not(feature = "loom"))]
 mod updates;
 #[cfg(not(feature = "loom"))]
 mod upkeep;

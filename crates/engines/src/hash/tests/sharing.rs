@@ -1,0 +1,90 @@
+//! The memory of keyspaces beside others that want some.
+
+use ecotone_substrate::memory::{Component, Held};
+use ecotone_sys::chunk::{Block, Size};
+use ecotone_testkit::sim::SimStorage;
+
+use super::{removal::files, *};
+use crate::{
+    engine::{Engine, Hashed, Stats},
+    hash::{compact::Goals, keyspace::HashKeyspace, log::FRAME},
+};
+
+/// More than there is memory for.
+const KEYS: u64 = 50_000;
+
+fn value(number: u64) -> Vec<u8> {
+    [number as u8; 900].to_vec()
+}
+
+/// A keyspace with all keys, of which it has read as many as there is room for.
+fn keyspace() -> (Arc<Memory>, HashKeyspace) {
+    let files = Arc::new(files(&SimStorage::new(1)));
+    let memory = files.environment().memory.clone();
+    let most = memory.budget() / FRAME as usize;
+    let goals = Goals { most_hot: 4 << 20, ..Goals::TINY };
+    let keyspace = HashKeyspace::create(files, Sizes { bucket_bits: 10, frames: most, copies: most }, goals).unwrap();
+    for number in 0..KEYS {
+        keyspace.put(Operation { key: &number.to_le_bytes(), value: Some(&value(number)) }).unwrap();
+    }
+    read(&keyspace);
+    (memory, keyspace)
+}
+
+fn read(keyspace: &HashKeyspace) {
+    for number in 0..KEYS {
+        assert_eq!(keyspace.get(&number.to_le_bytes()).unwrap(), Some(value(number)));
+    }
+}
+
+fn stat(stats: &Stats, name: &str) -> u64 {
+    stats.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name} is told")).1
+}
+
+#[test]
+fn copies_take_what_is_free_and_give_it_back_to_work_that_must_go_on() {
+    let (memory, keyspace) = keyspace();
+    let before = stat(&keyspace.stats(), "read_cache_bytes");
+    assert!(before > 8 << 20, "{before} bytes of copies");
+    let work: Vec<Block> =
+        (0..128).map(|_| memory.lease_essential(Component::Other, Size::Slab).expect("copies give it back")).collect();
+    let after = stat(&keyspace.stats(), "read_cache_bytes");
+    assert!(after + (4 << 20) < before, "{after} of {before} bytes of copies are left");
+    read(&keyspace);
+    assert!(memory.held() <= memory.budget());
+    drop(work);
+    let limit = stat(&keyspace.stats(), "read_cache_limit_bytes");
+    assert!(limit + (2 << 20) < before, "what work needed once it may need again");
+}
+
+#[test]
+fn a_cache_with_more_demand_gets_its_part_from_copies() {
+    let (memory, keyspace) = keyspace();
+    let other = memory.join(Held::Components(&[Component::Memtable]), Box::new(|_| 0));
+    other.count(1 << 20);
+    let mut blocks = Vec::new();
+    while blocks.len() < 96 {
+        match memory.lease(Component::Memtable, Size::Slab) {
+            Some(block) => blocks.push(block),
+            None => assert!(other.reclaim(Size::Slab.bytes()), "after {} slabs", blocks.len()),
+        }
+    }
+    read(&keyspace);
+    let stats = keyspace.stats();
+    for (held, limit) in [("read_cache_bytes", "read_cache_limit_bytes"), ("hot_log_memory_bytes", "hot_log_limit_bytes")] {
+        let (held, limit) = (stat(&stats, held), stat(&stats, limit));
+        assert!(held <= limit + FRAME, "{held} bytes where {limit} may be");
+    }
+}
+
+/// The hot log has its part, whatever copies have taken before it wanted it.
+#[test]
+fn a_hot_log_that_grows_takes_its_part_from_copies() {
+    let (_, keyspace) = keyspace();
+    let spills = stat(&keyspace.stats(), "spills");
+    for number in 0..3_000_u64 {
+        keyspace.put(Operation { key: &(KEYS + number).to_le_bytes(), value: Some(&value(number)) }).unwrap();
+    }
+    assert_eq!(stat(&keyspace.stats(), "spills"), spills, "nothing was written out for want of memory");
+    read(&keyspace);
+}
