@@ -1,6 +1,11 @@
 //! The memory of keyspaces beside others that want some.
 
-use ecotone_substrate::memory::{Component, Held};
+use std::ops::Range;
+
+use ecotone_substrate::{
+    environment::Environment,
+    memory::{Component, Held},
+};
 use ecotone_sys::chunk::{Block, Size};
 use ecotone_testkit::sim::SimStorage;
 
@@ -18,22 +23,28 @@ fn value(number: u64) -> Vec<u8> {
 }
 
 /// A keyspace with all keys, of which it has read as many as there is room for.
-fn keyspace() -> (Arc<Memory>, HashKeyspace) {
+fn keyspace() -> (Environment, HashKeyspace) {
     let files = Arc::new(files(&SimStorage::new(1)));
-    let memory = files.environment().memory.clone();
-    let most = memory.budget() / FRAME as usize;
+    let environment = files.environment().clone();
+    let most = environment.memory.budget() / FRAME as usize;
     let goals = Goals { most_hot: 4 << 20, ..Goals::TINY };
     let keyspace = HashKeyspace::create(files, Sizes { bucket_bits: 10, frames: most, copies: most }, goals).unwrap();
-    for number in 0..KEYS {
-        keyspace.put(Operation { key: &number.to_le_bytes(), value: Some(&value(number)) }).unwrap();
-    }
-    read(&keyspace);
-    (memory, keyspace)
+    write(&environment, &keyspace, 0..KEYS);
+    read(&environment, &keyspace);
+    (environment, keyspace)
 }
 
-fn read(keyspace: &HashKeyspace) {
+fn write(environment: &Environment, keyspace: &HashKeyspace, keys: Range<u64>) {
+    for number in keys {
+        keyspace.put(Operation { key: &number.to_le_bytes(), value: Some(&value(number)) }).unwrap();
+        while environment.scheduler.run_one() {}
+    }
+}
+
+fn read(environment: &Environment, keyspace: &HashKeyspace) {
     for number in 0..KEYS {
         assert_eq!(keyspace.get(&number.to_le_bytes()).unwrap(), Some(value(number)));
+        while environment.scheduler.run_one() {}
     }
 }
 
@@ -43,14 +54,15 @@ fn stat(stats: &Stats, name: &str) -> u64 {
 
 #[test]
 fn copies_take_what_is_free_and_give_it_back_to_work_that_must_go_on() {
-    let (memory, keyspace) = keyspace();
+    let (environment, keyspace) = keyspace();
+    let memory = &environment.memory;
     let before = stat(&keyspace.stats(), "read_cache_bytes");
     assert!(before > 8 << 20, "{before} bytes of copies");
     let work: Vec<Block> =
-        (0..128).map(|_| memory.lease_essential(Component::Other, Size::Slab).expect("copies give it back")).collect();
+        (0..224).map(|_| memory.lease_essential(Component::Other, Size::Slab).expect("copies give it back")).collect();
     let after = stat(&keyspace.stats(), "read_cache_bytes");
     assert!(after + (4 << 20) < before, "{after} of {before} bytes of copies are left");
-    read(&keyspace);
+    read(&environment, &keyspace);
     assert!(memory.held() <= memory.budget());
     drop(work);
     let limit = stat(&keyspace.stats(), "read_cache_limit_bytes");
@@ -59,7 +71,8 @@ fn copies_take_what_is_free_and_give_it_back_to_work_that_must_go_on() {
 
 #[test]
 fn a_cache_with_more_demand_gets_its_part_from_copies() {
-    let (memory, keyspace) = keyspace();
+    let (environment, keyspace) = keyspace();
+    let memory = &environment.memory;
     let other = memory.join(Held::Components(&[Component::Memtable]), Box::new(|_| 0));
     other.count(1 << 20);
     let mut blocks = Vec::new();
@@ -69,7 +82,7 @@ fn a_cache_with_more_demand_gets_its_part_from_copies() {
             None => assert!(other.reclaim(Size::Slab.bytes()), "after {} slabs", blocks.len()),
         }
     }
-    read(&keyspace);
+    read(&environment, &keyspace);
     let stats = keyspace.stats();
     for (held, limit) in [("read_cache_bytes", "read_cache_limit_bytes"), ("hot_log_memory_bytes", "hot_log_limit_bytes")] {
         let (held, limit) = (stat(&stats, held), stat(&stats, limit));
@@ -80,11 +93,9 @@ fn a_cache_with_more_demand_gets_its_part_from_copies() {
 /// The hot log has its part, whatever copies have taken before it wanted it.
 #[test]
 fn a_hot_log_that_grows_takes_its_part_from_copies() {
-    let (_, keyspace) = keyspace();
+    let (environment, keyspace) = keyspace();
     let spills = stat(&keyspace.stats(), "spills");
-    for number in 0..3_000_u64 {
-        keyspace.put(Operation { key: &(KEYS + number).to_le_bytes(), value: Some(&value(number)) }).unwrap();
-    }
+    write(&environment, &keyspace, KEYS..KEYS + 10_000);
     assert_eq!(stat(&keyspace.stats(), "spills"), spills, "nothing was written out for want of memory");
-    read(&keyspace);
+    read(&environment, &keyspace);
 }
