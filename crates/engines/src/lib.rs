@@ -1,5 +1,6 @@
 //! The engines of Ecotone behind one contract, [`engine::Engine`].
 
+mod delay;
 pub mod engine;
 pub mod hash;
 pub mod lsm;

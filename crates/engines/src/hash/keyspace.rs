@@ -158,7 +158,8 @@ impl Engine for HashKeyspace {
     }
 
     fn stats(&self) -> Stats {
-        self.hash().stats()
+        let Running { hash, upkeep } = self.running();
+        hash.stats().into_iter().chain(upkeep.delays()).collect()
     }
 
     fn retire(&self) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_substrate::{Result, environment::Environment, pace::Pace, scheduler::Priority};
+use ecotone_substrate::{Result, environment::Environment, metrics::Histogram, pace::Pace, scheduler::Priority};
 use ecotone_sys::{
     epoch,
     primitive::{
@@ -17,6 +17,7 @@ use super::{
     install::Files,
     log::Address,
 };
+use crate::delay::{self, Delay};
 
 /// What there may be to do.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +54,7 @@ pub(super) struct Upkeep {
     behind: AtomicU64,
     /// What writers owe while it is behind.
     pace: Pace,
+    delays: Histogram,
 }
 
 /// The part of what the hot log may have on disk from which on writers are slowed down.
@@ -61,8 +63,8 @@ const SLOW_FROM: f64 = 0.8;
 impl Upkeep {
     pub(super) fn new(hash: Arc<Hash>, files: Arc<Files>, goals: Goals) -> Arc<Upkeep> {
         let environment = files.environment().clone();
-        let (busy, steps, behind, pace) = Default::default();
-        Arc::new(Upkeep { hash, files, environment, goals, busy, steps, behind, pace })
+        let (busy, steps, behind, pace, delays) = Default::default();
+        Arc::new(Upkeep { hash, files, environment, goals, busy, steps, behind, pace, delays })
     }
 
     /// Has the background do what there is to do, if the keyspace has taken memory since it was asked last.
@@ -93,6 +95,8 @@ impl Upkeep {
     fn hold_back(&self, before: u64) -> Result<()> {
         let scheduler = &self.environment.scheduler;
         if self.compactor().fullness() >= 1.0 {
+            let mut delay = self.no_delay();
+            delay.begin();
             return scheduler.wait_until("compaction", || self.steps.load(Ordering::Acquire) != before);
         }
         if scheduler.is_threaded() {
@@ -109,7 +113,20 @@ impl Upkeep {
 
     #[cold]
     fn slow_down(&self, behind: f64) {
-        self.pace.charge(behind).into_iter().for_each(thread::sleep);
+        if let Some(owed) = self.pace.charge(behind) {
+            let mut delay = self.no_delay();
+            delay.begin();
+            thread::sleep(owed);
+        }
+    }
+
+    fn no_delay(&self) -> Delay<'_> {
+        Delay::new(&self.delays, &*self.files.context().shared.clock)
+    }
+
+    /// How long writers were held up, as statistics show it.
+    pub(super) fn delays(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        delay::named(&self.delays).into_iter()
     }
 
     #[cold]

@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicU32;
 use ecotone_substrate::{limits::PAGE, metrics::Counter};
 use ecotone_sys::primitive::Mutex;
 
-use super::{Tree, delay};
+use super::Tree;
+use crate::delay;
 use crate::engine::Stats;
 
 /// Counts, and where the background stands.

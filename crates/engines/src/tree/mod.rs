@@ -10,7 +10,6 @@ pub mod cache;
 mod check;
 mod claims;
 mod counters;
-mod delay;
 mod family;
 mod forecast;
 mod goals;
@@ -42,7 +41,6 @@ use ecotone_sys::chunk::Size;
 use self::{
     cache::{Cache, Found, Purpose},
     counters::Counters,
-    delay::Delay,
     forecast::Forecast,
     lookup::{Lookup, Step},
     page_cache::{PageCache, PageId},
@@ -51,6 +49,7 @@ use self::{
     store::Store,
     writeback::Writeback,
 };
+use crate::delay::Delay;
 use crate::engine::{Admission, Check, Context, Cursor, Engine, Operation, Ordered, Range, Record, Root, Stats, Survey};
 
 pub use self::{family::TreeFamily, forecast::ForecastKind, layout::Model, options::TreeOptions};

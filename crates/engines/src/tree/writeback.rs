@@ -17,8 +17,8 @@ use ecotone_substrate::{
 };
 use ecotone_sys::primitive::Mutex;
 
-use super::{Tree, cache::Cache, delay::Delay, sweep::Sweep};
-use crate::engine::Shared;
+use super::{Tree, cache::Cache, sweep::Sweep};
+use crate::{delay::Delay, engine::Shared};
 
 /// Between two looks at whether a helper has finished its batch.
 const HELPER_WAIT: Duration = Duration::from_micros(200);
