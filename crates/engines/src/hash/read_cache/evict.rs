@@ -70,15 +70,17 @@ impl Evictor {
 
 impl ReadCache {
     /// Takes the frames out that nobody looks at any more.
-    fn collect(&self, evictor: &mut Evictor) {
+    pub(super) fn collect(&self, evictor: &mut Evictor) {
         for part in Part::BOTH {
             let (queue, ends) = (self.queue(part), evictor.ends(part));
             queue.settle();
-            for number in ends.first..queue.unseen() {
+            // Once, since it may rise meanwhile, on whatever thread.
+            let unseen = queue.unseen();
+            for number in ends.first..unseen {
                 let spare = self.spare.clone();
                 queue.leave(number, move |block| spare.lock().push(block));
             }
-            ends.first = queue.unseen();
+            ends.first = unseen;
         }
     }
 
@@ -128,7 +130,7 @@ impl ReadCache {
     }
 
     /// Whether frames will be given back to the budget, or let in again, when those are gone who may look at them.
-    fn is_leaving(&self, evictor: &mut Evictor) -> bool {
+    pub(super) fn is_leaving(&self, evictor: &mut Evictor) -> bool {
         let (mut in_rings, mut unlinked) = (0, 0);
         for part in Part::BOTH {
             let ends = evictor.ends(part);

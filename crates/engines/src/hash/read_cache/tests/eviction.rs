@@ -51,6 +51,30 @@ fn memory_stays_within_its_limit_and_is_used() {
     assert!(kept > (FRAMES as u64 - 7) * IN_A_FRAME && kept < FRAMES as u64 * IN_A_FRAME, "{kept} copies");
 }
 
+/// A grace may end on any thread, also while frames are collected.
+#[test]
+fn no_frame_is_lost_while_others_unpin() {
+    let (world, done) = (world(40 * IN_A_FRAME), std::sync::atomic::AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    drop(world.hash.domain.pin());
+                }
+            });
+        }
+        (0..10).for_each(|_| read(&world, 0..40 * IN_A_FRAME));
+        done.store(true, Ordering::Relaxed);
+    });
+    let mut evictor = world.hash.copies.evictor.lock();
+    // One look brings what was given up, the next one its block.
+    (0..3).for_each(|_| {
+        world.hash.copies.collect(&mut evictor);
+        world.hash.domain.drain();
+    });
+    assert!(!world.hash.copies.is_leaving(&mut evictor), "a frame is neither in a queue nor spare");
+}
+
 /// What was missed lately goes to the main queue at once, where a scan of others does not reach it.
 #[test]
 fn a_key_that_is_missed_again_stays() {
