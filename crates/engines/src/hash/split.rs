@@ -202,8 +202,8 @@ mod tests {
         [SAMPLE + 1, 2 * SAMPLE].into_iter().for_each(|hash| split.missed_read(hash));
         split.missed_write(3 * SAMPLE);
         assert_eq!(split.gain.load(Ordering::Relaxed), 0);
-        split.take(3 * SAMPLE << u32::BITS);
-        split.missed_write(3 * SAMPLE << u32::BITS);
+        split.take((3 * SAMPLE) << u32::BITS);
+        split.missed_write((3 * SAMPLE) << u32::BITS);
         assert_eq!(split.gain.load(Ordering::Relaxed), WRITE * SAMPLE);
     }
 }
