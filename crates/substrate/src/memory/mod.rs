@@ -217,14 +217,14 @@ impl Memory {
         components.iter().map(|component| self.arena.tagged_bytes(*component as u8)).sum()
     }
 
-    /// A copy, so that shrinkers are called without the lock and may drop what joins and leases.
+    /// A copy, so that members are asked without the lock: who asks may be the last to know a cache, which leaves then.
     fn members(&self) -> Vec<Arc<Member>> {
         self.members.lock().clone()
     }
 
     /// What a share can count on of what essential memory and the reserve leave: a sixteenth, and of the rest as much as its part of all demand.
     fn fair_part(&self, of: &Member) -> usize {
-        let members = self.members.lock();
+        let members = self.members();
         let essential = self.essential(&members).max(self.peak.load(Ordering::Relaxed));
         let left = self.budget.saturating_sub(self.reserve + essential);
         let demand: u64 = members.iter().map(|member| member.demand()).sum();

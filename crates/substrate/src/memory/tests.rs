@@ -209,3 +209,21 @@ fn who_holds_a_pin_leases_nothing() {
     assert!(refused(&|| drop(memory.lease_essential(Component::Other, Size::Frame))));
     assert!(memory.lease(Component::Other, Size::Frame).is_some());
 }
+
+/// Who asks a cache may keep it alive alone, and let it go. Without end, if members were asked under their lock.
+#[test]
+fn a_cache_may_leave_while_it_is_asked() {
+    let memory = Memory::new(16 * MIB);
+    let leaving: Arc<Mutex<Option<Share>>> = Arc::default();
+    let held = {
+        let leaving = leaving.clone();
+        Held::Counted(Box::new(move || {
+            drop(leaving.lock().take());
+            0
+        }))
+    };
+    *leaving.lock() = Some(memory.join(held, Box::new(|_| 0)));
+    let stays = memory.join(Held::Components(RECORDS), Box::new(|_| 0));
+    let parts = (stays.fair_part(), stays.fair_part());
+    assert_eq!(parts, (15 * MIB / 2, 15 * MIB));
+}
