@@ -9,6 +9,7 @@ use std::{
 };
 
 use ecotone_substrate::memory::{Held, Share};
+use ecotone_sys::chunk::Block;
 
 use super::{Hash, Sizes, log::FRAME, room::BLOCK};
 
@@ -95,9 +96,14 @@ impl Hash {
         self.part.copies.store(frames.saturating_sub(hot), Ordering::Relaxed);
     }
 
-    /// Has a block given back to the budget, for the hot log or the index: of copies, if they have more than their part, else of another cache
-    /// that is above its own, else of copies all the same. Whether one was.
-    pub(super) fn take_from_caches(&self) -> bool {
+    /// A block from `lease`, for the hot log or the index, for which caches give one back if need be.
+    pub(super) fn lease_or_take(&self, lease: impl Fn() -> Option<Block>) -> Option<Block> {
+        lease().or_else(|| self.take_from_caches().then(lease)?)
+    }
+
+    /// Has a block given back to the budget: of copies, if they have more than their part, else of another cache that is above its own, else of copies all
+    /// the same. Whether one was.
+    fn take_from_caches(&self) -> bool {
         self.divide();
         let have_more = self.copies.frames() > self.part.copies();
         have_more && self.give_back_copies(BLOCK.bytes()) > 0

@@ -175,9 +175,8 @@ impl Hash {
         for look in 0..LOOKS {
             self.domain.drain();
             let spare = self.room.spare.lock().pop();
-            let taken = || lease().or_else(|| self.take_from_caches().then(&lease)?);
             if may()
-                && let Some(block) = spare.or_else(taken)
+                && let Some(block) = spare.or_else(|| self.lease_or_take(&lease))
             {
                 return Ok(block);
             }

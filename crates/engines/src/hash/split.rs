@@ -97,11 +97,10 @@ impl Split {
     /// A record was appended whose key the hot log may have had a while ago.
     #[inline]
     pub(super) fn missed_write(&self, hash: u64) {
-        if hash.is_multiple_of(SAMPLE) {
-            self.missed(hash, WRITE);
-        }
+        self.missed(hash, WRITE);
     }
 
+    #[inline]
     fn missed(&self, hash: u64, gain: u64) {
         let (bucket, tag) = parts(hash);
         if hash.is_multiple_of(SAMPLE) && self.taken.knows(bucket, tag) {

@@ -183,8 +183,7 @@ impl Hash {
     pub(crate) fn grow_index(&self) -> bool {
         epoch::assert_unpinned();
         let mut grown = false;
-        let lease = || self.room.lease().ok();
-        while self.table.is_crowded() && self.table.grow(|| lease().or_else(|| self.take_from_caches().then(lease)?)) {
+        while self.table.is_crowded() && self.table.grow(|| self.lease_or_take(|| self.room.lease().ok())) {
             grown = true;
         }
         grown

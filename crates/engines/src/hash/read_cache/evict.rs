@@ -30,8 +30,6 @@ const SMALL_PART: u64 = 10;
 pub(super) struct Evictor {
     small: Ends,
     main: Ends,
-    /// Blocks of history.
-    remembering: usize,
     /// In which TiB the hot log ended when links were swept.
     swept: u64,
     scratch: Scratch,
@@ -106,18 +104,18 @@ impl ReadCache {
     }
 
     /// Leases a frame, if the budget has one that is free.
-    fn lease(&self, evictor: &mut Evictor) -> bool {
+    fn lease(&self) -> bool {
         let Some(block) = self.memory.lease(COMPONENT, BLOCK) else { return false };
         self.spare.lock().push(block);
         self.leased.fetch_add(1, Ordering::Relaxed);
-        self.remember_more(evictor);
+        self.remember_more();
         true
     }
 
     /// Has more history if there are many more frames than when it got what it has.
-    fn remember_more(&self, evictor: &mut Evictor) {
+    fn remember_more(&self) {
         let want = (self.frames() as usize * BLOCK.bytes()).div_ceil(HISTORY_PART * History::BLOCK.bytes());
-        if want * 2 < evictor.remembering * 3 {
+        if want * 2 < self.remembering.load(Ordering::Relaxed) * 3 {
             return;
         }
         let blocks: Option<Vec<_>> = (0..want).map(|_| self.memory.lease(COMPONENT, History::BLOCK)).collect();
@@ -125,8 +123,7 @@ impl ReadCache {
         let mut history = Box::new(History::default());
         blocks.into_iter().for_each(|block| history.add(block));
         self.history.swap(Some(history), drop);
-        evictor.remembering = want;
-        self.remembers.store((want * History::BLOCK.bytes() / size_of::<u16>()) as u64, Ordering::Relaxed);
+        self.remembering.store(want, Ordering::Relaxed);
     }
 
     /// Whether frames will be given back to the budget, or let in again, when those are gone who may look at them.
@@ -187,7 +184,7 @@ impl Hash {
                 self.copies.give_back() > 0 || self.evict_frame(&mut evictor)
             } else if !self.copies.is_short(&mut evictor) {
                 false
-            } else if have < part && self.copies.lease(&mut evictor) {
+            } else if have < part && self.copies.lease() {
                 true
             } else {
                 wants = have < part;

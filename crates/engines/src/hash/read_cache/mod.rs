@@ -12,7 +12,7 @@ mod tests;
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use ecotone_substrate::{
@@ -51,8 +51,8 @@ pub(super) struct ReadCache {
     spare: Arc<Mutex<Vec<Block>>>,
     /// Frames that are leased. Changed by who evicts.
     leased: AtomicU64,
-    /// Misses that the history remembers, and how many misses it has remembered.
-    remembers: AtomicU64,
+    /// Blocks of history, changed by who evicts, and how many misses it has remembered.
+    remembering: AtomicUsize,
     remembered: AtomicU64,
     evictor: Mutex<Evictor>,
 }
@@ -71,7 +71,7 @@ impl ReadCache {
     pub(super) fn new(domain: &Arc<Domain>, memory: &Arc<Memory>, most: usize) -> ReadCache {
         let [small, main] = [(); 2].map(|()| Queue::new(domain, most));
         let (memory, history, spare) = (memory.clone(), Slot::new(domain, None), Arc::default());
-        let [leased, remembers, remembered] = [0; 3].map(AtomicU64::new);
+        let ([leased, remembered], remembering) = ([0; 2].map(AtomicU64::new), AtomicUsize::new(0));
         ReadCache {
             memory,
             is_on: most > 0,
@@ -80,7 +80,7 @@ impl ReadCache {
             history,
             spare,
             leased,
-            remembers,
+            remembering,
             remembered,
             evictor: Mutex::default(),
         }
@@ -133,7 +133,8 @@ impl ReadCache {
 
     /// How many misses the history remembers, and how many of the misses since the last call it had remembered.
     pub(super) fn take_remembered(&self) -> (u64, u64) {
-        (self.remembers.load(Ordering::Relaxed), self.remembered.swap(0, Ordering::Relaxed))
+        let remembers = self.remembering.load(Ordering::Relaxed) * History::BLOCK.bytes() / size_of::<u16>();
+        (remembers as u64, self.remembered.swap(0, Ordering::Relaxed))
     }
 
     /// Whether copies that come soon find no room.
