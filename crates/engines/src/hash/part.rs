@@ -15,6 +15,8 @@ use super::{Hash, Sizes, log::FRAME, room::BLOCK};
 
 /// Frames that the hot log may have, however little there is.
 const LEAST: u64 = 8;
+/// What the hot log had more than it has is forgotten by this part, as often as its part may change.
+const FORGETS: u64 = 8;
 /// Uses that are told together, by whoever comes to them. No period of a program goes with a prime number.
 const TELL: usize = 251;
 
@@ -25,13 +27,15 @@ pub(super) struct Part {
     share: OnceLock<Share>,
     hot: AtomicU64,
     copies: AtomicU64,
+    /// The most frames of the hot log that were in memory lately.
+    peak: AtomicU64,
 }
 
 impl Part {
     /// As much as this, as long as it has not joined.
     pub(super) fn of(sizes: Sizes) -> Part {
-        let [hot, copies] = [sizes.frames, sizes.copies].map(|frames| AtomicU64::new(frames as u64));
-        Part { share: OnceLock::new(), hot, copies }
+        let [hot, copies, peak] = [sizes.frames as u64, sizes.copies as u64, 0].map(AtomicU64::new);
+        Part { share: OnceLock::new(), hot, copies, peak }
     }
 
     /// Frames of the hot log.
@@ -42,6 +46,17 @@ impl Part {
     /// Frames of copies.
     pub(super) fn copies(&self) -> u64 {
         self.copies.load(Ordering::Relaxed)
+    }
+
+    /// Frames that the hot log has had in memory lately, now that it has so many.
+    fn in_use(&self, now: u64) -> u64 {
+        self.peak.fetch_max(now, Ordering::Relaxed).max(now)
+    }
+
+    /// What was in use long ago counts less and less.
+    fn age(&self, now: u64) {
+        let peak = self.peak.load(Ordering::Relaxed);
+        self.peak.store(peak - peak.saturating_sub(now).div_ceil(FORGETS), Ordering::Relaxed);
     }
 }
 
@@ -62,7 +77,9 @@ impl Hash {
     #[cold]
     fn tell(&self, uses: u64) {
         self.part.share.get().into_iter().for_each(|share| share.count(uses));
-        self.split.count_uses(uses, || self.copies.take_remembered());
+        if self.split.count_uses(uses, || self.copies.take_remembered()) {
+            self.part.age(self.frames_in_memory());
+        }
     }
 
     /// Joins those who divide the memory.
@@ -87,13 +104,14 @@ impl Hash {
         next - self.log.bounds().head().frame().min(next)
     }
 
-    /// Finds out what the keyspace may have.
+    /// Finds out what the keyspace may have. What the hot log does not use of its part is for copies, until it wants that.
     pub(super) fn divide(&self) {
         let Some(share) = self.part.share.get() else { return };
         let frames = share.fair_part() as u64 / FRAME;
         let hot = self.split.hot(frames).max(LEAST);
         self.part.hot.store(hot, Ordering::Relaxed);
-        self.part.copies.store(frames.saturating_sub(hot), Ordering::Relaxed);
+        let in_use = self.part.in_use(self.frames_in_memory()).max(LEAST);
+        self.part.copies.store(frames.saturating_sub(hot.min(in_use)), Ordering::Relaxed);
     }
 
     /// A block from `lease`, for the hot log or the index, for which caches give one back if need be.

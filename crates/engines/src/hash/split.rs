@@ -108,14 +108,16 @@ impl Split {
         }
     }
 
-    /// Counts uses, and decides once in a period. `copies` tells how many misses the history of copies remembers, and how many of the misses since it was asked last
-    /// it had remembered.
-    pub(super) fn count_uses(&self, uses: u64, copies: impl FnOnce() -> (u64, u64)) {
+    /// Counts uses, and decides once in a period: whether it did. `copies` tells how many misses the history of copies remembers, and how many of the misses since
+    /// it was asked last it had remembered.
+    pub(super) fn count_uses(&self, uses: u64, copies: impl FnOnce() -> (u64, u64)) -> bool {
         let before = self.uses.fetch_add(uses, Ordering::Relaxed);
-        if (before + uses) / PERIOD > before / PERIOD {
+        let ends = (before + uses) / PERIOD > before / PERIOD;
+        if ends {
             let (remembers, remembered) = copies();
             self.decide(remembers, remembered * READ);
         }
+        ends
     }
 
     fn decide(&self, remembered: u64, copies: u64) {

@@ -99,3 +99,16 @@ fn a_hot_log_that_grows_takes_its_part_from_copies() {
     assert_eq!(stat(&keyspace.stats(), "spills"), spills, "nothing was written out for want of memory");
     read(&environment, &keyspace);
 }
+
+/// Compaction leaves less of the hot log in memory than its part.
+#[test]
+fn what_the_hot_log_does_not_use_of_its_part_is_for_copies() {
+    let (environment, keyspace) = keyspace();
+    (0..8).for_each(|_| read(&environment, &keyspace));
+    let stats = keyspace.stats();
+    let [copies, hot, limit] = ["read_cache_bytes", "hot_log_memory_bytes", "hot_log_limit_bytes"].map(|name| stat(&stats, name));
+    assert!(hot < limit / 2, "{hot} of {limit} bytes are in use");
+    let all = copies + limit;
+    let budget = environment.memory.budget() as u64;
+    assert!(all > budget, "{copies} bytes of copies, where the hot log has {hot} of {limit} bytes, and the budget {budget}");
+}
