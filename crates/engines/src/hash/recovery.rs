@@ -56,6 +56,8 @@ impl Hash {
             for (number, page) in (0..).zip(read.chunks(PAGE as usize)) {
                 self.link_page(&segment, at.plus(number * PAGE), page)?;
             }
+            // Nobody else does it yet, and an index has overflow buckets for so many entries only.
+            self.grow_index();
             at = end;
         }
         Ok(())

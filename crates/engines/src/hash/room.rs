@@ -151,11 +151,17 @@ impl Hash {
     }
 
     fn make_buckets(&self, count: u64) -> Result<()> {
-        while self.table.overflow_left() < count {
+        for _ in 0..LOOKS_FOR_A_BLOCK {
+            if self.table.overflow_left() >= count {
+                return Ok(());
+            }
             let block = self.block(|| true, || self.room.lease().ok())?;
-            self.table.add_overflow(block).map_err(|_| self.room.refused())?;
+            // An index that may have no more overflow buckets has to grow, if no other thread has it grow just then.
+            if self.table.add_overflow(block).is_err() && !self.grow_index() {
+                thread::sleep(LOOK_AGAIN);
+            }
         }
-        Ok(())
+        Err(self.room.refused())
     }
 
     /// A block for the next frame.

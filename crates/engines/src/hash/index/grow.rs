@@ -9,8 +9,9 @@ use ecotone_sys::{
 
 use super::{Index, Tables, table::Table};
 
-/// Entries of seven in the mean at which a table is crowded. An eighth of its buckets goes on in another then.
-const CROWDED: u64 = 5;
+/// Entries of a bucket in the mean at which a table is crowded. Two fifths of its buckets go on in another then, with one entry of eight. Fewer would have an index
+/// that has just grown take twice the memory for as many.
+const CROWDED: u64 = 7;
 /// Buckets that are split under one pin.
 const STRETCH: u64 = 16;
 

@@ -6,7 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::*;
+use ecotone_testkit::sim::SimStorage;
+
+use super::{removal::files_of, sharing::stat, *};
+use crate::{
+    engine::{Engine, Hashed},
+    hash::{blob, compact::Goals, keyspace::HashKeyspace, log::FRAME},
+};
 
 fn key(number: u64) -> [u8; 8] {
     number.to_le_bytes()
@@ -69,4 +75,27 @@ fn what_was_truncated_leaves_no_entries() {
     assert!((800..1_200).contains(&after), "{after} entries by a sample");
     (0..4_000).for_each(|number| assert_eq!(hash.value(&key(number)), None));
     (4_000..5_000).for_each(|number| assert_eq!(hash.value(&key(number)), Some(b"young".to_vec())));
+}
+
+/// More than an index of the size with which it begins has overflow buckets for.
+#[test]
+fn a_hot_log_that_needs_a_large_index_can_be_opened() {
+    const RECORDS: u64 = 500_000;
+    let environment = SimStorage::new(1).environment(1, 64 << 20);
+    let (files, goals) = (Arc::new(files_of(environment.clone(), false)), Goals::within(64 << 20));
+    let frames = environment.memory.budget() / FRAME as usize;
+    let keyspace = HashKeyspace::create(files.clone(), Sizes { bucket_bits: 10, frames, copies: 0 }, goals).unwrap();
+    for number in 0..RECORDS {
+        keyspace.put(Operation { key: &key(number), value: Some(&[]) }).unwrap();
+        while environment.scheduler.run_one() {}
+    }
+    keyspace.flush(0).unwrap();
+    let structure = blob::decode(&keyspace.checkpoint().unwrap().blob).unwrap();
+    drop(keyspace);
+    let keyspace = HashKeyspace::open(Arc::new(Files::new(files.context().clone(), structure)), goals);
+    keyspace.structure_recovered().unwrap();
+    assert!(stat(&keyspace.stats(), "hot_log_bytes") > 8 << 20);
+    for number in (0..RECORDS).step_by(97) {
+        assert!(keyspace.get(&key(number)).unwrap().is_some(), "{number} is lost");
+    }
 }

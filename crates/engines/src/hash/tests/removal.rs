@@ -2,6 +2,7 @@
 
 use ecotone_substrate::{
     double_write::DoubleWrite,
+    environment::Environment,
     storage::{Access, FileId, Storage},
     wal::{Durability, Wal, WalOptions},
 };
@@ -22,13 +23,17 @@ const KEYSPACE: u32 = 3;
 const SEGMENT: u64 = 1 << 20;
 const LOG: WalOptions = WalOptions { segment_bytes: 64 << 10, limit_bytes: 1 << 20, longest_bytes: 1 << 20 };
 
-/// Those of an empty keyspace.
+/// Those of an empty keyspace with a log.
 pub(super) fn files(disk: &SimStorage) -> Files {
-    let environment = Ground::new(disk.clone()).environment;
+    files_of(Ground::new(disk.clone()).environment, true)
+}
+
+/// Those of an empty keyspace.
+pub(super) fn files_of(environment: Environment, logged: bool) -> Files {
     let double_write = DoubleWrite::create(&environment.storage, &environment.memory, &environment.health).unwrap();
     let wal = Wal::create(environment.clone(), LOG).unwrap();
     let shared = Shared::new(environment, wal, Arc::new(double_write), Arc::new(SimClock::new(1)));
-    Files::new(Context { keyspace: KEYSPACE, logged: true, settings: Vec::new(), shared }, Structure::new(10))
+    Files::new(Context { keyspace: KEYSPACE, logged, settings: Vec::new(), shared }, Structure::new(10))
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn read(environment: &Environment, keyspace: &HashKeyspace) {
     }
 }
 
-fn stat(stats: &Stats, name: &str) -> u64 {
+pub(super) fn stat(stats: &Stats, name: &str) -> u64 {
     stats.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name} is told")).1
 }
 

@@ -6,7 +6,7 @@ use ecotone_substrate::{
     memory::{Component, Memory},
 };
 
-use super::{BUCKETS, CROWDED, DeltaMap, LINE, SLOT};
+use super::{CROWDED, DeltaMap, LINE, SLOT};
 
 /// The slots of 60 buckets.
 #[derive(Debug, Default)]

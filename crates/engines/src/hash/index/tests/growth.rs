@@ -35,7 +35,7 @@ fn assert_found(index: &Index, domain: &Domain, numbers: std::ops::Range<u64>) {
 }
 
 #[test]
-fn an_index_is_crowded_at_five_entries_a_bucket_and_grows_twofold() {
+fn an_index_is_crowded_at_seven_entries_a_bucket_and_grows_twofold() {
     let (arena, domain) = (arena(), Domain::new());
     let index = index(&domain, &arena, 10);
     let mut entries = 0;
@@ -45,7 +45,7 @@ fn an_index_is_crowded_at_five_entries_a_bucket_and_grows_twofold() {
             entries += 16;
         }
         let mean = entries as f64 / f64::from(buckets);
-        assert!((4.7..5.3).contains(&mean), "{mean} of seven in {buckets} buckets");
+        assert!((6.7..7.3).contains(&mean), "{mean} entries in {buckets} buckets");
         assert!(index.grow(|| Some(block(&arena))) && !index.is_crowded());
         assert_found(&index, &domain, 0..entries);
     }
@@ -125,7 +125,7 @@ fn who_found_an_entry_before_a_split_finds_it_anew() {
 fn without_memory_it_does_not_grow_and_asks_again_when_it_is_more_crowded() {
     let (arena, domain) = (arena(), Domain::new());
     let index = index(&domain, &arena, 10);
-    fill(&index, &domain, 0..5_600);
+    fill(&index, &domain, 0..7_800);
     let before = arena.tagged_bytes(0);
     let mut blocks = 1;
     let one = || {
@@ -135,8 +135,8 @@ fn without_memory_it_does_not_grow_and_asks_again_when_it_is_more_crowded() {
     assert!(index.is_crowded() && !index.grow(one));
     assert_eq!(arena.tagged_bytes(0), before, "what it got is given back");
     assert!(!index.is_crowded());
-    assert_found(&index, &domain, 0..5_600);
-    fill(&index, &domain, 5_600..6_700);
+    assert_found(&index, &domain, 0..7_800);
+    fill(&index, &domain, 7_800..9_400);
     assert!(index.is_crowded() && index.grow(|| Some(block(&arena))));
 }
 
