@@ -6,7 +6,7 @@ use super::super::{
     table::Suite,
 };
 use crate::{
-    distribution::Shape::{Latest, Zipfian},
+    distribution::Shape::{Latest, Uniform, Zipfian},
     store::Durability::{self, Buffered, None as Unlogged, Sync},
     workload::Workload::{A, B, C, D, F},
 };
@@ -19,7 +19,11 @@ pub(in super::super) fn suite() -> Suite {
     let data = Data::synthetic(2_000_000, 20_000_000, 8, 100);
     let logged = Data { full: 5_000_000, ..data.clone() };
     let cell = |workload, shape| Cell::new(workload, shape, &data, Unlogged, MEMORY).steady();
+    let uniform = |workload| Cell::new(workload, Uniform, &data, Unlogged, MEMORY);
+    let batches = Cell { batch: 32, stores: Some(&["hash"]), ..uniform(C) };
     let mut cells = vec![
+        uniform(C),
+        batches.compare(Comparison::with(Side::Disk, Metric::Throughput, None)),
         cell(C, Zipfian).compare(Comparison::with(Side::Ideal, Metric::DeviceReads, None)),
         amplified(cell(B, Zipfian), 5.5 / 16.51, 1.77 / 2.64),
         skew(cell(B, Zipfian), 0.667),
@@ -27,6 +31,7 @@ pub(in super::super) fn suite() -> Suite {
         amplified(cell(A, Zipfian), 6.41 / 21.47, 1.23 / 5.28),
         skew(cell(A, Zipfian), 0.667),
         skew(cell(A, Zipfian), 0.999),
+        uniform(A),
         cell(F, Zipfian),
         cell(D, Latest),
     ];
@@ -58,7 +63,7 @@ fn skew(cell: Cell, theta: f64) -> Cell {
 }
 
 fn usual(cell: &Cell) -> bool {
-    cell.theta == 0.99 && with(cell, Unlogged)
+    cell.distribution != Uniform && cell.theta == 0.99 && with(cell, Unlogged)
 }
 
 fn with(cell: &Cell, durability: Durability) -> bool {
