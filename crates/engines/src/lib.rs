@@ -1,10 +1,13 @@
 //! The engines of Ecotone behind one contract, [`engine::Engine`].
 
+mod bulk;
 mod delay;
 pub mod engine;
+mod files;
 pub mod hash;
 pub mod lsm;
 pub mod merge;
+mod rest;
 #[cfg(test)]
 mod tests;
 pub mod tree;

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use ecotone_substrate::{
     Error, Result, Seq, bug,
     environment::Environment,
-    limits::MAX_TABLES,
     storage::FileId,
     table::Name,
-    wal::{Durability, RecordKind, Room, encode_structure},
+    wal::{RecordKind, Room, encode_structure},
 };
 use ecotone_sys::primitive::{
     Mutex,
@@ -23,7 +22,10 @@ use super::{
     room::Outlet,
     structure::{Change, File, Gone, LogFile, Structure},
 };
-use crate::engine::{Context, Root};
+use crate::{
+    engine::{Context, Root},
+    files::{Numbers, remove_strays},
+};
 
 /// Segments that have as much log as there is memory.
 const SEGMENTS_OF_MEMORY: u64 = 64;
@@ -48,10 +50,7 @@ struct State {
     dead: Vec<(Seq, FileId)>,
     /// FLOOR: where the hot log ended at the last flush, if the keyspace is not logged.
     floor: Address,
-    /// The number of the last file.
-    number: u32,
-    /// Files that were made in this life.
-    births: u32,
+    numbers: Numbers,
 }
 
 impl Files {
@@ -60,7 +59,7 @@ impl Files {
         let environment = context.shared.environment();
         // What an earlier life has on disk it may have promised.
         let floor = if context.logged { Address::FIRST } else { structure.durable };
-        let state = State { structure, dead: Vec::new(), floor, number: 0, births: 0 };
+        let state = State { structure, dead: Vec::new(), floor, numbers: Numbers::default() };
         Files { context, environment, state: Mutex::new(state), retired: AtomicBool::new(false) }
     }
 
@@ -102,13 +101,14 @@ impl Files {
         Name { database: self.environment.database, keyspace: self.context.keyspace, number, birth }
     }
 
-    /// A number for a file that is made next, and a birth that none of the keyspace has or had: the life is told by its log's incarnation.
+    /// A number for a file that is made next, and a birth.
     fn fresh(&self) -> File {
         let mut state = self.state.lock();
-        let life = self.context.shared.wal.incarnation() << 32;
-        state.births = state.births.checked_add(1).expect("a life has fewer files");
-        while !state.next_number() {}
-        File { number: state.number, birth: life | u64::from(state.births) }
+        let State { structure, dead, numbers, .. } = &mut *state;
+        let is_of =
+            |file: &FileId, of| matches!(file, FileId::Segment { number, .. } | FileId::Table { number, .. } if *number == of);
+        let is_dying = |number| dead.iter().any(|(_, file)| is_of(file, number));
+        numbers.next(&self.context, |number| structure.numbers().any(|named| named == number) || is_dying(number))
     }
 
     /// Says that a flush promises what the hot log has below its end. No compaction has its turn.
@@ -155,7 +155,7 @@ impl Files {
 
     /// Brings what lies below page boundary `until`, and does not change any more, to segments.
     fn write_pages(&self, log: &HotLog, until: Address) -> Result<()> {
-        self.sync_log()?;
+        self.context.sync_log()?;
         log.write_out(&self.environment, until, &mut |from| self.next_segment(from))
     }
 
@@ -163,15 +163,6 @@ impl Files {
     pub(super) fn write_durably(&self, log: &HotLog, until: Address) -> Result<()> {
         self.write_pages(log, until)?;
         log.sync(&self.environment)
-    }
-
-    /// The write-ahead rule, for everything that was appended before.
-    fn sync_log(&self) -> Result<()> {
-        if !self.context.logged || bug!(SkipWriteAhead) {
-            return Ok(());
-        }
-        let wal = &self.context.shared.wal;
-        wal.commit(wal.tail(), Durability::Sync)
     }
 
     /// What a checkpoint leaves of the keyspace, of whose hot log `durable` tells what is on disk.
@@ -205,16 +196,12 @@ impl Files {
     pub(super) fn remove_strays(&self) -> Result<()> {
         let named: Vec<FileId> = {
             let mut state = self.state.lock();
-            state.number = state.structure.numbers().max().unwrap_or(0);
+            state.numbers = Numbers::behind(state.structure.numbers().max());
             let Structure { segments, .. } = &state.structure;
             let segments = segments.iter().map(|segment| segment.file).collect();
             self.names(Gone { segments, tables: state.structure.tables().collect() }).collect()
         };
-        let storage = &self.environment.storage;
-        let mine = |file: &FileId| file.keyspace() == Some(self.context.keyspace);
-        let strays: Vec<FileId> = storage.list()?.into_iter().filter(|file| mine(file) && !named.contains(file)).collect();
-        strays.iter().try_for_each(|file| storage.remove(*file))?;
-        if strays.is_empty() { Ok(()) } else { storage.sync_dir() }
+        remove_strays(&*self.environment.storage, self.context.keyspace, &named)
     }
 
     fn names(&self, gone: Gone) -> impl Iterator<Item = FileId> {
@@ -246,7 +233,7 @@ impl Install for Files {
     }
 
     fn settle(&self) -> Result<()> {
-        self.sync_log()
+        self.context.sync_log()
     }
 
     fn install(&self, change: &Change, publish: &mut dyn FnMut()) -> Result<Seq> {
@@ -262,16 +249,5 @@ impl Install for Files {
 
     fn is_synced(&self, record: Seq) -> bool {
         self.context.shared.wal.synced() > record
-    }
-}
-
-impl State {
-    /// Goes on to the next number. Whether no file has it.
-    fn next_number(&mut self) -> bool {
-        self.number = if self.number + 1 < MAX_TABLES { self.number + 1 } else { 1 };
-        let number = self.number;
-        let dying =
-            |file: &FileId| matches!(file, FileId::Segment { number: n, .. } | FileId::Table { number: n, .. } if *n == number);
-        !self.structure.numbers().any(|named| named == number) && !self.dead.iter().any(|(_, file)| dying(file))
     }
 }

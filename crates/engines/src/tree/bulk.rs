@@ -1,9 +1,9 @@
 //! Sorted bulk load: full pages, straight into free space, a chunk at a time (decision 2, "Bulk load").
 
-use ecotone_substrate::{Error, Result, limits::PAGE};
+use ecotone_substrate::{Result, limits::PAGE};
 
 use super::{Tree, records::Records, reorganise::Neighbourhood, store::descending};
-use crate::engine::Record;
+use crate::{bulk::ascends, engine::Record};
 
 /// Bytes of records in one chunk.
 const CHUNK: usize = 192 * PAGE;
@@ -59,14 +59,4 @@ impl Tree {
         self.context.shared.health.unless_panics("a bulk load", || self.rebuild(vec![hood], layout))?;
         Ok(records)
     }
-}
-
-fn ascends(last: Option<&[u8]>, record: Record) -> Result<Record> {
-    if last.is_none_or(|last| last < record.0.as_slice()) {
-        return Ok(record);
-    }
-    let key = String::from_utf8_lossy(&record.0).into_owned();
-    Err(Error::Invalid(format!(
-        "bulk load wants strictly ascending keys above all keys present, and {key:?} is not above the key before it"
-    )))
 }

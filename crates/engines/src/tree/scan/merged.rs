@@ -15,9 +15,9 @@ use super::{
         store::{Store, Strange},
     },
     plan::Expected,
-    rest::{Direction, Rest},
     window::{Batch, Spot},
 };
+use crate::rest::{Direction, Rest};
 
 /// Records by their positions, of which those from `start` to `end` are left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

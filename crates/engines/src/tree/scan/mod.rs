@@ -7,7 +7,6 @@
 mod lengths;
 mod merged;
 mod plan;
-mod rest;
 mod window;
 
 use std::{ops::Bound, sync::Arc};
@@ -20,11 +19,13 @@ use self::{
     lengths::{LONG, Stride},
     merged::{Merged, Pages, Unfit},
     plan::{Expected, Position, Width},
-    rest::{Direction, Rest},
     window::{WIDEST, Window},
 };
 use super::{Tree, store::Strange};
-use crate::engine::{Cursor, Range, RecordRef};
+use crate::{
+    engine::{Cursor, Range, RecordRef},
+    rest::{Direction, Rest},
+};
 
 /// Requests of a read that has others ahead; one without them is one request.
 const REQUESTS: usize = 4;

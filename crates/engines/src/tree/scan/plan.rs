@@ -11,9 +11,9 @@ use super::{
         index::{Home, Snapshot},
         store::ABOVE_ALL,
     },
-    rest::{Direction, Rest},
     window::Runs,
 };
+use crate::rest::{Direction, Rest};
 
 /// A base page with its overflow page, the range that they had when the index said so, and the records of that range that were dirty then.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use ecotone_sys::chunk::Size;
 use super::{
     super::{Tree, index::Home, page_cache::Ticket, space::Cause},
     plan::{Expected, Position},
-    rest::Direction,
 };
+use crate::rest::Direction;
 
 /// Pages of the largest request, which fill a slab.
 pub(super) const WIDEST: usize = Size::Slab.bytes() / PAGE;

@@ -1,4 +1,4 @@
-//! What is left of the range of a scan.
+//! What is left of the range of a scan that goes from both ends.
 
 use std::{cmp::Ordering, mem, ops::Bound};
 
@@ -6,7 +6,7 @@ use crate::engine::Range;
 
 /// The way in which one end of a scan goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(crate) enum Direction {
     /// From the smallest key on.
     Up,
     /// From the largest key on.
@@ -16,7 +16,7 @@ pub(super) enum Direction {
 impl Direction {
     /// The order in which two keys come.
     #[inline]
-    pub(super) fn order(self, one: &[u8], other: &[u8]) -> Ordering {
+    pub(crate) fn order(self, one: &[u8], other: &[u8]) -> Ordering {
         match self {
             Direction::Up => one.cmp(other),
             Direction::Down => other.cmp(one),
@@ -26,18 +26,18 @@ impl Direction {
 
 /// The keys that are not given yet: everything between the bounds. After the first record of an end its bound is the key given last.
 #[derive(Debug)]
-pub(super) struct Rest {
-    pub(super) low: Bound<Vec<u8>>,
-    pub(super) high: Bound<Vec<u8>>,
+pub(crate) struct Rest {
+    pub(crate) low: Bound<Vec<u8>>,
+    pub(crate) high: Bound<Vec<u8>>,
 }
 
 impl Rest {
-    pub(super) fn new((low, high): Range) -> Self {
+    pub(crate) fn new((low, high): Range) -> Self {
         Rest { low, high }
     }
 
     /// Whether the bounds leave no key between them.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         match (&self.low, &self.high) {
             (Bound::Included(low), Bound::Included(high)) => low > high,
             (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) => low >= high,
@@ -45,12 +45,12 @@ impl Rest {
         }
     }
 
-    pub(super) fn contains(&self, key: &[u8]) -> bool {
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
         self.is_above_low(key) && self.is_below_high(key)
     }
 
     #[inline]
-    pub(super) fn is_above_low(&self, key: &[u8]) -> bool {
+    pub(crate) fn is_above_low(&self, key: &[u8]) -> bool {
         match &self.low {
             Bound::Included(low) => key >= low.as_slice(),
             Bound::Excluded(low) => key > low.as_slice(),
@@ -59,7 +59,7 @@ impl Rest {
     }
 
     #[inline]
-    pub(super) fn is_below_high(&self, key: &[u8]) -> bool {
+    pub(crate) fn is_below_high(&self, key: &[u8]) -> bool {
         match &self.high {
             Bound::Included(high) => key <= high.as_slice(),
             Bound::Excluded(high) => key < high.as_slice(),
@@ -68,7 +68,7 @@ impl Rest {
     }
 
     /// Whether keys below `upper` may be left.
-    pub(super) fn begins_below(&self, upper: Option<&[u8]>) -> bool {
+    pub(crate) fn begins_below(&self, upper: Option<&[u8]>) -> bool {
         match (&self.low, upper) {
             (Bound::Included(low) | Bound::Excluded(low), Some(upper)) => upper > low.as_slice(),
             _ => true,
@@ -77,7 +77,7 @@ impl Rest {
 
     /// Takes a key, in two parts, off one end; false if it lies beyond the other. The bound's memory is used again.
     #[inline]
-    pub(super) fn take(&mut self, direction: Direction, prefix: &[u8], suffix: &[u8]) -> bool {
+    pub(crate) fn take(&mut self, direction: Direction, prefix: &[u8], suffix: &[u8]) -> bool {
         let bound = match direction {
             Direction::Up => &mut self.low,
             Direction::Down => &mut self.high,
@@ -102,7 +102,7 @@ impl Rest {
 
     /// The key that was taken last.
     #[inline]
-    pub(super) fn taken(&self, direction: Direction) -> &[u8] {
+    pub(crate) fn taken(&self, direction: Direction) -> &[u8] {
         let bound = match direction {
             Direction::Up => &self.low,
             Direction::Down => &self.high,
