@@ -11,7 +11,7 @@ use super::{
 
 /// A table, and its index and filter from their first use on.
 #[derive(Debug)]
-pub struct Handle {
+pub(super) struct Handle {
     table: Arc<Table>,
     index: OnceLock<Index>,
     filter: OnceLock<Option<Filter>>,
@@ -19,12 +19,12 @@ pub struct Handle {
 
 impl Handle {
     /// Of an open table.
-    pub fn of(table: Table) -> Handle {
+    pub(super) fn of(table: Table) -> Handle {
         Handle { table: Arc::new(table), index: OnceLock::new(), filter: OnceLock::new() }
     }
 
     /// The table.
-    pub fn table(&self) -> &Arc<Table> {
+    pub(super) fn table(&self) -> &Arc<Table> {
         &self.table
     }
 
@@ -32,7 +32,7 @@ impl Handle {
     ///
     /// # Errors
     /// If it is damaged or cannot be read, or there is no memory for it.
-    pub fn index(&self, environment: &Environment) -> Result<&Index> {
+    pub(super) fn index(&self, environment: &Environment) -> Result<&Index> {
         match self.index.get() {
             Some(index) => Ok(index),
             None => {
@@ -40,6 +40,11 @@ impl Handle {
                 Ok(self.index.get_or_init(|| loaded))
             }
         }
+    }
+
+    /// Bytes of the index, if it is in memory.
+    pub(super) fn index_bytes(&self) -> u64 {
+        self.index.get().map_or(0, |_| self.table.index_bytes().into())
     }
 
     fn filter(&self, environment: &Environment) -> Result<Option<&Filter>> {
@@ -57,7 +62,7 @@ impl Handle {
     ///
     /// # Errors
     /// If something of it is damaged or cannot be read, or there is no memory for it.
-    pub fn find(
+    pub(super) fn find(
         &self,
         environment: &Environment,
         (hash, key): (u64, &[u8]),
@@ -87,5 +92,9 @@ impl Ranged for Handle {
 
     fn last(&self) -> &[u8] {
         self.table.range().1
+    }
+
+    fn bytes(&self) -> u64 {
+        self.table.file_bytes()
     }
 }

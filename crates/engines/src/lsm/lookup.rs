@@ -9,7 +9,12 @@ impl Version<Handle> {
     ///
     /// # Errors
     /// If something is damaged or cannot be read, or there is no memory for it.
-    pub fn find(&self, environment: &Environment, (hash, key): (u64, &[u8]), value: &mut Vec<u8>) -> Result<Option<Answer>> {
+    pub(super) fn find(
+        &self,
+        environment: &Environment,
+        (hash, key): (u64, &[u8]),
+        value: &mut Vec<u8>,
+    ) -> Result<Option<Answer>> {
         let mut memory = None;
         for handle in self.runs().filter_map(|(_, run)| run.covering(key)) {
             let answer = handle.find(environment, (hash, key), &mut memory, value)?;

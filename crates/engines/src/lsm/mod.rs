@@ -1,17 +1,32 @@
 //! The lsm engine: tables of sorted records in levels, found by small indexes (decisions 11 and 12, `docs/format/lsm.md`).
 //!
-//! Built step by step (decision 11, "Build plan"): tables, the memtable and room for it, which tables there are, views of both.
+//! Built step by step (decision 11, "Build plan"): what is written becomes runs of level 0, which nothing compacts yet; so no database has the engine by itself.
 
 pub mod blob;
-pub mod handle;
-pub mod lookup;
-pub mod memtable;
-pub mod options;
-pub mod output;
-pub mod room;
+mod bulk;
+mod check;
+mod compact;
+mod counters;
+mod family;
+mod flush;
+mod handle;
+mod install;
+mod keyspace;
+mod lookup;
+mod memtable;
+mod merged;
+mod options;
+mod output;
+mod records;
+mod room;
+mod scan;
+mod stored;
 pub mod structure;
+mod switch;
 pub mod table;
 #[cfg(test)]
 mod tests;
-pub mod version;
-pub mod view;
+mod version;
+mod view;
+
+pub use self::{family::LsmFamily, options::LsmOptions};

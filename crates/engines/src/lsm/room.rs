@@ -15,11 +15,11 @@ use ecotone_sys::{
     words::Words,
 };
 
-use super::memtable::SLAB;
+use super::memtable::{Memtable, SLAB};
 
 /// The slabs of a keyspace that no memtable has yet.
 #[derive(Debug)]
-pub struct Room {
+pub(super) struct Room {
     memory: Arc<Memory>,
     ready: Mutex<Vec<Words>>,
     /// How many are ready.
@@ -30,15 +30,20 @@ pub struct Room {
 
 impl Room {
     /// No slabs.
-    pub fn new(memory: &Arc<Memory>) -> Room {
+    pub(super) fn new(memory: &Arc<Memory>) -> Room {
         Room { memory: memory.clone(), ready: Mutex::default(), count: AtomicU64::new(0), promised: AtomicU64::new(0) }
+    }
+
+    /// A memtable, which can have all slabs that there is memory for.
+    pub(super) fn memtable(&self, prefix: &[u8]) -> Memtable {
+        Memtable::new(prefix, self.memory.budget() / Size::Slab.bytes())
     }
 
     /// Promises room for a write of so many words. `free` tells the words that are left in the slabs of the memtables that are not sealed.
     ///
     /// # Errors
     /// If there is no memory for it.
-    pub fn admit(&self, words: usize, free: impl Fn() -> u64) -> Result<Credit> {
+    pub(super) fn admit(&self, words: usize, free: impl Fn() -> u64) -> Result<Credit> {
         // The end of a slab may stay empty, and is shorter than what did not fit.
         self.promise(2 * words as u64, free)
     }
@@ -47,7 +52,7 @@ impl Room {
     ///
     /// # Errors
     /// If there is no memory for it.
-    pub fn admit_switch(&self, free: impl Fn() -> u64) -> Result<Credit> {
+    pub(super) fn admit_switch(&self, free: impl Fn() -> u64) -> Result<Credit> {
         self.promise(SLAB as u64, free)
     }
 
@@ -74,7 +79,7 @@ impl Room {
     }
 
     /// Takes a promise back, when the write has been applied or will not be.
-    pub fn give_back(&self, credit: Credit) {
+    pub(super) fn give_back(&self, credit: Credit) {
         self.promised.fetch_sub(credit.words, Ordering::AcqRel);
     }
 
@@ -82,7 +87,7 @@ impl Room {
     ///
     /// # Panics
     /// If there is none, which no credit allows.
-    pub fn take(&self) -> Words {
+    pub(super) fn take(&self) -> Words {
         let mut ready = self.ready.lock();
         let slab = ready.pop().expect("a credit promises a slab");
         self.count.store(ready.len() as u64, Ordering::Release);
@@ -90,7 +95,7 @@ impl Room {
     }
 
     /// Bytes of the slabs that are ready.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.count.load(Ordering::Acquire) as usize * Size::Slab.bytes()
     }
 
@@ -102,8 +107,20 @@ impl Room {
 /// A promise of room for one write, until it is given back.
 #[derive(Debug)]
 #[must_use = "room is promised until this is given back"]
-pub struct Credit {
+pub(super) struct Credit {
     words: u64,
+}
+
+impl Credit {
+    /// The one that was told by so many words.
+    pub(super) fn of(words: u64) -> Credit {
+        Credit { words }
+    }
+
+    /// What tells it.
+    pub(super) fn words(self) -> u64 {
+        self.words
+    }
 }
 
 #[cfg(all(test, not(feature = "loom")))]
@@ -111,7 +128,6 @@ mod tests {
     use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
     use super::*;
-    use crate::lsm::memtable::Memtable;
 
     /// Room and a memtable.
     struct World {

@@ -1,6 +1,6 @@
 //! What a keyspace consists of at one moment, in memory and on disk, and how that is replaced (decision 12, invariants 1 to 4).
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use ecotone_substrate::Seq;
 use ecotone_sys::{
@@ -15,47 +15,47 @@ use super::memtable::Memtable;
 
 /// A memtable of a view.
 #[derive(Debug)]
-pub struct Member {
+pub(super) struct Member {
     /// The memtable.
-    pub memtable: Memtable,
+    pub(super) memtable: Memtable,
     /// Whether nobody can apply anything to it any more.
     sealed: AtomicBool,
 }
 
 impl Member {
     /// One that can be written.
-    pub fn new(memtable: Memtable) -> Arc<Member> {
+    pub(super) fn new(memtable: Memtable) -> Arc<Member> {
         Arc::new(Member { memtable, sealed: AtomicBool::new(false) })
     }
 
     /// Whether nobody can apply anything to it any more.
-    pub fn is_sealed(&self) -> bool {
+    pub(super) fn is_sealed(&self) -> bool {
         self.sealed.load(Ordering::Acquire)
     }
 }
 
 /// All that says what a keyspace has. A key's newest record is in the first that has the key, of the memtables from young to old and then the version.
 #[derive(Debug)]
-pub struct View<V> {
+pub(super) struct View<V> {
     /// From young to old. Operations are applied to the first.
-    pub memtables: Vec<Arc<Member>>,
+    pub(super) memtables: Vec<Arc<Member>>,
     /// What is on disk.
-    pub version: Arc<V>,
+    pub(super) version: Arc<V>,
 }
 
 impl<V> View<V> {
     /// The memtable to which operations are applied.
-    pub fn active(&self) -> &Memtable {
+    pub(super) fn active(&self) -> &Memtable {
         &self.memtables[0].memtable
     }
 
     /// Those to which somebody may still apply something: at most two, of which the second is one that was just switched from.
-    pub fn unsealed(&self) -> impl Iterator<Item = &Memtable> + Clone {
+    pub(super) fn unsealed(&self) -> impl Iterator<Item = &Memtable> + Clone {
         self.memtables.iter().filter(|member| !member.is_sealed()).map(|member| &member.memtable)
     }
 
     /// The smallest sequence of what is in no table (invariant 17).
-    pub fn first_unflushed(&self) -> Option<Seq> {
+    pub(super) fn first_unflushed(&self) -> Option<Seq> {
         self.memtables.iter().filter_map(|member| member.memtable.smallest()).min()
     }
 }
@@ -68,20 +68,20 @@ impl<V> Clone for View<V> {
 
 /// The present view. Who replaces it holds the structure mutex of the keyspace.
 #[derive(Debug)]
-pub struct Present<V: Send + Sync + 'static> {
+pub(super) struct Present<V: Send + Sync + 'static> {
     slot: Slot<View<V>>,
     domain: Arc<Domain>,
 }
 
 impl<V: Send + Sync + 'static> Present<V> {
     /// Begins with a memtable and a version.
-    pub fn new(domain: &Arc<Domain>, memtable: Memtable, version: V) -> Present<V> {
+    pub(super) fn new(domain: &Arc<Domain>, memtable: Memtable, version: V) -> Present<V> {
         let view = View { memtables: vec![Member::new(memtable)], version: Arc::new(version) };
         Present { slot: Slot::new(domain, Some(Box::new(view))), domain: domain.clone() }
     }
 
     /// What keeps a view.
-    pub fn pin(&self) -> Pin<'_> {
+    pub(super) fn pin(&self) -> Pin<'_> {
         self.domain.pin()
     }
 
@@ -90,17 +90,17 @@ impl<V: Send + Sync + 'static> Present<V> {
     /// # Panics
     /// If the pin is of another domain.
     #[inline]
-    pub fn load<'p>(&'p self, pin: &'p Pin<'_>) -> &'p View<V> {
+    pub(super) fn load<'p>(&'p self, pin: &'p Pin<'_>) -> &'p View<V> {
         self.slot.load(pin).expect("there is always a view")
     }
 
     /// A copy that keeps what it has.
-    pub fn get(&self) -> View<V> {
+    pub(super) fn get(&self) -> View<V> {
         self.load(&self.pin()).clone()
     }
 
     /// Puts a fresh memtable before the active one, which is sealed a grace later; `then` comes afterwards.
-    pub fn switch(&self, memtable: Memtable, then: impl FnOnce() + Send + 'static) {
+    pub(super) fn switch(&self, memtable: Memtable, then: impl FnOnce() + Send + 'static) {
         let mut next = self.get();
         let before = next.memtables[0].clone();
         next.memtables.insert(0, Member::new(memtable));
@@ -114,7 +114,7 @@ impl<V: Send + Sync + 'static> Present<V> {
     ///
     /// # Panics
     /// If it is not the oldest, not sealed, or the active one.
-    pub fn flushed(&self, oldest: &Arc<Member>, version: Arc<V>) {
+    pub(super) fn flushed(&self, oldest: &Arc<Member>, version: Arc<V>) {
         let View { mut memtables, .. } = self.get();
         let gone = memtables.pop().expect("a view has memtables");
         assert!(
@@ -124,8 +124,22 @@ impl<V: Send + Sync + 'static> Present<V> {
         self.publish(View { memtables, version }, || ());
     }
 
+    /// Replaces the version by one that has the same records, or more that were never in a memtable.
+    pub(super) fn installed(&self, version: Arc<V>) {
+        let View { memtables, .. } = self.get();
+        self.publish(View { memtables, version }, || ());
+    }
+
+    /// Waits until a memtable that was taken out has given its memory back.
+    pub(super) fn wait_for_end(&self, member: &Weak<Member>) {
+        while member.strong_count() > 0 {
+            self.domain.drain();
+            thread::yield_now();
+        }
+    }
+
     /// Waits until all memtables are sealed but the active one.
-    pub fn seal(&self) {
+    pub(super) fn seal(&self) {
         while self.get().memtables[1..].iter().any(|member| !member.is_sealed()) {
             self.domain.drain();
             thread::yield_now();
@@ -133,7 +147,7 @@ impl<V: Send + Sync + 'static> Present<V> {
     }
 
     /// The oldest memtable, sealed, if it is not the active one.
-    pub fn oldest_sealed(&self) -> Option<Arc<Member>> {
+    pub(super) fn oldest_sealed(&self) -> Option<Arc<Member>> {
         self.seal();
         self.get().memtables.split_off(1).pop()
     }

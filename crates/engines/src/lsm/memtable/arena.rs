@@ -70,6 +70,11 @@ impl Arena {
         self.there.load(Ordering::Acquire) as usize
     }
 
+    /// Words that were given out, with those that the ends of slabs had left.
+    pub(super) fn given_out(&self) -> usize {
+        self.next.load(Ordering::Acquire) as usize
+    }
+
     /// Words that the present slab has left.
     pub(super) fn free(&self) -> usize {
         let next = self.next.load(Ordering::Acquire) as usize;

@@ -6,7 +6,7 @@ use super::{Memtable, arena::Address, node::Node};
 
 /// On a record, before the first, or behind the last.
 #[derive(Debug)]
-pub struct Cursor<'m> {
+pub(crate) struct Cursor<'m> {
     memtable: &'m Memtable,
     state: State,
     /// The key that is left backward.
@@ -27,7 +27,7 @@ impl<'m> Cursor<'m> {
     }
 
     /// Goes to the next record that there is now. False behind the last.
-    pub fn advance(&mut self) -> bool {
+    pub(crate) fn advance(&mut self) -> bool {
         let Memtable { arena, list, .. } = self.memtable;
         let next = match self.state {
             State::Start => list.next(arena, None),
@@ -38,7 +38,7 @@ impl<'m> Cursor<'m> {
     }
 
     /// Goes to the record before that there is now. False before the first.
-    pub fn retreat(&mut self) -> bool {
+    pub(crate) fn retreat(&mut self) -> bool {
         let Memtable { arena, list, .. } = self.memtable;
         let before = match self.state {
             State::Start => None,
@@ -52,16 +52,28 @@ impl<'m> Cursor<'m> {
     }
 
     /// Goes to the first record whose key is not below this one. False, and behind the last, if there is none.
-    pub fn seek(&mut self, key: &[u8]) -> bool {
+    pub(crate) fn seek(&mut self, key: &[u8]) -> bool {
         let (_, behind) = self.memtable.list.around(&self.memtable.arena, key);
         self.stand(behind, State::End)
+    }
+
+    /// Goes to the last record whose key is below this one. False, and before the first, if there is none.
+    pub(crate) fn seek_back(&mut self, key: &[u8]) -> bool {
+        let (before, _) = self.memtable.list.around(&self.memtable.arena, key);
+        self.stand(before, State::Start)
+    }
+
+    /// Goes to the last record. False if there is none.
+    pub(crate) fn go_to_last(&mut self) -> bool {
+        self.state = State::End;
+        self.retreat()
     }
 
     /// Copies the present key.
     ///
     /// # Panics
     /// If it is on no record.
-    pub fn read_key(&self, key: &mut Vec<u8>) {
+    pub(crate) fn read_key(&self, key: &mut Vec<u8>) {
         self.node().read_key(key);
     }
 
@@ -69,7 +81,7 @@ impl<'m> Cursor<'m> {
     ///
     /// # Panics
     /// As [`read_key`](Self::read_key).
-    pub fn read(&self, value: &mut Vec<u8>) -> (Answer, Seq) {
+    pub(crate) fn read(&self, value: &mut Vec<u8>) -> (Answer, Seq) {
         self.memtable.record(self.node()).read(value)
     }
 

@@ -15,24 +15,25 @@ use ecotone_substrate::{Seq, table::Answer};
 use ecotone_sys::{
     chunk::Size,
     primitive::atomic::{AtomicU64, Ordering},
-    words::Words,
+    words::{WORD, Words},
 };
 
 pub(super) use self::arena::SLAB;
-pub use self::cursor::Cursor;
+pub(crate) use self::cursor::Cursor;
 use self::{
     arena::Arena,
     heads::Heads,
     list::{Found, List, height},
     node::{Node, Record, node_words, record_words, room_for},
 };
+use super::table::common;
 
 /// Gives a slab of zeros, which was promised.
-pub type Ready<'r> = dyn FnMut() -> Words + 'r;
+pub(crate) type Ready<'r> = dyn FnMut() -> Words + 'r;
 
 /// Records by their keys, each as it is now.
 #[derive(Debug)]
-pub struct Memtable {
+pub(crate) struct Memtable {
     arena: Arena,
     list: List,
     /// The smallest sequence of all records, or more than any.
@@ -41,17 +42,17 @@ pub struct Memtable {
 
 impl Memtable {
     /// An empty memtable with room for so many slabs, for keys that mostly begin with `prefix`. It has no memory yet.
-    pub fn new(prefix: &[u8], slabs: usize) -> Memtable {
+    pub(crate) fn new(prefix: &[u8], slabs: usize) -> Memtable {
         Memtable { arena: Arena::new(slabs), list: List::new(Heads::behind(prefix)), smallest: AtomicU64::new(Seq::MAX) }
     }
 
     /// The most words that a write takes. No value is a tombstone; the hash is that of the key.
-    pub fn words(hash: u64, key: &[u8], value: Option<&[u8]>) -> usize {
+    pub(crate) fn words(hash: u64, key: &[u8], value: Option<&[u8]>) -> usize {
         node_words(height(hash), key, room_for(value))
     }
 
     /// Writes a key. No value is a tombstone; the hash is that of the key. Nobody else writes the key meanwhile.
-    pub fn apply(&self, hash: u64, key: &[u8], value: Option<&[u8]>, seq: Seq, ready: &mut Ready<'_>) {
+    pub(crate) fn apply(&self, hash: u64, key: &[u8], value: Option<&[u8]>, seq: Seq, ready: &mut Ready<'_>) {
         self.note(seq);
         let room = room_for(value);
         match self.list.search(&self.arena, key) {
@@ -73,7 +74,7 @@ impl Memtable {
     }
 
     /// Writes a key in place, if it has a record with room for the value. Nobody else writes the key meanwhile.
-    pub fn overwrite(&self, key: &[u8], value: Option<&[u8]>, seq: Seq) -> bool {
+    pub(crate) fn overwrite(&self, key: &[u8], value: Option<&[u8]>, seq: Seq) -> bool {
         let Found::There(at) = self.list.search(&self.arena, key) else { return false };
         self.note(seq);
         self.replace(Node(self.arena.from(at)), value, seq)
@@ -89,7 +90,7 @@ impl Memtable {
     }
 
     /// What the record of a key says, with its sequence. The value is put into `value`.
-    pub fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Option<(Answer, Seq)> {
+    pub(crate) fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Option<(Answer, Seq)> {
         match self.list.search(&self.arena, key) {
             Found::There(at) => Some(self.record(Node(self.arena.from(at))).read(value)),
             Found::Missing(_) => None,
@@ -97,22 +98,37 @@ impl Memtable {
     }
 
     /// A cursor before its first record.
-    pub fn cursor(&self) -> Cursor<'_> {
+    pub(crate) fn cursor(&self) -> Cursor<'_> {
         Cursor::new(self)
     }
 
+    /// What all keys begin with that there are now.
+    pub(crate) fn common_prefix(&self) -> Vec<u8> {
+        let (mut first, mut last) = (Vec::new(), Vec::new());
+        for (node, key) in [(self.list.next(&self.arena, None), &mut first), (self.list.last(&self.arena), &mut last)] {
+            node.into_iter().for_each(|node| Node(self.arena.from(node)).read_key(key));
+        }
+        first.truncate(common(&first, &last));
+        first
+    }
+
     /// The smallest sequence that any of its records has or had.
-    pub fn smallest(&self) -> Option<Seq> {
+    pub(crate) fn smallest(&self) -> Option<Seq> {
         Some(self.smallest.load(Ordering::Acquire)).filter(|seq| *seq != Seq::MAX)
     }
 
+    /// Bytes of what its records take.
+    pub(crate) fn filled(&self) -> usize {
+        self.arena.given_out() * WORD
+    }
+
     /// Bytes of its slabs.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.arena.slabs() * Size::Slab.bytes()
     }
 
     /// Words that its present slab has left.
-    pub fn free(&self) -> usize {
+    pub(crate) fn free(&self) -> usize {
         self.arena.free()
     }
 

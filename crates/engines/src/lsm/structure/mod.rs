@@ -95,7 +95,8 @@ impl Structure {
         Ok(())
     }
 
-    fn has_number(&self, number: u32) -> bool {
+    /// Whether a table has this number.
+    pub(super) fn has_number(&self, number: u32) -> bool {
         let (first, last) = (File { number, birth: 0 }, File { number, birth: u64::MAX });
         self.places.values().any(|tables| tables.range(first..=last).next().is_some())
     }

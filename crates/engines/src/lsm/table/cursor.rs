@@ -5,6 +5,7 @@ use std::{cmp::Ordering, mem, ops::Range, sync::Arc};
 use ecotone_substrate::{
     Error, Result,
     codec::Malformed,
+    environment::Environment,
     storage::{self, Queue},
 };
 
@@ -59,6 +60,16 @@ impl Cursor {
     /// From now on the next window is read while the present one is looked at, into memory of the same size.
     pub fn read_ahead(&mut self, queue: Box<dyn Queue>, window: storage::Block) {
         self.window.read_ahead(queue, window);
+    }
+
+    /// From now on it reads more at a time the longer it goes, if there is memory to spare.
+    pub fn grow(&mut self, environment: &Environment) {
+        self.window.grow(environment);
+    }
+
+    /// Whether it reads more at a time than in the beginning.
+    pub fn has_grown(&self) -> bool {
+        self.window.has_grown()
     }
 
     /// Goes to the next record. False behind the last. After an error it is behind the last.

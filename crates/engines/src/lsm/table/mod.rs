@@ -30,6 +30,7 @@ use ecotone_substrate::{
 use ecotone_sys::chunk::Size;
 
 use self::header::Header;
+pub(super) use self::rank::common;
 pub use self::{
     block::{Block, BlockBuilder, Find},
     cursor::Cursor,

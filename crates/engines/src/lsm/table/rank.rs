@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 /// How many bytes two keys share at their beginnings.
-pub(super) fn common(a: &[u8], b: &[u8]) -> usize {
+pub(in crate::lsm) fn common(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 

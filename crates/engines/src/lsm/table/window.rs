@@ -4,8 +4,11 @@ use std::{mem, ops::Range, sync::Arc};
 
 use ecotone_substrate::{
     Result,
+    environment::Environment,
+    memory::Component,
     storage::{self, Completion, Op, Queue, Request},
 };
+use ecotone_sys::chunk::Size;
 
 use super::{Block, Table};
 
@@ -28,13 +31,46 @@ pub(super) struct Window {
     /// Those that are in memory.
     there: Range<u32>,
     ahead: Option<Ahead>,
+    /// Where more memory comes from for who goes far, and how often it was read so far.
+    growth: Option<Environment>,
+    reads: u32,
 }
+
+/// Reads after which the next one fills a slab, and those after which others are on their way meanwhile.
+const SHORT: u32 = 2;
+const LONG: u32 = 4;
 
 impl Window {
     /// For some blocks of a table, in memory for one of them or more.
     pub(super) fn new(table: Arc<Table>, within: Range<u32>, memory: storage::Block) -> Window {
         assert!(within.end <= table.blocks() && memory.len() >= table.block_size());
-        Window { table, within, memory, there: 0..0, ahead: None }
+        Window { table, within, memory, there: 0..0, ahead: None, growth: None, reads: 0 }
+    }
+
+    /// From now on it becomes larger with the number of its reads, if there is memory to spare.
+    pub(super) fn grow(&mut self, environment: &Environment) {
+        self.growth = Some(environment.clone());
+    }
+
+    /// Whether it has grown.
+    pub(super) fn has_grown(&self) -> bool {
+        self.growth.is_some() && self.reads > SHORT
+    }
+
+    fn grow_for_next_read(&mut self) -> Result<()> {
+        self.reads = self.reads.saturating_add(1);
+        let Some(environment) = &self.growth else { return Ok(()) };
+        if self.reads != SHORT + 1 && self.reads != LONG + 1 {
+            return Ok(());
+        }
+        let Some(slab) = environment.memory.lease(Component::Frames, Size::Slab) else { return Ok(()) };
+        if self.reads == SHORT + 1 {
+            self.memory = slab;
+        } else if self.memory.len() == slab.len() {
+            let queue = environment.storage.queue()?;
+            self.read_ahead(queue, slab);
+        }
+        Ok(())
     }
 
     /// From now on the blocks behind the window are read while it is looked at, into memory of the same size.
@@ -79,11 +115,12 @@ impl Window {
 
     fn fetch(&mut self, block: u32, direction: Direction) -> Result<()> {
         if !self.take_ahead(block)? {
+            self.there = 0..0;
+            self.grow_for_next_read()?;
             let blocks = match direction {
                 Direction::Forward => self.forward(block),
                 Direction::Backward => self.backward(block + 1),
             };
-            self.there = 0..0;
             let len = blocks.len() * self.table.block_size();
             self.table.file().read(&mut self.memory[..len], self.table.block_at(blocks.start))?;
             self.there = blocks;

@@ -1,6 +1,18 @@
 //! Tables of a keyspace, and what is in memory beside them.
 
+#[cfg(not(feature = "loom"))]
+mod bulk;
+#[cfg(not(feature = "loom"))]
+mod model;
 #[cfg(feature = "loom")]
 mod orders;
 #[cfg(not(feature = "loom"))]
+mod rates;
+#[cfg(not(feature = "loom"))]
 mod runs;
+#[cfg(not(feature = "loom"))]
+mod scans;
+#[cfg(not(feature = "loom"))]
+mod threads;
+#[cfg(not(feature = "loom"))]
+mod world;

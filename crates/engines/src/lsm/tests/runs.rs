@@ -13,8 +13,9 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::lsm::{
+    compact::cuts::Cuts,
     handle::Handle,
-    output::{Output, Shape},
+    output::Output,
     structure::{Change, Place, Structure},
     table::{Kind, Options, Wanted},
     version::{Ranged, Version},
@@ -27,9 +28,8 @@ const BLOCK: usize = 4096;
 /// Blocks of a full table.
 const BLOCKS: u64 = 4;
 
-fn shape(kind: Kind) -> Shape {
-    let table = Options { block: BLOCK, filter_bits: 10, index: Wanted { kind, error: 2000 } };
-    Shape { table, table_bytes: BLOCKS * BLOCK as u64 }
+fn options(kind: Kind) -> Options {
+    Options { block: BLOCK, filter_bits: 10, index: Wanted { kind, error: 2000 } }
 }
 
 /// A disk, and names for files on it.
@@ -51,7 +51,7 @@ impl Ground {
             self.number += 1;
             Name { database: 7, keyspace: 3, number: self.number, birth: u64::from(self.number) << 32 }
         };
-        let mut output = Output::new(&self.environment, shape(kind), &mut name);
+        let mut output = Output::new(&self.environment, options(kind), Cuts::new(BLOCKS * BLOCK as u64, None), &mut name);
         for (seq, (key, value)) in (first..).zip(records) {
             output.push(xxh3_64(key), key, value.as_deref(), (seq, seq))?;
         }

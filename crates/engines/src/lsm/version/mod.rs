@@ -1,8 +1,9 @@
 //! The tables of a keyspace at one moment, open: what readers search, as one value that never changes (decision 11, "Shape"; decision 12, invariant 10).
 
 mod run;
+mod targets;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,30 +12,32 @@ use std::{
 
 use ecotone_substrate::table::File;
 
-pub use self::run::Run;
+pub(crate) use self::run::Run;
 use super::structure::{Misfit, Place, Structure};
 
 type Open<'t, T> = BTreeMap<File, &'t Arc<T>>;
 
 /// What a version has to know of a table.
-pub trait Ranged {
+pub(crate) trait Ranged {
     /// Its file.
     fn file(&self) -> File;
     /// Its first key.
     fn first(&self) -> &[u8];
     /// Its last key, which is not below the first.
     fn last(&self) -> &[u8];
+    /// Bytes of its file.
+    fn bytes(&self) -> u64;
 }
 
 /// Runs of level 0 and levels. Of all records of a key the one in the first of them that has the key is the newest.
 #[derive(Debug)]
-pub struct Version<T> {
+pub(crate) struct Version<T> {
     runs: Box<[(Place, Run<T>)]>,
 }
 
 impl<T: Ranged> Version<T> {
     /// Of a keyspace without tables.
-    pub fn empty() -> Version<T> {
+    pub(crate) fn empty() -> Version<T> {
         Version { runs: Box::default() }
     }
 
@@ -45,7 +48,7 @@ impl<T: Ranged> Version<T> {
     ///
     /// # Panics
     /// If a table is neither here nor fresh.
-    pub fn after(&self, structure: &Structure, fresh: &[Arc<T>]) -> Result<Version<T>, Misfit> {
+    pub(crate) fn after(&self, structure: &Structure, fresh: &[Arc<T>]) -> Result<Version<T>, Misfit> {
         let open: Open<'_, T> = self.tables().chain(fresh).map(|table| (table.file(), table)).collect();
         let run = |(place, files)| Ok((place, self.run_of(place, files, &open)?));
         Ok(Version { runs: structure.places().map(run).collect::<Result<_, _>>()? })
@@ -62,18 +65,18 @@ impl<T: Ranged> Version<T> {
     }
 
     /// All runs and levels, from young to old: in this order a key is looked for.
-    pub fn runs(&self) -> impl DoubleEndedIterator<Item = (Place, &Run<T>)> {
+    pub(crate) fn runs(&self) -> impl DoubleEndedIterator<Item = (Place, &Run<T>)> {
         self.runs.iter().map(|(place, run)| (*place, run))
     }
 
     /// The run or level at a place, if it has tables.
-    pub fn run(&self, place: Place) -> Option<&Run<T>> {
+    pub(crate) fn run(&self, place: Place) -> Option<&Run<T>> {
         let at = self.runs.binary_search_by_key(&place, |(place, _)| *place).ok()?;
         Some(&self.runs[at].1)
     }
 
     /// All tables.
-    pub fn tables(&self) -> impl Iterator<Item = &Arc<T>> {
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<T>> {
         self.runs.iter().flat_map(|(_, run)| run.tables())
     }
 }

@@ -9,7 +9,7 @@ use crate::lsm::structure::Misfit;
 
 /// Tables, ascending. It is shared by all versions that have it.
 #[derive(Debug)]
-pub struct Run<T> {
+pub(crate) struct Run<T> {
     tables: Arc<[Arc<T>]>,
 }
 
@@ -24,26 +24,32 @@ impl<T: Ranged> Run<T> {
         }
     }
 
+    /// Of some tables of a run, ascending.
+    pub(crate) fn part(tables: Vec<Arc<T>>) -> Run<T> {
+        Run { tables: tables.into() }
+    }
+
     /// Its tables, ascending.
-    pub fn tables(&self) -> &[Arc<T>] {
+    pub(crate) fn tables(&self) -> &[Arc<T>] {
         &self.tables
     }
 
     /// The one that can have a key.
     #[inline]
-    pub fn covering(&self, key: &[u8]) -> Option<&Arc<T>> {
+    pub(crate) fn covering(&self, key: &[u8]) -> Option<&Arc<T>> {
         let place = self.tables.partition_point(|table| table.last() < key);
         self.tables.get(place).filter(|table| table.first() <= key)
     }
 
     /// Those that can have keys of a range.
-    pub fn overlapping(&self, range: &RangeInclusive<&[u8]>) -> &[Arc<T>] {
+    pub(crate) fn overlapping(&self, range: &RangeInclusive<&[u8]>) -> &[Arc<T>] {
         let start = self.tables.partition_point(|table| table.last() < *range.start());
         let end = self.tables.partition_point(|table| table.first() <= *range.end());
         &self.tables[start..end.max(start)]
     }
 
-    pub(super) fn files(&self) -> impl Iterator<Item = File> {
+    /// Their files.
+    pub(crate) fn files(&self) -> impl Iterator<Item = File> {
         self.tables.iter().map(|table| table.file())
     }
 }

@@ -9,9 +9,10 @@ use crate::lsm::structure::Change;
 
 /// A table of which nothing is on a disk. Keys have one byte.
 #[derive(Debug)]
-struct Fake {
+pub(in crate::lsm) struct Fake {
     file: File,
     range: [u8; 2],
+    bytes: u64,
 }
 
 impl Ranged for Fake {
@@ -26,10 +27,14 @@ impl Ranged for Fake {
     fn last(&self) -> &[u8] {
         &self.range[1..]
     }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
 }
 
-fn fake(number: u32, first: u8, last: u8) -> Arc<Fake> {
-    Arc::new(Fake { file: File { number, birth: 7 }, range: [first, last] })
+pub(in crate::lsm) fn fake(number: u32, first: u8, last: u8) -> Arc<Fake> {
+    Arc::new(Fake { file: File { number, birth: 7 }, range: [first, last], bytes: 100 })
 }
 
 /// The structure and the version of a keyspace.

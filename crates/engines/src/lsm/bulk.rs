@@ -1,0 +1,117 @@
+//! Sorted bulk load: tables straight into the last level, one after the other (decision 11, "The contracts that change", 2).
+
+use std::{ops::Bound, sync::Arc};
+
+use ecotone_substrate::{Result, Seq};
+
+use super::{
+    compact::cuts::Cuts,
+    handle::Handle,
+    output::{self, Output},
+    records::Lsm,
+    scan::Scan,
+    structure::{Change, Place},
+    version::Ranged,
+};
+use crate::{
+    bulk::ascends,
+    engine::{Cursor, Record},
+};
+
+/// Records that are given one after the other.
+type Records<'r> = dyn Iterator<Item = Result<Record>> + 'r;
+
+/// A load that is on its way.
+struct Load<'l> {
+    lsm: &'l Lsm,
+    /// The largest key so far.
+    last: Option<Vec<u8>>,
+    /// The run that it has made, if it had to make one.
+    run: Option<Place>,
+    /// Bytes of a record in the mean of the last table.
+    mean: Option<usize>,
+    loaded: u64,
+}
+
+impl Lsm {
+    /// Loads ascending records above every key present. After a crash the first tables of them are there.
+    pub(super) fn load_sorted(self: &Arc<Self>, records: &mut Records<'_>) -> Result<u64> {
+        // What was deleted before must not be above what is loaded.
+        self.flush(Seq::MAX)?;
+        let mut load = Load { lsm: self, last: self.last_key()?, run: None, mean: None, loaded: 0 };
+        let ended = loop {
+            match load.next_table(records) {
+                Ok(true) => {}
+                ended => break ended,
+            }
+        };
+        let wal = &self.files.context().shared.wal;
+        wal.sync_through(wal.tail().saturating_sub(1))?;
+        ended.map(|_| load.loaded)
+    }
+
+    /// The largest key.
+    fn last_key(self: &Arc<Self>) -> Result<Option<Vec<u8>>> {
+        let mut scan = Scan::new(self.clone(), (Bound::Unbounded, Bound::Unbounded));
+        Ok(scan.next_back()?.map(|(key, _)| key.to_vec()))
+    }
+}
+
+impl Load<'_> {
+    /// Fills a table and installs it. False behind the last. What is wrong with a record leaves those before it.
+    fn next_table(&mut self, records: &mut Records<'_>) -> Result<bool> {
+        let Some(first) = self.next(records)? else { return Ok(false) };
+        let (lsm, seq) = (self.lsm, self.lsm.files.context().shared.wal.tail());
+        let options = lsm.table_options(self.mean.unwrap_or(first.0.len() + first.1.len()));
+        let (name, cuts) = (&mut || lsm.files.fresh_name(), Cuts::new(lsm.sizes.table, None));
+        let mut output = Output::new(lsm.files.environment(), options, cuts, name);
+        let (first_key, mut next) = (first.0.clone(), Ok(Some(first)));
+        while let Ok(Some((key, value))) = &next {
+            output.push(lsm.hash(key), key, Some(value), (seq, seq))?;
+            self.last = Some(key.clone());
+            if output.table_bytes() >= lsm.sizes.table {
+                break;
+            }
+            next = self.next(records);
+        }
+        self.install(&output.finish()?, &first_key)?;
+        next.map(|more| more.is_some())
+    }
+
+    /// The next record, which is above all before.
+    fn next(&self, records: &mut Records<'_>) -> Result<Option<Record>> {
+        records.next().map(|record| record.and_then(|record| ascends(self.last.as_deref(), record))).transpose()
+    }
+
+    /// Makes tables, of which this is the first key, a part of the keyspace.
+    fn install(&mut self, tables: &[Arc<Handle>], first: &[u8]) -> Result<()> {
+        let lsm = self.lsm;
+        // So that neither levels nor ordinals change.
+        let (_compacting, _flushing) = (lsm.compacting.lock(), lsm.flushing.lock());
+        let place = self.place_for(first)?;
+        let comes = tables.iter().map(|handle| (place, handle.file())).collect();
+        let change = Change { goes: Vec::new(), comes };
+        let installed = lsm.install(&change, tables, |version| lsm.present.installed(version));
+        installed.inspect_err(|_| output::remove(lsm.files.environment(), tables))?;
+        self.run = Some(place).filter(|place| place.is_run());
+        for handle in tables {
+            let table = handle.table();
+            self.loaded += table.records();
+            self.mean = Some((table.bytes() / table.records()) as usize);
+        }
+        Ok(())
+    }
+
+    /// The last level, or a run where there are tombstones of the keys that are loaded, or what others have written behind them.
+    fn place_for(&self, first: &[u8]) -> Result<Place> {
+        let version = self.lsm.present.get().version;
+        if version.tables().all(|handle| handle.last() < first) {
+            return Ok(Place::Level(1));
+        }
+        match self.run.filter(|run| version.run(*run).is_some_and(|run| run.tables().iter().all(|handle| handle.last() < first)))
+        {
+            Some(run) => Ok(run),
+            None => self.lsm.files.next_ordinal().map(Place::Run),
+        }
+    }
+}

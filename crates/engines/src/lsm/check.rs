@@ -1,0 +1,36 @@
+//! A full check of an lsm keyspace: every block of every table against its index and filter, and every record once.
+
+use std::{ops::Bound, sync::Arc};
+
+use ecotone_substrate::Result;
+
+use super::{records::Lsm, scan::Scan};
+use crate::engine::{Check, Cursor};
+
+impl Lsm {
+    /// Reads and checks everything. Writers go on meanwhile.
+    pub(super) fn check(self: &Arc<Self>) -> Result<Check> {
+        let mut check = Check::default();
+        let version = self.present.get().version;
+        for handle in version.tables() {
+            check.pages += u64::from(handle.table().blocks());
+            let checked = handle.table().check(self.files.environment(), &|key| self.hash(key));
+            check.problems.extend(checked.err().map(|damage| damage.to_string()));
+        }
+        let mut scan = Scan::new(self.clone(), (Bound::Unbounded, Bound::Unbounded));
+        loop {
+            match scan.next() {
+                Ok(Some(_)) => check.records += 1,
+                Ok(None) => return Ok(check),
+                Err(error) => {
+                    let problem = error.to_string();
+                    // Mostly it has been met before.
+                    if !check.problems.contains(&problem) {
+                        check.problems.push(problem);
+                    }
+                    return Ok(check);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Levelled compaction: what is written sinks from level to level, and what it replaces ends (decision 11, "Levels and compaction"; decision 12, invariants 12
+//! to 18). One job at a time in a keyspace.
+
+pub(super) mod cuts;
+pub(super) mod drops;
+mod merge;
+mod pick;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use ecotone_substrate::{Result, scheduler::Priority};
+use ecotone_sys::primitive::atomic::Ordering;
+
+use self::{
+    cuts::{Cuts, REACH},
+    drops::Drops,
+    merge::merge,
+    pick::Piece,
+};
+use super::{
+    handle::Handle,
+    output::{self, Output},
+    records::Lsm,
+    structure::{Change, Place},
+    version::{Ranged, Run, Version},
+};
+
+/// Runs in level 0 with which it is compacted before it gets another.
+const MOST_RUNS: usize = 16;
+
+impl Lsm {
+    /// Has the background compact what is due, unless that waits already.
+    pub(super) fn call_compaction(self: &Arc<Self>) {
+        let is_due = self.present.get().version.is_due(self.sizes.level_0);
+        if !is_due || self.compaction_waits.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let lsm = Arc::downgrade(self);
+        self.files.environment().scheduler.spawn(Priority::Compact, "compact tables", move || {
+            let Some(lsm) = lsm.upgrade() else { return };
+            lsm.compaction_waits.store(false, Ordering::Release);
+            match lsm.compact_next() {
+                // One after the other, so that what is more urgent comes between.
+                Ok(()) => lsm.call_compaction(),
+                // Without memory or space it is tried again when there are more tables.
+                Err(error) => drop(lsm.files.environment().health.poison(error)),
+            }
+        });
+    }
+
+    /// Compacts what is due, or nothing.
+    fn compact_next(&self) -> Result<()> {
+        let _turn = self.compacting.lock();
+        let version = self.present.get().version;
+        version.pick(self.sizes.level_0).map_or(Ok(()), |piece| self.compact(version, piece))
+    }
+
+    /// Sees to it that level 0 can get another run.
+    pub(super) fn make_place(&self) -> Result<()> {
+        loop {
+            let runs = |version: &Version<Handle>| version.runs().filter(|(place, _)| place.is_run()).count();
+            if runs(&self.present.get().version) < MOST_RUNS {
+                return Ok(());
+            }
+            let _turn = self.compacting.lock();
+            let version = self.present.get().version;
+            if runs(&version) >= MOST_RUNS
+                && let Some(piece) = version.piece_of_level_0(self.sizes.level_0)
+            {
+                self.compact(version, piece)?;
+            }
+        }
+    }
+
+    /// Makes one job. The piece is of this version; nobody else compacts, so that all of it is there still.
+    fn compact(&self, version: Arc<Version<Handle>>, piece: Piece<Handle>) -> Result<()> {
+        self.replace(&version, &piece)?;
+        self.compactions.increment();
+        // What is held has to stay.
+        drop((version, piece));
+        self.files.conclude()
+    }
+
+    /// Puts what becomes of a piece in its place.
+    fn replace(&self, version: &Version<Handle>, piece: &Piece<Handle>) -> Result<()> {
+        let moves = piece.single().filter(|handle| self.may_move(version, handle, piece.depth));
+        let tables = if moves.is_some() { Vec::new() } else { self.merge(version, piece)? };
+        let place = Place::Level(piece.depth);
+        let comes = moves.into_iter().chain(&tables).map(|handle| (place, handle.file())).collect();
+        let change = Change { goes: piece.files(), comes };
+        let installed = self.install(&change, &tables, |version| self.present.installed(version));
+        installed.inspect_err(|_| output::remove(self.files.environment(), &tables))
+    }
+
+    /// Whether a table that overlaps nothing of a level may be there as it is: in the last one without tombstones, in others not above much.
+    fn may_move(&self, version: &Version<Handle>, handle: &Handle, depth: u8) -> bool {
+        if depth == 1 {
+            return handle.table().tombstones() == 0;
+        }
+        let below =
+            version.run(Place::Level(depth - 1)).map_or(&[][..], |run| run.overlapping(&(handle.first()..=handle.last())));
+        below.iter().map(|table| table.bytes()).sum::<u64>() <= REACH * self.sizes.table
+    }
+
+    fn merge(&self, version: &Version<Handle>, piece: &Piece<Handle>) -> Result<Vec<Arc<Handle>>> {
+        let tables = || piece.inputs.iter().flat_map(Run::tables).map(|handle| handle.table());
+        let mean = tables().map(|table| table.bytes()).sum::<u64>() / tables().map(|table| table.records()).sum::<u64>();
+        let behind = piece.depth.checked_sub(1).and_then(|depth| version.run(Place::Level(depth)));
+        let (name, cuts) = (&mut || self.files.fresh_name(), Cuts::new(self.sizes.table, behind));
+        let output = Output::new(self.files.environment(), self.table_options(mean as usize), cuts, name);
+        merge(self.files.environment(), &piece.inputs, Drops::of(version, &piece.files()), output, &|key| self.hash(key))
+    }
+}

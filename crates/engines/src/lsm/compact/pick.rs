@@ -1,0 +1,128 @@
+//! Which tables are compacted next (decision 11, "Picking").
+
+use std::{ops::RangeInclusive, sync::Arc};
+
+use ecotone_substrate::table::File;
+
+use crate::lsm::{
+    structure::Place,
+    version::{Ranged, Run, Version},
+};
+
+/// Runs of level 0 with which it is compacted if it has bytes enough, and with which it is in any case.
+const FEW_RUNS: usize = 4;
+const MANY_RUNS: usize = 8;
+
+/// Tables that go into a level together.
+#[derive(Debug)]
+pub(in crate::lsm) struct Piece<T> {
+    /// From young to old; those of the level come last.
+    pub(in crate::lsm) inputs: Vec<Run<T>>,
+    /// The depth of the level.
+    pub(in crate::lsm) depth: u8,
+    /// Bytes that are not in the level yet, and of all.
+    moved: u64,
+    all: u64,
+}
+
+impl<T: Ranged> Piece<T> {
+    /// Of tables by their runs, from young to old, and what they overlap of the level.
+    fn of(version: &Version<T>, tables: Vec<Vec<Arc<T>>>, depth: u8) -> Option<Piece<T>> {
+        let range = range(tables.iter().flatten())?;
+        let moved = tables.iter().flatten().map(|table| table.bytes()).sum();
+        let overlapped = version.run(Place::Level(depth)).map_or(&[][..], |run| run.overlapping(&range)).to_vec();
+        let all = moved + overlapped.iter().map(|table| table.bytes()).sum::<u64>();
+        let inputs = tables.into_iter().chain([overlapped]).filter(|tables| !tables.is_empty()).map(Run::part).collect();
+        Some(Piece { inputs, depth, moved, all })
+    }
+
+    /// All tables.
+    pub(in crate::lsm) fn files(&self) -> Vec<File> {
+        self.inputs.iter().flat_map(|run| run.files()).collect()
+    }
+
+    /// The one table, if there is no other and it overlaps nothing.
+    pub(in crate::lsm) fn single(&self) -> Option<&Arc<T>> {
+        match &self.inputs[..] {
+            [run] if run.tables().len() == 1 => run.tables().first(),
+            _ => None,
+        }
+    }
+
+    /// Whether it moves more for what it reads and writes.
+    fn is_cheaper(&self, other: &Piece<T>) -> bool {
+        u128::from(self.moved) * u128::from(other.all) > u128::from(other.moved) * u128::from(self.all)
+    }
+}
+
+impl<T: Ranged> Version<T> {
+    /// Whether anything is to be compacted. Level 0 may have so many bytes.
+    pub(in crate::lsm) fn is_due(&self, level_0: u64) -> bool {
+        self.level_0_excess(level_0).is_some() || self.levels(level_0).next().is_some()
+    }
+
+    /// What is compacted next, if anything is due. Level 0 may have so many bytes.
+    pub(in crate::lsm) fn pick(&self, level_0: u64) -> Option<Piece<T>> {
+        let level = self.levels(level_0).max_by(|a, b| a.0.total_cmp(&b.0));
+        match (self.level_0_excess(level_0), level) {
+            (Some(runs), Some((excess, depth))) if excess > runs => self.piece_of_level(depth),
+            (Some(_), _) => self.piece_of_level_0(level_0),
+            (None, level) => level.and_then(|(_, depth)| self.piece_of_level(depth)),
+        }
+    }
+
+    /// The piece of level 0 that moves most for what it takes: a table of its oldest run with all that overlaps.
+    pub(in crate::lsm) fn piece_of_level_0(&self, level_0: u64) -> Option<Piece<T>> {
+        let (_, oldest) = self.runs().rfind(|(place, _)| place.is_run())?;
+        let depth = self.top(level_0);
+        cheapest(oldest.tables().iter().filter_map(|table| Piece::of(self, self.closure(table), depth)))
+    }
+
+    /// Runs of level 0 by those that it may have, if it is to be compacted.
+    fn level_0_excess(&self, level_0: u64) -> Option<f64> {
+        let runs = || self.runs().filter(|(place, _)| place.is_run());
+        let (count, bytes) = (runs().count(), runs().map(|(place, _)| self.bytes_at(place)).sum::<u64>());
+        let is_due = count >= MANY_RUNS || (count >= FEW_RUNS && bytes >= level_0);
+        is_due.then_some(count as f64 / FEW_RUNS as f64)
+    }
+
+    /// The levels that have more bytes than they should, with their bytes by these.
+    fn levels(&self, level_0: u64) -> impl Iterator<Item = (f64, u8)> {
+        self.runs().filter_map(move |(place, _)| {
+            let Place::Level(depth) = place else { return None };
+            let (bytes, target) = (self.bytes_at(place), self.target(depth, level_0));
+            (bytes > target).then(|| (bytes as f64 / target.max(1) as f64, depth))
+        })
+    }
+
+    /// The table of a level that overlaps least of the one below.
+    fn piece_of_level(&self, depth: u8) -> Option<Piece<T>> {
+        let tables = self.run(Place::Level(depth))?.tables();
+        cheapest(tables.iter().filter_map(|table| Piece::of(self, vec![vec![table.clone()]], depth - 1)))
+    }
+
+    /// A table with everything of level 0 that overlaps it, or what is taken with it, by runs from young to old (invariant 12).
+    fn closure(&self, table: &Arc<T>) -> Vec<Vec<Arc<T>>> {
+        let runs: Vec<_> = self.runs().filter(|(place, _)| place.is_run()).map(|(_, run)| run).collect();
+        let mut taken = vec![vec![table.clone()]];
+        loop {
+            let Some(range) = range(taken.iter().flatten()) else { return taken };
+            let wider: Vec<_> = runs.iter().map(|run| run.overlapping(&range).to_vec()).collect();
+            let count = |tables: &[Vec<Arc<T>>]| tables.iter().map(Vec::len).sum::<usize>();
+            if count(&wider) == count(&taken) {
+                return wider;
+            }
+            taken = wider;
+        }
+    }
+}
+
+fn cheapest<T: Ranged>(pieces: impl Iterator<Item = Piece<T>>) -> Option<Piece<T>> {
+    pieces.reduce(|best, other| if other.is_cheaper(&best) { other } else { best })
+}
+
+/// From the first key of some tables to the last.
+fn range<'t, T: Ranged + 't>(tables: impl Iterator<Item = &'t Arc<T>> + Clone) -> Option<RangeInclusive<&'t [u8]>> {
+    let first = tables.clone().map(|table| table.first()).min()?;
+    Some(first..=tables.map(|table| table.last()).max()?)
+}

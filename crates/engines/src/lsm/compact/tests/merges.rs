@@ -1,0 +1,139 @@
+//! Merged tables against merged maps.
+
+use std::{collections::BTreeMap, io::ErrorKind};
+
+use ecotone_substrate::{environment::Environment, table::Name};
+use ecotone_testkit::sim::SimStorage;
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::lsm::{
+    compact::{cuts::Cuts, drops::Drops, merge::merge},
+    handle::Handle,
+    output::Output,
+    structure::{Change, Place, Structure},
+    table::{Kind, Options, Wanted},
+    version::{Ranged, Run, Version},
+};
+
+/// No value is a tombstone.
+type Records = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+/// Tables on a disk.
+struct Ground {
+    environment: Environment,
+    number: u32,
+    structure: Structure,
+    version: Version<Handle>,
+}
+
+/// With a name for the next table.
+fn output<T>(environment: &Environment, number: &mut u32, write: impl FnOnce(Output<'_>) -> T) -> T {
+    let options = Options { block: 4096, filter_bits: 10, index: Wanted { kind: Kind::Linear, error: 2000 } };
+    let mut name = || {
+        *number += 1;
+        Name { database: 7, keyspace: 3, number: *number, birth: u64::from(*number) << 32 }
+    };
+    write(Output::new(environment, options, Cuts::new(12 << 10, None), &mut name))
+}
+
+impl Ground {
+    fn new(seed: u64) -> Ground {
+        let environment = SimStorage::new(seed).environment(7, 64 << 20);
+        Ground { environment, number: 0, structure: Structure::default(), version: Version::empty() }
+    }
+
+    fn put(&mut self, place: Place, records: &Records) {
+        let tables = output(&self.environment, &mut self.number, |mut output| {
+            for (key, value) in records {
+                output.push(xxh3_64(key), key, value.as_deref(), (1, 9)).unwrap();
+            }
+            output.finish().unwrap()
+        });
+        let comes = tables.iter().map(|handle| (place, handle.file())).collect();
+        self.structure.apply(&Change { goes: vec![], comes }).unwrap();
+        self.version = self.version.after(&self.structure, &tables).unwrap();
+    }
+
+    /// What the runs at some places become.
+    fn merged(&mut self, places: &[Place]) -> Records {
+        let inputs: Vec<Run<Handle>> = places.iter().filter_map(|place| self.version.run(*place).cloned()).collect();
+        let files: Vec<_> = inputs.iter().flat_map(|run| run.files()).collect();
+        let drops = Drops::of(&self.version, &files);
+        let environment = self.environment.clone();
+        let tables = output(&self.environment, &mut self.number, |output| merge(&environment, &inputs, drops, output, &xxh3_64));
+        let mut records = Records::new();
+        for handle in tables.unwrap() {
+            handle.table().check(&environment, &xxh3_64).unwrap();
+            assert_eq!(handle.table().sequences(), (1, 9));
+            let memory = handle.table().memory_for_a_block(&environment).unwrap();
+            let mut cursor = crate::lsm::table::Cursor::forward(handle.table().clone(), 0..handle.table().blocks(), memory);
+            while cursor.advance().unwrap() {
+                assert!(records.last_key_value().is_none_or(|(last, _)| **last < *cursor.key()));
+                records.insert(cursor.key().to_vec(), cursor.value().map(<[u8]>::to_vec));
+            }
+        }
+        records
+    }
+}
+
+fn records(random: &mut SmallRng, count: usize) -> Records {
+    let record = |_| {
+        let number = random.random_range(0..1500_u32);
+        let key =
+            [&b"a common prefix "[..], &number.wrapping_mul(0x9E37_79B9).to_be_bytes(), &[b'k'; 30][..number as usize % 30]]
+                .concat();
+        (key, (!random.random_bool(0.3)).then(|| vec![random.random(); random.random_range(0..200)]))
+    };
+    (0..count).map(record).collect()
+}
+
+/// Records of some maps, of which the last one counts.
+fn over<'r>(maps: impl Iterator<Item = &'r Records>) -> Records {
+    maps.flatten().map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+#[test]
+fn tables_are_merged_as_maps_are_and_tombstones_end_above_nothing() {
+    for seed in 0..8 {
+        let (mut ground, mut random) = (Ground::new(seed), SmallRng::seed_from_u64(seed));
+        // From old to young.
+        let places = [Place::Level(1), Place::Level(2), Place::Run(0), Place::Run(1), Place::Run(2)];
+        let maps: Vec<Records> = (0..places.len()).map(|age| records(&mut random, 1500 >> age)).collect();
+        places.iter().zip(&maps).for_each(|(place, records)| ground.put(*place, records));
+        let mut all = over(maps.iter());
+        all.retain(|_, value| value.is_some());
+        let young_to_old: Vec<_> = places.iter().rev().copied().collect();
+        assert_eq!(ground.merged(&young_to_old), all);
+        // Above the last level, whose tables cover nearly all keys, tombstones stay where these do.
+        let upper = over(maps[1..].iter());
+        let merged = ground.merged(&young_to_old[..4]);
+        let level = ground.version.run(Place::Level(1)).unwrap().clone();
+        let expected: Records =
+            upper.into_iter().filter(|(key, value)| value.is_some() || level.covering(key).is_some()).collect();
+        assert!(expected.values().any(Option::is_none));
+        assert_eq!(merged, expected);
+    }
+}
+
+#[test]
+fn what_fails_leaves_no_file() {
+    // Merges after so many I/Os without a failure, if there is one. Gives the number of I/Os.
+    let merges = |failure: Option<u64>| {
+        let disk = SimStorage::new(1);
+        let mut ground = Ground { environment: disk.environment(7, 64 << 20), ..Ground::new(1) };
+        let mut random = SmallRng::seed_from_u64(1);
+        [Place::Level(1), Place::Run(0)].iter().for_each(|place| ground.put(*place, &records(&mut random, 300)));
+        let inputs: Vec<_> = ground.version.runs().map(|(_, run)| run.clone()).collect();
+        let (environment, drops) = (ground.environment.clone(), Drops::of(&ground.version, &[]));
+        let (tables, first) = (disk.files().len(), disk.io_index());
+        failure.into_iter().for_each(|ahead| disk.fail_at(first + ahead, ErrorKind::Other));
+        let merged = output(&environment, &mut ground.number, |output| merge(&environment, &inputs, drops, output, &xxh3_64));
+        assert_eq!(merged.is_err(), failure.is_some());
+        assert_eq!(disk.files().len() == tables, failure.is_some(), "{failure:?}");
+        disk.io_index() - first
+    };
+    let all = merges(None);
+    assert!(all > 20);
+    (0..all).for_each(|failure| _ = merges(Some(failure)));
+}

@@ -1,0 +1,133 @@
+//! Pieces, cuts and tombstones over tables of which nothing is on a disk.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+use crate::lsm::{
+    compact::{cuts::Cuts, drops::Drops, pick::Piece},
+    structure::{Change, Place, Structure},
+    version::{
+        Ranged, Run, Version,
+        tests::{Fake, fake},
+    },
+};
+
+const NO_BYTES: u64 = 0;
+
+/// Tables that do not overlap.
+fn row(random: &mut SmallRng, number: &mut u32, most: usize) -> Vec<Arc<Fake>> {
+    let ends: BTreeSet<u8> = (0..2 * random.random_range(1..=most)).map(|_| random.random()).collect();
+    let ends: Vec<u8> = ends.into_iter().collect();
+    let table = |pair: &[u8]| {
+        *number += 1;
+        fake(*number, pair[0], pair[1])
+    };
+    ends.chunks_exact(2).map(table).collect()
+}
+
+/// Runs of level 0 and levels that overlap as they like.
+fn version(random: &mut SmallRng) -> Version<Fake> {
+    let (mut structure, mut tables, mut number) = (Structure::default(), Vec::new(), 0);
+    let runs = random.random_range(4..10);
+    for place in (0..runs).map(Place::Run).chain([Place::Level(2), Place::Level(1)]) {
+        let row = row(random, &mut number, if place.is_run() { 3 } else { 12 });
+        let comes = row.iter().map(|table| (place, table.file())).collect();
+        structure.apply(&Change { goes: vec![], comes }).unwrap();
+        tables.extend(row);
+    }
+    Version::empty().after(&structure, &tables).unwrap()
+}
+
+fn overlap(a: &Fake, b: &Fake) -> bool {
+    a.first() <= b.last() && b.first() <= a.last()
+}
+
+/// What is older than something that is taken, and could have a key of it, is taken too, or lies below the level where it goes. Nothing stays in that level
+/// between tables that are taken.
+fn assert_closed(version: &Version<Fake>, piece: &Piece<Fake>) {
+    let (files, target) = (piece.files(), Place::Level(piece.depth));
+    let is_taken = |table: &&Arc<Fake>| files.contains(&table.file());
+    let inputs: Vec<_> = version.tables().filter(is_taken).collect();
+    assert_eq!(inputs.len(), files.len());
+    let (first, last) = (inputs.iter().map(|table| table.first()).min(), inputs.iter().map(|table| table.last()).max());
+    let mut younger = Vec::new();
+    for (place, run) in version.runs().filter(|(place, _)| *place <= target) {
+        for table in run.tables().iter().filter(|table| !is_taken(table)) {
+            let is_beside = Some(table.last()) < first || Some(table.first()) > last;
+            let is_apart = younger.iter().all(|input: &&Arc<Fake>| !overlap(input, table));
+            assert!(is_apart && (is_beside || place < target), "{place:?}: {table:?} stays");
+        }
+        younger.extend(run.tables().iter().filter(is_taken));
+    }
+    // From young to old.
+    let ages: Vec<_> = piece
+        .inputs
+        .iter()
+        .map(|run| version.runs().position(|(_, other)| other.files().any(|f| run.files().any(|g| f == g))))
+        .collect();
+    assert!(ages.is_sorted_by(|a, b| a < b), "{ages:?}");
+}
+
+/// Trap 12: of level 0 with a table goes everything older that overlaps it.
+#[test]
+fn trap_12_a_piece_is_closed() {
+    let mut random = SmallRng::seed_from_u64(1);
+    let mut depths = BTreeSet::new();
+    for _ in 0..2000 {
+        let version = version(&mut random);
+        let piece = version.piece_of_level_0(u64::MAX).expect("there are runs");
+        assert_closed(&version, &piece);
+        let next = version.pick(NO_BYTES).expect("level 0 has runs enough");
+        assert_closed(&version, &next);
+        depths.insert(next.depth);
+        assert!(version.is_due(NO_BYTES));
+    }
+    assert!(depths.len() > 1, "{depths:?}");
+}
+
+/// Trap 9: a tombstone goes only where nothing older can have its key.
+#[test]
+fn trap_09_a_tombstone_stays_above_what_is_older() {
+    let mut random = SmallRng::seed_from_u64(2);
+    let (mut kept, mut dropped) = (0, 0);
+    for _ in 0..500 {
+        let version = version(&mut random);
+        let piece = version.piece_of_level_0(u64::MAX).expect("there are runs");
+        let files = piece.files();
+        let youngest = version.runs().position(|(_, run)| run.files().any(|file| files.contains(&file))).unwrap();
+        let mut drops = Drops::of(&version, &files);
+        for key in 0..=u8::MAX {
+            let covers = |table: &Arc<Fake>| table.first() <= &[key][..] && &[key][..] <= table.last();
+            let is_below = version.runs().skip(youngest).flat_map(|(_, run)| run.tables());
+            let expected = !is_below.filter(|table| !files.contains(&table.file())).any(covers);
+            assert_eq!(drops.may_drop(&[key]), expected);
+            if expected { dropped += 1 } else { kept += 1 }
+        }
+    }
+    assert!(kept > 1000 && dropped > 1000);
+}
+
+/// A fake table has 100 bytes.
+#[test]
+fn tables_end_where_they_are_full_and_where_the_level_behind_begins_one() {
+    let behind = Run::part(vec![fake(1, 10, 19), fake(2, 30, 39), fake(3, 40, 59), fake(4, 100, 120)]);
+    let cut = |behind: Option<&Run<Fake>>, full, keys: &mut dyn Iterator<Item = u8>| {
+        let (mut cuts, mut bytes, mut ends) = (Cuts::new(full, behind), 0, Vec::new());
+        for key in keys {
+            if cuts.end_before(&[key], bytes) {
+                ends.push(key);
+                bytes = 0;
+            }
+            bytes += 10;
+        }
+        ends
+    };
+    assert_eq!(cut(None, 50, &mut (0..=20)), [5, 10, 15, 20]);
+    // At 30 it has half of it; at 10 and at 40 less.
+    assert_eq!(cut(Some(&behind), 220, &mut (9..=60)), [30, 52]);
+    assert_eq!(cut(Some(&behind), 160, &mut (20..=60)), [30, 40, 56]);
+    // 30 tables behind one are more than it should touch, 16 are not.
+    let many = Run::part((0..30).map(|number| fake(number.into(), 4 * number, 4 * number + 1)).collect());
+    assert_eq!(cut(Some(&many), 200, &mut [1, 2, 60, 119].into_iter()), [119]);
+}

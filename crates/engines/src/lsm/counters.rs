@@ -1,0 +1,30 @@
+//! Numbers of one lsm keyspace.
+
+use super::{handle::Handle, records::Lsm};
+use crate::{delay, engine::Stats};
+
+impl Lsm {
+    /// What `stats` tells.
+    pub(super) fn stats(&self) -> Stats {
+        let view = self.present.get();
+        let (runs, levels) = view.version.runs().partition::<Vec<_>, _>(|(place, _)| place.is_run());
+        let sum = |of: fn(&Handle) -> u64| view.version.tables().map(|handle| of(handle)).sum();
+        let memtable_bytes: usize = view.memtables.iter().map(|member| member.memtable.bytes()).sum();
+        let mut stats = vec![
+            ("memtables", view.memtables.len() as u64),
+            ("memtable_bytes", (memtable_bytes + self.room.bytes()) as u64),
+            ("runs", runs.len() as u64),
+            ("levels", levels.len() as u64),
+            ("tables", view.version.tables().count() as u64),
+            ("table_bytes", sum(|handle| handle.table().file_bytes())),
+            ("table_records", sum(|handle| handle.table().records())),
+            ("table_tombstones", sum(|handle| handle.table().tombstones())),
+            ("index_bytes", sum(Handle::index_bytes)),
+            ("flushes", self.flushes.get()),
+            ("compactions", self.compactions.get()),
+            ("written_bytes", self.written.get()),
+        ];
+        stats.extend(delay::named(&self.delays));
+        stats
+    }
+}

@@ -1,0 +1,75 @@
+//! Makes and opens lsm keyspaces.
+
+use std::sync::Arc;
+
+use ecotone_substrate::Result;
+
+use super::{blob, install::Files, keyspace::LsmKeyspace, options::LsmOptions, structure::Structure};
+use crate::engine::{Context, Family, Made, Root};
+
+/// The lsm engine.
+#[derive(Debug, Default)]
+pub struct LsmFamily {
+    /// If not those that follow from options and budget.
+    sizes: Option<Sizes>,
+}
+
+/// How large the parts of a keyspace become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sizes {
+    /// Bytes of records with which a memtable is full.
+    pub(super) memtable: usize,
+    /// Bytes of blocks of a full table.
+    pub(super) table: u64,
+    /// Bytes of level 0 from which on it is compacted.
+    pub(super) level_0: u64,
+}
+
+/// Level 0 has so much of the budget.
+const LEVEL_0_PART: u64 = 2;
+
+impl Sizes {
+    /// Memtables of one slab, and tables of few blocks.
+    pub(super) const TINY: Sizes = Sizes { memtable: 48 << 10, table: 16 << 10, level_0: 64 << 10 };
+
+    fn of(options: &LsmOptions, budget: usize) -> Sizes {
+        Sizes {
+            memtable: options.memtable_bytes(budget) as usize,
+            table: options.table_bytes(budget),
+            level_0: budget as u64 / LEVEL_0_PART,
+        }
+    }
+}
+
+impl LsmFamily {
+    /// For tests: an lsm engine that flushes where little is written, into small tables.
+    #[doc(hidden)]
+    pub fn tiny() -> LsmFamily {
+        LsmFamily { sizes: Some(Sizes::TINY) }
+    }
+
+    fn sizes(&self, context: &Context, options: &LsmOptions) -> Sizes {
+        self.sizes.unwrap_or_else(|| Sizes::of(options, context.shared.memory.budget()))
+    }
+}
+
+impl Family for LsmFamily {
+    fn name(&self) -> &'static str {
+        "lsm"
+    }
+
+    fn create(&self, context: Context) -> Result<(Made, Root)> {
+        let options = LsmOptions::parse(&context.settings)?;
+        let sizes = self.sizes(&context, &options);
+        let files = Files::new(context, options, Structure::default());
+        let root = files.root();
+        Ok((Made::Ordered(Arc::new(LsmKeyspace::create(files, sizes))), root))
+    }
+
+    fn open(&self, context: Context, root: &Root) -> Result<Made> {
+        let place = format!("the root of keyspace {} in the manifest", context.keyspace);
+        let (options, structure) = blob::decode(&root.blob).map_err(|malformed| malformed.at(place, 0))?;
+        let sizes = self.sizes(&context, &options);
+        Ok(Made::Ordered(Arc::new(LsmKeyspace::open(Files::new(context, options, structure), sizes))))
+    }
+}

@@ -1,0 +1,117 @@
+//! Bringing what was written into tables (decision 11, "Immutable memtables and flush").
+
+use std::sync::{Arc, Weak};
+
+use ecotone_substrate::{Result, Seq, table::Answer};
+
+use super::{
+    compact::cuts::Cuts,
+    handle::Handle,
+    memtable::Memtable,
+    output::{self, Output},
+    records::Lsm,
+    structure::{Change, Place},
+    table::{Options, block_size},
+    version::{Ranged, Version},
+    view::Member,
+};
+
+/// Records of a memtable by which the size of a block is chosen.
+const SAMPLE: usize = 1000;
+
+impl Lsm {
+    /// Has everything in tables, durable, that was applied before and has a sequence below `below`.
+    pub(super) fn flush(&self, below: Seq) -> Result<()> {
+        if let Some(youngest) = self.youngest_below(below)? {
+            while youngest.strong_count() > 0 && self.is_there(&youngest) {
+                self.flush_oldest()?;
+            }
+        }
+        self.files.bury()
+    }
+
+    /// The youngest memtable with a sequence below this one. If it is active, it is no more.
+    fn youngest_below(&self, below: Seq) -> Result<Option<Weak<Member>>> {
+        let memtables = self.present.get().memtables;
+        let reaches = |member: &Arc<Member>| member.memtable.smallest().is_some_and(|first| first < below);
+        let Some(age) = memtables.iter().position(reaches) else { return Ok(None) };
+        if age == 0 {
+            self.switch(&memtables[0])?;
+        }
+        Ok(Some(Arc::downgrade(&memtables[age])))
+    }
+
+    fn is_there(&self, member: &Weak<Member>) -> bool {
+        let pin = self.present.pin();
+        self.present.load(&pin).memtables.iter().any(|there| Arc::as_ptr(there) == member.as_ptr())
+    }
+
+    /// Makes a run of level 0 of the oldest memtable, if it is not the active one. Whether there was one.
+    pub(super) fn flush_oldest(&self) -> Result<bool> {
+        self.make_place()?;
+        let _turn = self.flushing.lock();
+        let Some(oldest) = self.present.oldest_sealed() else { return Ok(false) };
+        let run = Place::Run(self.files.next_ordinal()?);
+        self.files.context().sync_log()?;
+        let tables = self.write_out(&oldest.memtable)?;
+        if tables.is_empty() {
+            let _structure = self.files.structure();
+            self.present.flushed(&oldest, self.present.get().version);
+            return Ok(true);
+        }
+        let comes = tables.iter().map(|handle| (run, handle.file())).collect();
+        let change = Change { goes: Vec::new(), comes };
+        let installed = self.install(&change, &tables, |version| self.present.flushed(&oldest, version));
+        installed.inspect_err(|_| output::remove(self.files.environment(), &tables))?;
+        self.flushes.increment();
+        Ok(true)
+    }
+
+    /// Makes a change of the tables; `publish` gets the version that follows.
+    pub(super) fn install(
+        &self,
+        change: &Change,
+        fresh: &[Arc<Handle>],
+        publish: impl FnOnce(Arc<Version<Handle>>),
+    ) -> Result<()> {
+        self.files.change(change, fresh, || self.present.get().version, publish)?;
+        self.written.add(fresh.iter().map(|handle| handle.table().bytes()).sum());
+        Ok(())
+    }
+
+    /// Writes the records of a sealed memtable into tables, which are durable then.
+    fn write_out(&self, memtable: &Memtable) -> Result<Vec<Arc<Handle>>> {
+        let name = &mut || self.files.fresh_name();
+        let version = self.present.get().version;
+        let behind = version.run(Place::Level(version.top(self.sizes.level_0)));
+        let (options, cuts) = (self.table_options(mean(memtable)), Cuts::new(self.sizes.table, behind));
+        let mut output = Output::new(self.files.environment(), options, cuts, name);
+        let (mut cursor, mut key, mut value) = (memtable.cursor(), Vec::new(), Vec::new());
+        while cursor.advance() {
+            cursor.read_key(&mut key);
+            let (answer, seq) = cursor.read(&mut value);
+            let value = (answer == Answer::Value).then_some(&value[..]);
+            output.push(self.hash(&key), &key, value, (seq, seq))?;
+        }
+        output.finish()
+    }
+
+    /// What tables of records with so many bytes are like.
+    pub(super) fn table_options(&self, mean: usize) -> Options {
+        let options = self.files.options();
+        Options { block: block_size(mean), filter_bits: options.filter_bits, index: options.wanted() }
+    }
+}
+
+/// Bytes of the key and the value of a record in the mean of some.
+fn mean(memtable: &Memtable) -> usize {
+    let (mut cursor, mut key, mut value) = (memtable.cursor(), Vec::new(), Vec::new());
+    let (mut records, mut bytes) = (0, 0);
+    while records < SAMPLE && cursor.advance() {
+        cursor.read_key(&mut key);
+        cursor.read(&mut value);
+        records += 1;
+        bytes += key.len() + value.len();
+    }
+    bytes / records.max(1)
+}

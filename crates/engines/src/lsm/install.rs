@@ -1,0 +1,203 @@
+//! What a keyspace has on disk, and how that changes: tables are synced, with their names, then one log record says so, then everybody sees it, and what goes
+//! is removed when that record is synced and nobody reads it (decision 11, "Recovery and the order of deletion"; decision 12, invariants 16 to 18).
+
+use std::sync::Arc;
+
+use ecotone_substrate::{
+    Error, Result, Seq, bug,
+    environment::Environment,
+    limits::MAX_RUNS,
+    storage::FileId,
+    table::{File, Name},
+    wal::{RecordKind, Room, encode_structure},
+};
+use ecotone_sys::primitive::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, Ordering},
+};
+
+use super::{
+    blob,
+    handle::Handle,
+    options::LsmOptions,
+    structure::{Change, Structure},
+    table::Table,
+    version::{Ranged, Version},
+};
+use crate::{
+    engine::{Context, Root},
+    files::{Numbers, remove_strays},
+};
+
+/// Where damage is told that is in no file of the keyspace.
+const RECORD: &str = "the log's structural record";
+
+/// What the files of one keyspace are made, named and removed by.
+#[derive(Debug)]
+pub(super) struct Files {
+    context: Context,
+    environment: Environment,
+    options: LsmOptions,
+    state: Mutex<State>,
+    /// Whether the keyspace was dropped.
+    retired: AtomicBool,
+}
+
+/// Its lock is the structure mutex: held while the record of a change is appended and a view is published, so that roots have both or neither, and never
+/// across I/O.
+#[derive(Debug)]
+pub(super) struct State {
+    structure: Structure,
+    /// Tables that the structure does not name any more, each with the sequence of the record that says so.
+    dead: Vec<(Seq, Arc<Handle>)>,
+    numbers: Numbers,
+}
+
+impl Files {
+    /// Of a keyspace that has these tables.
+    pub(super) fn new(context: Context, options: LsmOptions, structure: Structure) -> Files {
+        let environment = context.shared.environment();
+        let state = State { structure, dead: Vec::new(), numbers: Numbers::default() };
+        Files { context, environment, options, state: Mutex::new(state), retired: AtomicBool::new(false) }
+    }
+
+    /// What the keyspace was told at its birth.
+    pub(super) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// What files are made and opened with.
+    pub(super) fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// What was chosen for the keyspace.
+    pub(super) fn options(&self) -> &LsmOptions {
+        &self.options
+    }
+
+    /// The structure mutex.
+    pub(super) fn structure(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// The keyspace was dropped: nothing becomes a part of it any more, and whoever has removed its files has removed all.
+    pub(super) fn retire(&self) {
+        // Under the lock, so that a change that has come before has named its files.
+        let _state = self.state.lock();
+        self.retired.store(true, Ordering::Release);
+    }
+
+    /// Whether the keyspace was dropped.
+    #[inline]
+    pub(super) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    fn name(&self, File { number, birth }: File) -> Name {
+        Name { database: self.environment.database, keyspace: self.context.keyspace, number, birth }
+    }
+
+    /// A name for a table that is made next.
+    pub(super) fn fresh_name(&self) -> Name {
+        let mut state = self.state.lock();
+        let State { structure, dead, numbers } = &mut *state;
+        let is_dying = |number| dead.iter().any(|(_, handle)| handle.file().number == number);
+        let file = numbers.next(&self.context, |number| structure.has_number(number) || is_dying(number));
+        drop(state);
+        self.name(file)
+    }
+
+    /// The ordinal of a run that comes next.
+    ///
+    /// # Errors
+    /// If level 0 is full.
+    pub(super) fn next_ordinal(&self) -> Result<u64> {
+        let state = self.state.lock();
+        let runs = state.structure.places().filter(|(place, _)| place.is_run()).count();
+        if runs < MAX_RUNS {
+            return Ok(state.structure.next_ordinal());
+        }
+        Err(Error::Limit { what: "the runs in level 0 of an lsm keyspace", limit: MAX_RUNS as u64, actual: runs as u64 + 1 })
+    }
+
+    /// Makes a change, whose fresh tables are durable, in the log and in memory: `publish` gets the version that follows `before`, which gives the present one.
+    ///
+    /// # Errors
+    /// If the log has no room, writing has stopped, or the keyspace was dropped. Then nothing has changed, and nothing was called.
+    ///
+    /// # Panics
+    /// If the change does not fit.
+    pub(super) fn change(
+        &self,
+        change: &Change,
+        fresh: &[Arc<Handle>],
+        before: impl FnOnce() -> Arc<Version<Handle>>,
+        publish: impl FnOnce(Arc<Version<Handle>>),
+    ) -> Result<()> {
+        let wal = &self.context.shared.wal;
+        let body = encode_structure(self.context.keyspace, &change.encode());
+        let reservation = wal.reserve(Room::Structure, body.len())?;
+        let mut state = self.state.lock();
+        if self.is_retired() {
+            return Err(Error::Closed { what: "the keyspace" });
+        }
+        let (mut structure, before) = (state.structure.clone(), before());
+        let applied = structure.apply(change).and_then(|()| before.after(&structure, fresh));
+        let version = applied.unwrap_or_else(|what| panic!("{change:?}: {what}"));
+        let placed = wal.append(reservation, RecordKind::Structure, &body, |_| ());
+        let drops: Vec<File> = change.drops().collect();
+        let gone = before.tables().filter(|handle| drops.contains(&handle.file()));
+        state.dead.extend(gone.map(|handle| (placed.seq, handle.clone())));
+        state.structure = structure;
+        publish(Arc::new(version));
+        Ok(())
+    }
+
+    /// What a checkpoint leaves of the keyspace.
+    pub(super) fn root(&self) -> Root {
+        let state = self.state.lock();
+        Root { structure: self.context.shared.wal.tail(), blob: blob::encode(self.options, &state.structure) }
+    }
+
+    /// Has what was changed before durable, and removes what went by it.
+    pub(super) fn conclude(&self) -> Result<()> {
+        if !bug!(FreeSpaceEarly) {
+            let wal = &self.context.shared.wal;
+            wal.sync_through(wal.tail().saturating_sub(1))?;
+        }
+        self.bury()
+    }
+
+    /// Removes the tables whose end is durable and that no version has.
+    pub(super) fn bury(&self) -> Result<()> {
+        let synced = self.context.shared.wal.synced();
+        let is_ripe =
+            |(seq, handle): &mut (Seq, Arc<Handle>)| (*seq < synced || bug!(FreeSpaceEarly)) && Arc::strong_count(handle) == 1;
+        let dead: Vec<_> = self.state.lock().dead.extract_if(.., is_ripe).collect();
+        let Environment { storage, health, .. } = &self.environment;
+        let removed = dead.iter().try_for_each(|(_, handle)| storage.remove_if_there(handle.table().name().file()));
+        removed.map_err(|error| health.poison(error))
+    }
+
+    /// Reapplies a change from the log. What goes by it is removed with the strays.
+    pub(super) fn replay(&self, body: &[u8]) -> Result<()> {
+        let change = Change::decode(body).map_err(|malformed| malformed.at(RECORD, 0))?;
+        let misfit =
+            |what| Error::corruption(RECORD, 0, format!("it does not fit the keyspace {}: {what}", self.context.keyspace));
+        self.state.lock().structure.apply(&change).map_err(misfit)
+    }
+
+    /// Removes the files that nothing names, of an interrupted change, or dropped by one that was replayed, and opens the tables.
+    pub(super) fn recover(&self) -> Result<Version<Handle>> {
+        let structure = self.state.lock().structure.clone();
+        let keyspace = self.context.keyspace;
+        let named: Vec<FileId> = structure.tables().map(|file| self.name(file).file()).collect();
+        remove_strays(&*self.environment.storage, keyspace, &named)?;
+        self.state.lock().numbers = Numbers::behind(structure.tables().map(|file| file.number).max());
+        let open = |file| Ok(Arc::new(Handle::of(Table::open(&self.environment, self.name(file))?)));
+        let tables: Vec<_> = structure.tables().map(open).collect::<Result<_>>()?;
+        let overlap = |what| Error::corruption(format!("the tables of keyspace {keyspace}"), 0, what);
+        Version::empty().after(&structure, &tables).map_err(overlap)
+    }
+}

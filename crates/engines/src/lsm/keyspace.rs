@@ -1,0 +1,137 @@
+//! One lsm keyspace, as the database drives it.
+
+use std::sync::{Arc, OnceLock};
+
+use ecotone_substrate::{Error, Result, Seq};
+
+use super::{family::Sizes, handle::Handle, install::Files, records::Lsm, room::Credit, scan::Scan, version::Version};
+use crate::engine::{Admission, Check, Cursor, Engine, Operation, Ordered, Range, Record, Root, Stats};
+
+/// A keyspace of an open database.
+#[derive(Debug)]
+pub(super) struct LsmKeyspace {
+    files: Arc<Files>,
+    sizes: Sizes,
+    /// What there is once the database's log has told which tables belong to the keyspace.
+    lsm: OnceLock<Arc<Lsm>>,
+}
+
+impl LsmKeyspace {
+    /// An empty one, which has no files.
+    pub(super) fn create(files: Files, sizes: Sizes) -> LsmKeyspace {
+        let keyspace = LsmKeyspace::open(files, sizes);
+        keyspace.run(Version::empty());
+        keyspace
+    }
+
+    /// One of an earlier life. Replay follows.
+    pub(super) fn open(files: Files, sizes: Sizes) -> LsmKeyspace {
+        LsmKeyspace { files: Arc::new(files), sizes, lsm: OnceLock::new() }
+    }
+
+    fn run(&self, version: Version<Handle>) {
+        let lsm = Arc::new(Lsm::new(&self.files, self.sizes, version));
+        self.lsm.set(lsm).expect("a structure is recovered once");
+    }
+
+    fn lsm(&self) -> &Arc<Lsm> {
+        self.lsm.get().expect("nothing is asked for before the structure is recovered")
+    }
+
+    /// What there is, unless the keyspace was dropped.
+    #[inline]
+    fn live(&self) -> Result<&Arc<Lsm>> {
+        let lsm = self.lsm();
+        lsm.check_live().map(|()| lsm)
+    }
+}
+
+impl Engine for LsmKeyspace {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get_into(key, &mut value)?.then_some(value))
+    }
+
+    fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.live()?.get_into(key, value)
+    }
+
+    fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        keys.iter().map(|key| self.get(key)).collect()
+    }
+
+    fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
+        self.live()?.admit(operation).map(|credit| Admission(credit.words()))
+    }
+
+    fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
+        self.lsm().apply(Credit::of(admission.0), seq, operation);
+    }
+
+    fn overwrite(&self, operation: Operation<'_>) -> bool {
+        self.live().is_ok_and(|lsm| lsm.overwrite(self.files.context().shared.wal.tail(), operation))
+    }
+
+    fn cancel(&self, admission: Admission) {
+        self.lsm().room.give_back(Credit::of(admission.0));
+    }
+
+    fn first_unflushed(&self) -> Option<Seq> {
+        self.lsm().present.get().first_unflushed()
+    }
+
+    fn flush(&self, below: Seq) -> Result<()> {
+        match self.live().and_then(|lsm| lsm.flush(below).inspect(|()| lsm.call_compaction())) {
+            // It was dropped while the database is flushed: nothing of it is to be kept.
+            Err(Error::Closed { .. }) if self.files.is_retired() => Ok(()),
+            flushed => flushed,
+        }
+    }
+
+    fn checkpoint(&self) -> Result<Root> {
+        self.live()?;
+        Ok(self.files.root())
+    }
+
+    fn checkpoint_is_durable(&self) {
+        // What goes wrong stops all writing, and the next opening removes what stays.
+        let _ = self.files.bury();
+    }
+
+    fn replay_structure(&self, _seq: Seq, body: &[u8]) -> Result<()> {
+        self.files.replay(body)
+    }
+
+    fn structure_recovered(&self) -> Result<()> {
+        self.run(self.files.recover()?);
+        Ok(())
+    }
+
+    fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
+        let admission = self.admit(operation)?;
+        self.apply(admission, seq, operation);
+        Ok(())
+    }
+
+    fn verify(&self) -> Result<Check> {
+        self.live()?.check()
+    }
+
+    fn stats(&self) -> Stats {
+        self.lsm().stats()
+    }
+
+    fn retire(&self) {
+        self.files.retire();
+    }
+}
+
+impl Ordered for LsmKeyspace {
+    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
+        Box::new(Scan::new(self.lsm().clone(), range))
+    }
+
+    fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
+        self.live()?.load_sorted(records)
+    }
+}

@@ -1,0 +1,137 @@
+//! The records of a keyspace: how they are written and read (decision 11, "Reading"; decision 12, invariants 1 to 4).
+
+use std::sync::Arc;
+
+use ecotone_substrate::{
+    Error, Result, Seq,
+    metrics::{Counter, Histogram},
+    table::Answer,
+};
+use ecotone_sys::primitive::{Mutex, atomic::AtomicBool};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::{
+    family::Sizes,
+    handle::Handle,
+    install::Files,
+    memtable::Memtable,
+    room::{Credit, Room},
+    version::Version,
+    view::{Present, View},
+};
+use crate::engine::Operation;
+
+/// What the records of one keyspace are in.
+#[derive(Debug)]
+pub(super) struct Lsm {
+    pub(super) present: Present<Version<Handle>>,
+    pub(super) room: Arc<Room>,
+    pub(super) files: Arc<Files>,
+    pub(super) sizes: Sizes,
+    /// Held by the one that flushes, across its I/O.
+    pub(super) flushing: Mutex<()>,
+    /// Held by the one that compacts, or loads records in bulk, across its I/O. Taken before `flushing`.
+    pub(super) compacting: Mutex<()>,
+    /// Whether a compaction was asked for that has not begun.
+    pub(super) compaction_waits: AtomicBool,
+    /// Jobs of compaction that were done.
+    pub(super) compactions: Counter,
+    /// Memtables that became runs.
+    pub(super) flushes: Counter,
+    /// Bytes of keys and values that were written to tables.
+    pub(super) written: Counter,
+    /// How long writers are held up.
+    pub(super) delays: Histogram,
+    seed: u64,
+}
+
+impl Lsm {
+    /// Of a keyspace with these tables.
+    pub(super) fn new(files: &Arc<Files>, sizes: Sizes, version: Version<Handle>) -> Lsm {
+        let environment = files.environment();
+        let room = Arc::new(Room::new(&environment.memory));
+        let present = Present::new(&files.context().shared.domain, room.memtable(b""), version);
+        Lsm {
+            present,
+            room,
+            files: files.clone(),
+            sizes,
+            flushing: Mutex::new(()),
+            compacting: Mutex::new(()),
+            compaction_waits: AtomicBool::new(false),
+            compactions: Counter::default(),
+            flushes: Counter::default(),
+            written: Counter::default(),
+            delays: Histogram::default(),
+            seed: environment.database,
+        }
+    }
+
+    /// By this a key is found in filters, and has its height in memtables.
+    #[inline]
+    pub(super) fn hash(&self, key: &[u8]) -> u64 {
+        xxh3_64_with_seed(key, self.seed)
+    }
+
+    /// Words that the memtables which can be written have left.
+    pub(super) fn free(&self) -> u64 {
+        self.present.load(&self.present.pin()).unsealed().map(|memtable| memtable.free() as u64).sum()
+    }
+
+    /// Takes room for a write, after it has seen to it that there is a memtable for it.
+    pub(super) fn admit(self: &Arc<Self>, Operation { key, value }: Operation<'_>) -> Result<Credit> {
+        let words = Memtable::words(self.hash(key), key, value);
+        loop {
+            self.make_room()?;
+            match self.room.admit(words, || self.free()) {
+                Err(Error::Memory { .. }) if self.give_memory()? => {}
+                admitted => return admitted,
+            }
+        }
+    }
+
+    /// Makes a write, on the credit that it was admitted with.
+    pub(super) fn apply(&self, credit: Credit, seq: Seq, Operation { key, value }: Operation<'_>) {
+        {
+            let pin = self.present.pin();
+            self.present.load(&pin).active().apply(self.hash(key), key, value, seq, &mut || self.room.take());
+        }
+        self.room.give_back(credit);
+    }
+
+    /// Makes a write in place, if the active memtable has the key and room for the value there.
+    pub(super) fn overwrite(&self, seq: Seq, Operation { key, value }: Operation<'_>) -> bool {
+        let pin = self.present.pin();
+        self.present.load(&pin).active().overwrite(key, value, seq)
+    }
+
+    /// The newest value of a key, in place of what `value` had. False, and an empty one, if there is none.
+    pub(super) fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        value.clear();
+        let version = {
+            let pin = self.present.pin();
+            let view = self.present.load(&pin);
+            match view.find(key, value) {
+                Some(answer) => return Ok(answer == Answer::Value),
+                // Of the same view: what is flushed in between would be in neither.
+                None => view.version.clone(),
+            }
+        };
+        let found = version.find(self.files.environment(), (self.hash(key), key), value)?;
+        Ok(found == Some(Answer::Value))
+    }
+
+    /// An error if the keyspace was dropped.
+    #[inline]
+    pub(super) fn check_live(&self) -> Result<()> {
+        if self.files.is_retired() { Err(Error::Closed { what: "the keyspace" }) } else { Ok(()) }
+    }
+}
+
+impl<V> View<V> {
+    /// What the memtables say of a key. The value is put into `value`.
+    #[inline]
+    fn find(&self, key: &[u8], value: &mut Vec<u8>) -> Option<Answer> {
+        self.memtables.iter().find_map(|member| member.memtable.get(key, value)).map(|(answer, _)| answer)
+    }
+}

@@ -1,0 +1,130 @@
+//! A keyspace on a disk, as tests drive it.
+
+use std::{
+    collections::BTreeMap,
+    ops::{Bound, RangeBounds},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use ecotone_substrate::{
+    Result, Seq,
+    double_write::DoubleWrite,
+    environment::Environment,
+    storage::{FileKind, Storage},
+    wal::{Wal, WalOptions},
+};
+use ecotone_testkit::sim::{SimClock, SimStorage};
+
+use crate::{
+    engine::{Context, Cursor, Engine, Operation, Ordered, Range, Record, Shared},
+    lsm::{blob, family::Sizes, install::Files, keyspace::LsmKeyspace, options::LsmOptions, structure::Structure, table::Kind},
+};
+
+/// What a keyspace should have.
+pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+const LOG: WalOptions = WalOptions { segment_bytes: 64 << 10, limit_bytes: 1 << 20, longest_bytes: 1 << 20 };
+
+/// All keys.
+pub(super) const ALL: Range = (Bound::Unbounded, Bound::Unbounded);
+
+pub(super) struct World {
+    disk: SimStorage,
+    pub(super) environment: Environment,
+    pub(super) keyspace: Arc<LsmKeyspace>,
+    context: Context,
+    sequence: AtomicU64,
+}
+
+impl World {
+    /// An empty keyspace with an index of this kind.
+    pub(super) fn new(seed: u64, index: Kind) -> World {
+        World::with(seed, index, Sizes::TINY)
+    }
+
+    /// One whose parts have these sizes.
+    pub(super) fn with(seed: u64, index: Kind, sizes: Sizes) -> World {
+        let disk = SimStorage::new(seed);
+        let environment = disk.environment(7, 64 << 20);
+        let double_write = DoubleWrite::create(&environment.storage, &environment.memory, &environment.health).unwrap();
+        let wal = Wal::create(environment.clone(), LOG).unwrap();
+        let shared = Shared::new(environment.clone(), wal, Arc::new(double_write), Arc::new(SimClock::new(seed)));
+        let context = Context { keyspace: 3, logged: true, settings: Vec::new(), shared };
+        let options = LsmOptions { index, ..LsmOptions::default() };
+        let files = Files::new(context.clone(), options, Structure::default());
+        let keyspace = Arc::new(LsmKeyspace::create(files, sizes));
+        World { disk, environment, keyspace, context, sequence: AtomicU64::new(1) }
+    }
+
+    /// What there is after a flush and another opening.
+    pub(super) fn reopened(&self) -> Arc<LsmKeyspace> {
+        self.keyspace.flush(Seq::MAX).unwrap();
+        let (options, structure) = blob::decode(&self.keyspace.checkpoint().unwrap().blob).unwrap();
+        let files = Files::new(self.context.clone(), options, structure);
+        let keyspace = LsmKeyspace::open(files, Sizes::TINY);
+        keyspace.structure_recovered().unwrap();
+        Arc::new(keyspace)
+    }
+
+    /// Writes a key as a commit does.
+    pub(super) fn write(&self, key: &[u8], value: Option<&[u8]>) {
+        let operation = Operation { key, value };
+        let admission = self.keyspace.admit(operation).expect("there is memory");
+        self.keyspace.apply(admission, self.sequence.fetch_add(1, Ordering::Relaxed), operation);
+    }
+
+    pub(super) fn flush(&self) {
+        self.keyspace.flush(Seq::MAX).expect("the disk takes it");
+    }
+
+    pub(super) fn stat(&self, name: &str) -> u64 {
+        let stats = self.keyspace.stats();
+        stats.into_iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name} is told")).1
+    }
+
+    /// Requests to read from tables so far.
+    pub(super) fn reads(&self) -> u64 {
+        self.disk.counters_of(FileKind::Table).reads
+    }
+
+    /// Files on the disk.
+    pub(super) fn tables(&self) -> u64 {
+        self.disk.files().keys().filter(|file| file.kind() == FileKind::Table).count() as u64
+    }
+
+    /// Everything is as in the model, and passes the check.
+    pub(super) fn expect(&self, model: &Model) {
+        expect(&self.keyspace, model);
+    }
+}
+
+/// Everything is as in the model, and passes the check.
+pub(super) fn expect(keyspace: &Arc<LsmKeyspace>, model: &Model) {
+    let check = keyspace.verify().unwrap();
+    assert_eq!((check.problems, check.records), (vec![], model.len() as u64));
+    assert!(collect(keyspace, ALL, false).iter().map(|(key, value)| (key, value)).eq(model));
+}
+
+/// The records of a range, from its end if `reverse`.
+pub(super) fn collect(keyspace: &Arc<LsmKeyspace>, range: Range, reverse: bool) -> Vec<Record> {
+    let mut cursor = keyspace.clone().cursor(range);
+    let mut records = Vec::new();
+    while let Some(record) = step(&mut *cursor, reverse).unwrap() {
+        records.push(record);
+    }
+    records
+}
+
+/// The next record of an end.
+pub(super) fn step(cursor: &mut dyn Cursor, reverse: bool) -> Result<Option<Record>> {
+    let next = if reverse { cursor.next_back() } else { cursor.next() };
+    Ok(next?.map(|(key, value)| (key.to_vec(), value.to_vec())))
+}
+
+/// The records of a range of the model.
+pub(super) fn expected(model: &Model, range: &Range) -> Vec<Record> {
+    model.iter().filter(|(key, _)| range.contains(*key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
