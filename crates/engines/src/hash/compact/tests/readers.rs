@@ -1,6 +1,6 @@
 //! Readers beside folds: what they came to stays as long as they have it (traps 5 and 7).
 
-use std::thread;
+use std::{thread, time::Duration};
 
 use ecotone_testkit::sim::{Phase, Walk};
 
@@ -62,6 +62,41 @@ fn trap_07_a_search_that_folds_pass_goes_on() {
             assert_eq!((0..10).find_map(|_| search.step()), Some(Some(vec![0; 100])));
         });
     }
+}
+
+/// Compacts beside somebody who is pinned again and again, and has an entry that was there when he was pinned last before BEGIN rose. Whether there was such a pin.
+fn entry_outlasts_a_pin() -> bool {
+    let world = World::new(1, true);
+    world.set(b"key", b"value");
+    let until = world.hash.log.close_page();
+    world.hash.log.freeze(until);
+    let begin = || world.hash.log.bounds().begin();
+    let passed = thread::scope(|scope| {
+        scope.spawn(|| world.compactor().compact(until).unwrap());
+        while begin() < until {
+            let pin = world.hash.domain.pin();
+            let before = begin() < until;
+            // Compaction waits for those who are pinned before it as well.
+            (0..20).take_while(|_| begin() < until).for_each(|_| thread::yield_now());
+            if before && begin() == until {
+                for _ in 0..50 {
+                    assert!(world.hash.table.find(hash_of(b"key"), &pin).is_some(), "its entry went under a pin");
+                    thread::sleep(Duration::from_micros(100));
+                }
+                return true;
+            }
+        }
+        false
+    });
+    assert!(world.hash.table.find(hash_of(b"key"), &world.hash.domain.pin()).is_none());
+    assert_eq!(world.value(b"key"), Some(b"value".to_vec()));
+    passed
+}
+
+/// Who has seen the BEGIN of before goes by what an entry has (trap 8).
+#[test]
+fn trap_08_an_entry_is_freed_when_nobody_is_pinned_who_saw_the_old_begin() {
+    assert!((0..200).any(|_| entry_outlasts_a_pin()), "nobody was pinned when BEGIN rose");
 }
 
 /// Stretches of deltas are punched when their fold is synced and their readers are gone, not before.
