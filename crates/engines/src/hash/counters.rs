@@ -14,6 +14,8 @@ pub(super) struct Counts {
     pub(super) folds: Counter,
     /// Times that some deltas became one.
     pub(super) merges: Counter,
+    /// Records that compaction came to and that were appended once more, since they were changed in place.
+    pub(super) kept: Counter,
     /// Times that frames of the hot log had to be written to make room, since compaction was behind.
     pub(super) spills: Counter,
 }
@@ -39,6 +41,7 @@ impl Hash {
             ("compactions", self.counts.compactions.get()),
             ("folds", self.counts.folds.get()),
             ("merges", self.counts.merges.get()),
+            ("records_kept", self.counts.kept.get()),
             ("spills", self.counts.spills.get()),
         ]
     }

@@ -224,6 +224,10 @@ impl Install for Files {
         Files::name(self, self.fresh())
     }
 
+    fn is_logged(&self) -> bool {
+        self.context.logged
+    }
+
     fn floor(&self) -> Address {
         self.state.lock().floor
     }

@@ -150,6 +150,25 @@ impl Hash {
         Ok(())
     }
 
+    /// Has a page more covered ahead of the log's end, if there is a block for that at once. Whether it is.
+    pub(super) fn try_to_make_frames(&self) -> bool {
+        epoch::assert_unpinned();
+        let Some(_making) = self.room.making.try_lock() else { return false };
+        while self.log.ahead() < 2 * PAGE {
+            if self.frames_in_memory() >= self.part.hot() {
+                return false;
+            }
+            let spare = self.room.spare.lock().pop();
+            let lease = || self.room.memory.lease(Component::HotLog, BLOCK);
+            let Some(block) = spare.or_else(|| self.lease_or_take(lease)) else { return false };
+            if let Err(block) = self.log.grow(block) {
+                self.room.spare.lock().push(block);
+                return false;
+            }
+        }
+        true
+    }
+
     fn make_buckets(&self, count: u64) -> Result<()> {
         for _ in 0..LOOKS_FOR_A_BLOCK {
             if self.table.overflow_left() >= count {

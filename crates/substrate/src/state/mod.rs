@@ -115,6 +115,12 @@ impl State {
         self.0 & SEALED != 0
     }
 
+    /// It was changed, or sealed, since it was new.
+    #[inline]
+    pub fn was_changed(self) -> bool {
+        self.0 >= LOCKED << 1
+    }
+
     /// Somebody changes the record.
     #[inline]
     pub fn locked(self) -> bool {

@@ -26,6 +26,9 @@ pub(crate) trait Install {
     /// A name for a run, with a birth that no file of the keyspace has or had.
     fn name(&self) -> Name;
 
+    /// Whether the database's log has what is written.
+    fn is_logged(&self) -> bool;
+
     /// FLOOR: the end of the hot log at the last flush of a keyspace that is not logged. It stays while a compaction has its turn.
     fn floor(&self) -> Address;
 

@@ -8,6 +8,7 @@ mod fold;
 mod frames;
 mod goals;
 mod install;
+mod keep;
 mod merge;
 mod record;
 mod sorter;
@@ -116,6 +117,9 @@ impl Compactor<'_> {
         let from = log.bounds().begin();
         let until = from.plus(self.goals.delta(self.hot()) / PAGE * PAGE);
         log.freeze(until);
+        if from >= Address::of_frame(log.bounds().head().frame()) {
+            self.keep_used(Region { from, until });
+        }
         Ok(self.compact(until)? > from)
     }
 

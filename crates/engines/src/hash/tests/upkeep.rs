@@ -1,11 +1,16 @@
 //! Who writes while compaction is behind.
 
+use ecotone_substrate::storage::{FileKind, Storage};
 use ecotone_testkit::sim::SimStorage;
 
-use super::{removal::files, *};
+use super::{
+    removal::{files, files_of},
+    sharing::stat,
+    *,
+};
 use crate::{
-    engine::Hashed,
-    hash::{compact::Goals, keyspace::HashKeyspace},
+    engine::{Engine, Hashed},
+    hash::{compact::Goals, keyspace::HashKeyspace, log::FRAME},
 };
 
 /// Writers wait for what the hot log has on disk, so that is compacted, however much it may have in memory.
@@ -18,4 +23,40 @@ fn a_log_that_is_on_disk_for_want_of_memory_is_compacted() {
         keyspace.put(Operation { key: &number.to_le_bytes(), value: Some(&[1; 900]) }).unwrap();
     }
     assert!(files.structure().tables().count() > 0, "nothing was compacted");
+}
+
+/// Some records are updated again and again, beside others that are written once. How many were kept in the hot log, and how many reads of runs it takes to read
+/// the former.
+fn used_beside_others(logged: bool) -> (u64, u64) {
+    const USED: u64 = 200;
+    let disk = SimStorage::new(1);
+    let environment = disk.environment(1, 32 << 20);
+    let files = Arc::new(files_of(environment.clone(), logged));
+    let sizes = Sizes { bucket_bits: 10, frames: 64, copies: 0 };
+    let keyspace = HashKeyspace::create(files, sizes, Goals { most_hot: 32 * FRAME, ..Goals::TINY }).unwrap();
+    let put = |key: u64, round: u64| {
+        keyspace.put(Operation { key: &key.to_le_bytes(), value: Some(&[round as u8; 100]) }).unwrap();
+        while environment.scheduler.run_one() {}
+    };
+    for round in 0..60 {
+        (0..USED).for_each(|key| put(key, round));
+        (0..1000).for_each(|once| put(USED + round * 1000 + once, round));
+    }
+    let check = |key: u64, round: u64| {
+        assert_eq!(keyspace.get(&key.to_le_bytes()).unwrap(), Some(vec![round as u8; 100]), "{key}");
+    };
+    let reads = || disk.counters_of(FileKind::Table).reads;
+    let before = reads();
+    (0..USED).for_each(|key| check(key, 59));
+    let read = reads() - before;
+    (0..60_000).for_each(|once| check(USED + once, once / 1000));
+    (stat(&keyspace.stats(), "records_kept"), read)
+}
+
+/// What a logged keyspace has in its hot log holds up the database's log, so there all goes in the order in which it came.
+#[test]
+fn what_is_updated_in_place_stays_in_the_hot_log() {
+    let ((kept, read), (kept_logged, _)) = (used_beside_others(false), used_beside_others(true));
+    assert!(kept > 0 && kept_logged == 0, "{kept} and {kept_logged} were kept");
+    assert_eq!(read, 0, "reads of records that are written again and again");
 }

@@ -134,6 +134,10 @@ impl Install for Journal {
         name(File { number: *births as u32, birth: *births })
     }
 
+    fn is_logged(&self) -> bool {
+        false
+    }
+
     fn floor(&self) -> Address {
         *self.floor.lock().unwrap()
     }
