@@ -6,8 +6,7 @@ use ecotone::internal::substrate::{storage::FileId, table::File};
 use ecotone_engines::{
     hash::cold::{RunKind, RunWriter},
     lsm::{
-        blob,
-        options::LsmOptions,
+        LsmOptions, blob,
         structure::{Change, Place, Structure},
         table::{Kind, Options, TableWriter, Wanted},
     },

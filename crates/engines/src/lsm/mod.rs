@@ -1,6 +1,6 @@
 //! The lsm engine: tables of sorted records in levels, found by small indexes (decisions 11 and 12, `docs/format/lsm.md`).
 //!
-//! Built step by step (decision 11, "Build plan"): what is written becomes runs of level 0, which nothing compacts yet; so no database has the engine by itself.
+//! Built step by step (decision 11, "Build plan"): its compaction has no budget of memory or of the disk's time yet, so no database has the engine by itself.
 
 pub mod blob;
 mod bulk;

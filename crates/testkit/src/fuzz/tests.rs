@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use ecotone_engines::{
     hash::cold::{RunKind, RunWriter},
     lsm::{
-        blob,
-        options::LsmOptions,
+        LsmOptions, blob,
         structure::{Change, Place, Structure},
         table::{Kind, Options, TableWriter, Wanted},
     },
