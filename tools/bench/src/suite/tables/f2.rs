@@ -19,10 +19,9 @@ pub(in super::super) fn suite() -> Suite {
     let data = Data::synthetic(2_000_000, 20_000_000, 8, 100);
     let logged = Data { full: 5_000_000, ..data.clone() };
     let cell = |workload, shape| Cell::new(workload, shape, &data, Unlogged, MEMORY).steady();
-    let uniform = |workload| Cell::new(workload, Uniform, &data, Unlogged, MEMORY);
+    let uniform = |workload| Cell { stores: Some(&["hash", "rocksdb"]), ..Cell::new(workload, Uniform, &data, Unlogged, MEMORY) };
     let batches = Cell { batch: 32, stores: Some(&["hash"]), ..uniform(C) };
     let mut cells = vec![
-        uniform(C),
         batches.compare(Comparison::with(Side::Disk, Metric::Throughput, None)),
         cell(C, Zipfian).compare(Comparison::with(Side::Ideal, Metric::DeviceReads, None)),
         amplified(cell(B, Zipfian), 5.5 / 16.51, 1.77 / 2.64),
