@@ -27,6 +27,15 @@ pub enum Error {
         /// Bytes asked for.
         wanted: u64,
     },
+    /// What lives in a keyspace fills the budget of disk that it was made with. Reads and deletes go on; writes that add data fail with this until enough was
+    /// deleted, without reopening.
+    #[error(
+        "what lives in the keyspace fills its disk budget of {budget} bytes; delete some of it, writing then resumes by itself, or copy it into a keyspace with a larger option `disk`"
+    )]
+    DiskBudget {
+        /// The budget in bytes.
+        budget: u64,
+    },
     /// An earlier write or sync failed, so nothing more is written. Reads go on. Reopen the database to recover what is durable.
     #[error("the database stopped writing after a failure: {cause}; reopen it to recover everything that is durable")]
     Poisoned {
@@ -118,8 +127,8 @@ impl Error {
         matches!(self, Error::Corruption { .. })
     }
 
-    /// Whether a full disk is to blame, so that the same call can succeed later.
+    /// Whether a full disk, or a full disk budget, is to blame, so that the same call can succeed later.
     pub fn is_no_space(&self) -> bool {
-        matches!(self, Error::NoSpace { .. })
+        matches!(self, Error::NoSpace { .. } | Error::DiskBudget { .. })
     }
 }

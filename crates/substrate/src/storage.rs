@@ -231,6 +231,8 @@ pub trait File: Send + Sync + fmt::Debug {
     fn punch(&self, offset: u64, length: u64) -> Result<bool>;
     /// Cuts or extends the file.
     fn set_len(&self, length: u64) -> Result<()>;
+    /// Bytes that it has of the disk: what was reserved or written, less the holes.
+    fn reserved(&self) -> Result<u64>;
     /// Tells the kernel that its cached pages of this range are not needed (cached files, after a sync).
     fn forget(&self, offset: u64, length: u64);
     /// The operating system's file, for drivers that need it; `None` in a simulation.

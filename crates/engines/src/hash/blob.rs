@@ -2,19 +2,23 @@
 
 use ecotone_substrate::codec::{Malformed, Reader, Writer};
 
-use super::structure::{
-    Delta, File, MAX_DELTAS, MAX_PARTITION_BITS, MAX_SEGMENTS, Partition, Structure,
-    codec::{address, index_bits, part, push_part, push_segment, segment},
+use super::{
+    HashOptions,
+    structure::{
+        Delta, File, MAX_DELTAS, MAX_PARTITION_BITS, MAX_SEGMENTS, Partition, Structure,
+        codec::{address, index_bits, part, push_part, push_segment, segment},
+    },
 };
 
-/// The form of the root.
-const FORM: u8 = 1;
+/// The form of the root. The one before had no options.
+const FORM: u8 = 2;
 
-/// The bytes that stand for a structure.
-pub(super) fn encode(structure: &Structure) -> Vec<u8> {
+/// The bytes that stand for options and structure.
+pub(super) fn encode(options: HashOptions, structure: &Structure) -> Vec<u8> {
     let Structure { index_bits, begin, durable, segments, deltas, partitions } = structure;
     let mut w = Writer::new();
-    w.u8(FORM).u8(*index_bits).u64(begin.get()).u64(durable.get());
+    options.encode(w.u8(FORM));
+    w.u8(*index_bits).u64(begin.get()).u64(durable.get());
     w.varint(segments.len() as u64);
     segments.iter().for_each(|segment| push_segment(&mut w, *segment));
     w.varint(deltas.len() as u64);
@@ -31,9 +35,9 @@ pub(super) fn encode(structure: &Structure) -> Vec<u8> {
 }
 
 /// Reads what [`encode`] wrote.
-pub(super) fn decode(bytes: &[u8]) -> Result<Structure, Malformed> {
+pub(super) fn decode(bytes: &[u8]) -> Result<(HashOptions, Structure), Malformed> {
     let mut r = Reader::new(bytes);
-    r.version(FORM)?;
+    let options = if r.version(FORM)? == FORM { HashOptions::decode(&mut r)? } else { HashOptions::default() };
     let structure = Structure {
         index_bits: index_bits(&mut r)?,
         begin: address(&mut r)?,
@@ -45,7 +49,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Structure, Malformed> {
     let end = r.position();
     r.finish()?;
     structure.check().map_err(|what| Malformed::new(end, what))?;
-    Ok(structure)
+    Ok((options, structure))
 }
 
 fn delta(r: &mut Reader<'_>) -> Result<Delta, Malformed> {

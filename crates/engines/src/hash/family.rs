@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use ecotone_substrate::{Error, Result};
+use ecotone_substrate::Result;
 
 use super::{
-    Sizes, blob, compact::Goals, index::Index, install::Files, keyspace::HashKeyspace, log::FRAME, structure::Structure,
+    HashOptions, Sizes, blob, compact::Goals, index::Index, install::Files, keyspace::HashKeyspace, log::FRAME,
+    structure::Structure,
 };
 use crate::engine::{Context, Family, Made, Root};
 
@@ -30,8 +31,8 @@ impl HashFamily {
         HashFamily { goals: Some(Goals::TINY) }
     }
 
-    fn goals(&self, context: &Context) -> Goals {
-        self.goals.unwrap_or_else(|| Goals::within(context.shared.memory.budget() as u64))
+    fn goals(&self, context: &Context, options: HashOptions) -> Goals {
+        self.goals.unwrap_or_else(|| Goals::within(context.shared.memory.budget() as u64)).chosen(options)
     }
 }
 
@@ -41,9 +42,9 @@ impl Family for HashFamily {
     }
 
     fn create(&self, context: Context) -> Result<(Made, Root)> {
-        refuse_settings(&context)?;
-        let (sizes, goals) = (Sizes::within(context.shared.memory.budget(), None), self.goals(&context));
-        let files = Arc::new(Files::new(context, Structure::new(sizes.bucket_bits as u8)));
+        let options = HashOptions::parse(&context.settings)?;
+        let (sizes, goals) = (Sizes::within(context.shared.memory.budget(), None), self.goals(&context, options));
+        let files = Arc::new(Files::new(context, options, Structure::new(sizes.bucket_bits as u8)));
         let keyspace = HashKeyspace::create(files, sizes, goals)?;
         let root = keyspace.root()?;
         Ok((Made::Hashed(Arc::new(keyspace)), root))
@@ -51,17 +52,9 @@ impl Family for HashFamily {
 
     fn open(&self, context: Context, root: &Root) -> Result<Made> {
         let place = format!("the root of keyspace {} in the manifest", context.keyspace);
-        let structure = blob::decode(&root.blob).map_err(|malformed| malformed.at(place, 0))?;
-        let goals = self.goals(&context);
-        Ok(Made::Hashed(Arc::new(HashKeyspace::open(Arc::new(Files::new(context, structure)), goals))))
-    }
-}
-
-/// There are no options yet.
-fn refuse_settings(context: &Context) -> Result<()> {
-    match context.settings.first() {
-        None => Ok(()),
-        Some((name, _)) => Err(Error::Invalid(format!("the hash engine has no option {name:?}"))),
+        let (options, structure) = blob::decode(&root.blob).map_err(|malformed| malformed.at(place, 0))?;
+        let goals = self.goals(&context, options);
+        Ok(Made::Hashed(Arc::new(HashKeyspace::open(Arc::new(Files::new(context, options, structure)), goals))))
     }
 }
 

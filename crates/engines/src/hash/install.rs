@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ecotone_substrate::{
     Error, Result, Seq, bug,
     environment::Environment,
+    limits::PAGE,
     storage::FileId,
     table::Name,
     wal::{RecordKind, Room, encode_structure},
@@ -16,8 +17,9 @@ use ecotone_sys::primitive::{
 };
 
 use super::{
-    blob,
-    compact::Install,
+    HashOptions, blob,
+    budget::Budget,
+    compact::{Disk, Install},
     log::{Address, HotLog, SEGMENT_BYTES, Segment},
     room::Outlet,
     structure::{Change, File, Gone, LogFile, Structure},
@@ -29,6 +31,8 @@ use crate::{
 
 /// Segments that have as much log as there is memory.
 const SEGMENTS_OF_MEMORY: u64 = 64;
+/// A segment has this part of the budget of disk at most.
+const SEGMENTS_OF_DISK: u64 = 128;
 /// Where damage is told that is in no file of the keyspace.
 const RECORD: &str = "the log's structural record";
 
@@ -36,7 +40,10 @@ const RECORD: &str = "the log's structural record";
 #[derive(Debug)]
 pub(super) struct Files {
     context: Context,
+    options: HashOptions,
+    /// Its files are counted, if they have a budget.
     environment: Environment,
+    budget: Option<Arc<Budget>>,
     state: Mutex<State>,
     /// Whether the keyspace was dropped.
     retired: AtomicBool,
@@ -55,12 +62,16 @@ struct State {
 
 impl Files {
     /// Of a keyspace that consists of this.
-    pub(super) fn new(context: Context, structure: Structure) -> Files {
-        let environment = context.shared.environment();
+    pub(super) fn new(context: Context, options: HashOptions, structure: Structure) -> Files {
+        let mut environment = context.shared.environment();
+        let budget = options.disk.map(Budget::new);
+        if let Some(budget) = &budget {
+            environment.storage = budget.over(environment.storage);
+        }
         // What an earlier life has on disk it may have promised.
         let floor = if context.logged { Address::FIRST } else { structure.durable };
         let state = State { structure, dead: Vec::new(), floor, numbers: Numbers::default() };
-        Files { context, environment, state: Mutex::new(state), retired: AtomicBool::new(false) }
+        Files { context, options, environment, budget, state: Mutex::new(state), retired: AtomicBool::new(false) }
     }
 
     /// What the keyspace was told at its birth.
@@ -71,6 +82,11 @@ impl Files {
     /// What files are made and opened with.
     pub(super) fn environment(&self) -> &Environment {
         &self.environment
+    }
+
+    /// Its budget of disk, if it has one.
+    pub(super) fn budget(&self) -> Option<&Arc<Budget>> {
+        self.budget.as_ref()
     }
 
     /// What the keyspace consists of now.
@@ -143,14 +159,21 @@ impl Files {
     /// Makes the segment in which the log goes on.
     fn next_segment(&self, from: Address) -> Result<Arc<Segment>> {
         let file = self.fresh();
-        let bytes = (self.environment.memory.budget() as u64 / SEGMENTS_OF_MEMORY).next_power_of_two();
-        let bytes = bytes.clamp(*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
+        let bytes = self.segment_bytes();
         let segment = Segment::create(&self.environment, self.name(file), from, bytes)?;
         self.change(&Change::Segment(LogFile { file, from, bytes }), &mut || ()).inspect_err(|_| {
             // What went wrong first is what the caller needs to know. A file that stays is removed by the next opening.
             let _ = self.environment.storage.remove(segment.id());
         })?;
         Ok(Arc::new(segment))
+    }
+
+    /// Bytes of log in a segment that is made now.
+    fn segment_bytes(&self) -> u64 {
+        let of_memory = self.environment.memory.budget() as u64 / SEGMENTS_OF_MEMORY;
+        let of_disk = self.budget.as_ref().map_or(u64::MAX, |budget| budget.limit() / SEGMENTS_OF_DISK);
+        let (least, most) = (*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
+        of_memory.min(of_disk).clamp(least, most).next_power_of_two()
     }
 
     /// Brings what lies below page boundary `until`, and does not change any more, to segments.
@@ -170,7 +193,7 @@ impl Files {
         let state = self.state.lock();
         let durable = durable().max(state.structure.durable);
         let structure = Structure { durable, ..state.structure.clone() };
-        Root { structure: self.context.shared.wal.tail(), blob: blob::encode(&structure) }
+        Root { structure: self.context.shared.wal.tail(), blob: blob::encode(self.options, &structure) }
     }
 
     /// Removes the files whose end is durable. Who still reads one has it open.
@@ -234,6 +257,11 @@ impl Install for Files {
 
     fn index_bits(&self) -> u8 {
         self.state.lock().structure.index_bits
+    }
+
+    fn disk(&self) -> Option<Disk> {
+        let budget = self.budget.as_ref()?;
+        Some(Disk { limit: budget.limit(), used: budget.used(), segment: PAGE as u64 + self.segment_bytes() })
     }
 
     fn settle(&self) -> Result<()> {

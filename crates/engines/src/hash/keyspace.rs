@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use ecotone_substrate::{Error, Result, Seq};
 
 use super::{Hash, Sizes, compact::Goals, install::Files, upkeep::Upkeep, walk::Walk as HashWalk};
-use crate::engine::{Admission, Change, Check, Engine, Hashed, Operation, RecordRef, Root, Stats, Walk};
+use crate::engine::{Admission, Change, Check, Engine, Hashed, Operation, Outcome, RecordRef, Root, Stats, Walk};
 use crate::merge::Merge;
 
 /// A keyspace of an open database.
@@ -76,6 +76,16 @@ impl HashKeyspace {
         Ok(hash)
     }
 
+    /// The same for an operation, which is refused if it adds something and there is no space left.
+    #[inline]
+    fn write_value(&self, is_value: bool) -> Result<&Arc<Hash>> {
+        let hash = self.write()?;
+        match self.running().upkeep.refusal() {
+            Some(refusal) if is_value => Err(refusal),
+            _ => Ok(hash),
+        }
+    }
+
     /// What a checkpoint leaves.
     pub(super) fn root(&self) -> Result<Root> {
         let hash = &self.live()?.hash;
@@ -100,7 +110,7 @@ impl Engine for HashKeyspace {
     }
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
-        self.write()?.admit(operation).map(Admission)
+        self.write_value(operation.value.is_some())?.admit(operation).map(Admission)
     }
 
     fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
@@ -148,7 +158,8 @@ impl Engine for HashKeyspace {
     }
 
     fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
-        let admission = self.admit(operation)?;
+        // What was acknowledged is not refused.
+        let admission = self.write()?.admit(operation).map(Admission)?;
         self.apply(admission, seq, operation);
         Ok(())
     }
@@ -159,7 +170,8 @@ impl Engine for HashKeyspace {
 
     fn stats(&self) -> Stats {
         let Running { hash, upkeep } = self.running();
-        hash.stats().into_iter().chain(upkeep.delays()).collect()
+        let budget = self.files.budget().map(|budget| [("disk_limit_bytes", budget.limit()), ("disk_bytes", budget.used())]);
+        hash.stats().into_iter().chain(upkeep.delays()).chain(budget.into_iter().flatten()).collect()
     }
 
     fn retire(&self) {
@@ -176,15 +188,23 @@ impl Hashed for HashKeyspace {
     }
 
     fn modify(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
-        self.write()?.modify(key, change)
+        let hash = self.write()?;
+        let Some(refusal) = self.running().upkeep.refusal() else { return hash.modify(key, change) };
+        let mut refused = false;
+        hash.modify(key, &mut |old, new| {
+            let outcome = change(old, new);
+            refused = outcome == Outcome::Store;
+            if refused { Outcome::Keep } else { outcome }
+        })?;
+        if refused { Err(refusal) } else { Ok(()) }
     }
 
     fn merge(&self, key: &[u8], merge: Merge<'_>) -> Result<()> {
-        self.write()?.merge(key, merge)
+        self.write_value(true)?.merge(key, merge)
     }
 
     fn put(&self, operation: Operation<'_>) -> Result<()> {
-        self.write()?.put(operation)
+        self.write_value(operation.value.is_some())?.put(operation)
     }
 }
 

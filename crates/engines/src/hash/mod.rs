@@ -5,6 +5,7 @@
 mod append;
 mod apply;
 mod blob;
+mod budget;
 mod check;
 pub mod cold;
 mod compact;
@@ -21,6 +22,7 @@ mod lookup;
 mod merge;
 mod modify;
 mod multi_get;
+mod options;
 mod part;
 mod put;
 mod read_cache;
@@ -40,7 +42,6 @@ use std::sync::Arc;
 use ecotone_substrate::Result;
 use ecotone_sys::epoch::Domain;
 
-pub use self::family::HashFamily;
 use self::{
     cold::{Runs, Tier},
     counters::Counts,
@@ -52,6 +53,10 @@ use self::{
     read_cache::ReadCache,
     room::Room,
     split::Split,
+};
+pub use self::{
+    family::HashFamily,
+    options::{Compaction, HashOptions},
 };
 
 /// The records of one keyspace.

@@ -219,13 +219,13 @@ impl Hash {
         if oldest >= last {
             return Ok(false);
         }
+        self.counts.spills.increment();
         self.spill(Address::of_frame(oldest + (last - oldest).div_ceil(SPILLED_PART)))?;
         Ok(true)
     }
 
     /// Frames wholly below page boundary `until`, which is not above TAIL, leave memory, after what has to come before that.
     pub(super) fn spill(&self, until: Address) -> Result<()> {
-        self.counts.spills.increment();
         self.log.freeze(until);
         self.room.outlet.write_out(&self.log, until)?;
         let spare = self.room.spare.clone();

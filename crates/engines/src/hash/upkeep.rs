@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_substrate::{Result, environment::Environment, metrics::Histogram, pace::Pace, scheduler::Priority};
+use ecotone_substrate::{Error, Result, environment::Environment, metrics::Histogram, pace::Pace, scheduler::Priority};
 use ecotone_sys::{
     epoch,
     primitive::{
@@ -23,16 +23,20 @@ use crate::delay::{self, Delay};
 #[derive(Debug, Clone, Copy)]
 enum Work {
     Grow,
+    WriteOut,
     Compact,
     Fold,
 }
 
 impl Work {
-    const ALL: [Work; 3] = [Work::Grow, Work::Compact, Work::Fold];
+    const ALL: [Work; 4] = [Work::Grow, Work::WriteOut, Work::Compact, Work::Fold];
+    /// What gives space on the disk back.
+    const SAVING: [Work; 2] = [Work::Compact, Work::Fold];
 
     fn name(self) -> &'static str {
         match self {
             Work::Grow => "give a hash index more buckets",
+            Work::WriteOut => "write out a hot log",
             Work::Compact => "compact a hot log",
             Work::Fold => "fold a partition",
         }
@@ -52,6 +56,8 @@ pub(super) struct Upkeep {
     steps: AtomicU64,
     /// How far compaction is behind for those who write: the bits of a part, which is 0 as long as none is delayed.
     behind: AtomicU64,
+    /// Whether what lives fills the budget of disk.
+    full: AtomicBool,
     /// What writers owe while it is behind.
     pace: Pace,
     delays: Histogram,
@@ -59,12 +65,14 @@ pub(super) struct Upkeep {
 
 /// The part of what the hot log may have on disk from which on writers are slowed down.
 const SLOW_FROM: f64 = 0.8;
+/// How short space on the disk is where writers are slowed down.
+const SLOW_FROM_SHORTAGE: f64 = 0.75;
 
 impl Upkeep {
     pub(super) fn new(hash: Arc<Hash>, files: Arc<Files>, goals: Goals) -> Arc<Upkeep> {
         let environment = files.environment().clone();
-        let (busy, steps, behind, pace, delays) = Default::default();
-        Arc::new(Upkeep { hash, files, environment, goals, busy, steps, behind, pace, delays })
+        let (busy, steps, behind, full, pace, delays) = Default::default();
+        Arc::new(Upkeep { hash, files, environment, goals, busy, steps, behind, full, pace, delays })
     }
 
     /// Has the background do what there is to do, if the keyspace has taken memory since it was asked last.
@@ -75,14 +83,11 @@ impl Upkeep {
         }
     }
 
-    /// The same for who writes, and is delayed a little while compaction is behind, and stopped for a step of it while it is far behind.
+    /// The same for who writes, and is delayed a little while compaction is behind or space is short, and stopped for a step while it is far behind or there is none.
     #[inline]
     pub(super) fn call_for_write(self: &Arc<Self>) -> Result<()> {
-        if self.hash.room.has_grown() {
-            // Before it begins, since a step that has begun already may be the last.
-            let before = self.steps.load(Ordering::Acquire);
-            self.begin();
-            self.hold_back(before)?;
+        if self.hash.room.has_grown() || self.full.load(Ordering::Relaxed) {
+            self.hold_back()?;
         }
         match self.behind.load(Ordering::Relaxed) {
             0 => {}
@@ -91,13 +96,35 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Waits for a step if compaction is far behind, else finds out how far it is. Without threads in the background nobody would catch up.
-    fn hold_back(&self, before: u64) -> Result<()> {
+    /// Why nothing may be added now: nothing on the disk is left to save space on. What deletes something may be written all the same.
+    #[inline]
+    pub(super) fn refusal(&self) -> Option<Error> {
+        if self.full.load(Ordering::Relaxed) { self.files.budget().map(|budget| budget.refusal()) } else { None }
+    }
+
+    /// Has the background begin. Waits for a step if compaction is far behind, and as long as there is no space and steps may save some, else finds out how far it is.
+    /// Without threads in the background nobody would catch up.
+    #[cold]
+    fn hold_back(self: &Arc<Self>) -> Result<()> {
         let scheduler = &self.environment.scheduler;
-        if self.compactor().fullness() >= 1.0 {
+        loop {
+            // Before it begins, since a step that has begun already may be the last.
+            let before = self.steps.load(Ordering::Acquire);
+            let saves = self.is_busy(&Work::SAVING);
+            self.begin();
+            // What ends meanwhile is seen by this: the space comes last.
+            let saves = saves || self.is_busy(&Work::SAVING) || self.steps.load(Ordering::Acquire) != before;
+            let is_short = self.compactor().shortage() >= 1.0;
+            self.full.store(is_short && !saves, Ordering::Relaxed);
+            if !is_short && self.compactor().fullness() < 1.0 || is_short && !saves {
+                break;
+            }
             let mut delay = self.no_delay();
             delay.begin();
-            return scheduler.wait_until("compaction", || self.steps.load(Ordering::Acquire) != before);
+            scheduler.wait_until("compaction", || self.steps.load(Ordering::Acquire) != before)?;
+            if !is_short {
+                return Ok(());
+            }
         }
         if scheduler.is_threaded() {
             self.look_behind();
@@ -105,9 +132,15 @@ impl Upkeep {
         Ok(())
     }
 
+    fn is_busy(&self, work: &[Work]) -> bool {
+        work.iter().any(|work| self.busy[*work as usize].load(Ordering::Acquire))
+    }
+
     fn look_behind(&self) {
-        let (fullness, crowding) = (self.compactor().fullness(), self.compactor().crowding());
-        let behind = crowding.max((fullness - SLOW_FROM) / (1.0 - SLOW_FROM)).clamp(0.0, 1.0);
+        let part = |of: f64, from: f64| (of - from) / (1.0 - from);
+        let (fullness, shortage) = (self.compactor().fullness(), self.compactor().shortage());
+        let behind = part(fullness, SLOW_FROM).max(part(shortage, SLOW_FROM_SHORTAGE)).max(self.compactor().crowding());
+        let behind = behind.clamp(0.0, 1.0);
         self.behind.store(behind.to_bits(), Ordering::Relaxed);
     }
 
@@ -133,6 +166,7 @@ impl Upkeep {
     fn begin(self: &Arc<Self>) {
         let due = |work: &Work| match work {
             Work::Grow => self.hash.table.is_crowded(),
+            Work::WriteOut => self.compactor().write_out_is_due(),
             Work::Compact => self.compactor().compaction_is_due(),
             Work::Fold => self.compactor().fold_is_due(),
         };
@@ -155,6 +189,7 @@ impl Upkeep {
     fn run(self: Arc<Self>, work: Work) {
         let done = match work {
             Work::Grow => Ok(self.hash.grow_index()),
+            Work::WriteOut => self.compactor().write_out_if_due(),
             Work::Compact => self.compactor().compact_if_due(),
             Work::Fold => self.compactor().fold_if_due(),
         };

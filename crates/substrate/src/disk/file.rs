@@ -96,6 +96,10 @@ impl File for DiskFile {
         self.system.set_len(length).map_err(|error| self.failed("set the length of", error))
     }
 
+    fn reserved(&self) -> Result<u64> {
+        self.system.reserved().map_err(|error| self.failed("read the space of", error))
+    }
+
     fn forget(&self, offset: u64, length: u64) {
         if length > 0
             && let Err(error) = self.system.advise_dont_need(offset, length)

@@ -22,6 +22,9 @@ pub const ALIGN: usize = 4096;
 /// No [unit](File::unit) is smaller: the disk writes as much at once.
 const SECTOR: usize = 512;
 
+/// Bytes in which a system call counts the space of a file, whatever the blocks of its file system are.
+const BLOCK: u64 = 512;
+
 /// Bytes of zero that are written at once where the file system cannot preallocate.
 const ZEROS: usize = 64 << 10;
 
@@ -168,6 +171,12 @@ impl File {
     pub fn len(&self) -> io::Result<u64> {
         let length = fs::fstat(&self.fd)?.st_size;
         u64::try_from(length).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "negative length"))
+    }
+
+    /// Bytes of the blocks that the file system has given it.
+    pub fn reserved(&self) -> io::Result<u64> {
+        let blocks = u64::try_from(fs::fstat(&self.fd)?.st_blocks);
+        blocks.map(|blocks| blocks * BLOCK).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "negative number of blocks"))
     }
 
     /// Whether it has no bytes.

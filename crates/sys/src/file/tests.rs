@@ -123,11 +123,10 @@ fn preallocation_extends_with_zeros_and_keeps_what_is_there() {
 
 #[test]
 fn preallocation_takes_space_and_a_full_disk_is_recognised() {
-    use std::os::unix::fs::MetadataExt;
     let (_directory, path) = place();
     let file = File::open(&path, Open::New, false).unwrap();
     file.preallocate(0, 1 << 20).unwrap();
-    assert!(std_fs::metadata(&path).unwrap().blocks() * 512 >= 1 << 20, "the space is taken");
+    assert!(file.reserved().unwrap() >= 1 << 20, "the space is taken");
     // A tmpfs of limited size refuses at once; other file systems would fill up first.
     match TempDir::new_in("/dev/shm").map(|shm| (File::open(&shm.path().join("file"), Open::New, false), shm)) {
         Ok((file, _shm)) => {
@@ -140,14 +139,13 @@ fn preallocation_takes_space_and_a_full_disk_is_recognised() {
 
 #[test]
 fn a_punched_range_reads_as_zero_and_gives_its_space_back() {
-    use std::os::unix::fs::MetadataExt;
     let (_directory, path) = place();
     let file = File::open(&path, Open::New, true).unwrap();
     let page = filled(7);
     (0..1 << 20).step_by(page.len()).for_each(|at| file.write_at(&page, at).unwrap());
     file.sync().unwrap();
     // The file system counts its own blocks too, of which a file in many pieces has some.
-    let (space, own) = (|| std_fs::metadata(&path).unwrap().blocks() * 512, 1 << 14);
+    let (space, own) = (|| file.reserved().unwrap(), 1 << 14);
     let before = space();
     if !file.punch(1 << 18, 1 << 19).unwrap() {
         println!("this file system cannot punch holes");

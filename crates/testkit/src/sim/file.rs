@@ -154,5 +154,10 @@ impl File for SimFile {
         })
     }
 
+    fn reserved(&self) -> Result<u64> {
+        self.shared.world().check_power("measure", self.id)?;
+        Ok(self.inode.lock().extent().reserved())
+    }
+
     fn forget(&self, _offset: u64, _length: u64) {}
 }

@@ -136,12 +136,29 @@ impl Runs {
         self.partitions().filter_map(|partition| partition.base()).map(|base| base.bytes()).sum()
     }
 
+    /// Records of all bases.
+    pub fn base_records(&self) -> u64 {
+        self.partitions().filter_map(|partition| partition.base()).map(|base| base.records()).sum()
+    }
+
     /// Bytes of the blocks of all deltas, where they count: as many of their records as are in maps.
     pub fn delta_bytes(&self) -> u64 {
+        let bytes_of = self.bytes_of_deltas();
+        bytes_of(self.partitions().map(|partition| partition.delta_records()).sum())
+    }
+
+    /// How many bytes a number of records of deltas have of blocks.
+    fn bytes_of_deltas(&self) -> impl Fn(u64) -> u64 + use<> {
         let sum = |number: fn(&Run) -> u64| self.deltas.runs().map(|run| number(run)).sum::<u64>();
-        let (bytes, records) = (sum(Run::bytes), sum(Run::records));
-        let counting: u64 = self.partitions().map(|partition| partition.delta_records()).sum();
-        (u128::from(bytes) * u128::from(counting) / u128::from(records.max(1))) as u64
+        let (bytes, records) = (u128::from(sum(Run::bytes)), u128::from(sum(Run::records).max(1)));
+        move |count| (bytes * u128::from(count) / records) as u64
+    }
+
+    /// Bytes of blocks that the fold of any partition writes at most.
+    pub fn largest_fold(&self) -> u64 {
+        let bytes_of = self.bytes_of_deltas();
+        let base = |partition: &Partition| partition.base().map_or(0, |base| base.bytes());
+        self.partitions().map(|partition| base(partition) + bytes_of(partition.delta_records())).max().unwrap_or(0)
     }
 
     /// Reads all that counts and gives every damage to `damage`, after which it goes on with the next run. The number of blocks that were read.

@@ -32,14 +32,14 @@ pub(super) struct Living {
     pub(super) region: Region,
     pub(super) references: Sorter,
     /// Copies of the records, by the places of the references; `None` if these are places in the log.
-    copies: Option<Copies>,
+    pub(super) copies: Option<Copies>,
     /// Bytes that they need of a run's blocks, all together and the largest of them.
     pub(super) bytes: usize,
     pub(super) largest: usize,
 }
 
 impl Living {
-    fn new(region: Region, copies: Option<Copies>) -> Living {
+    pub(super) fn new(region: Region, copies: Option<Copies>) -> Living {
         Living { region, references: Sorter::default(), copies, bytes: 0, largest: 0 }
     }
 
@@ -125,7 +125,7 @@ impl Compactor<'_> {
     }
 
     /// Reads a page whose frame has left memory.
-    fn with_page(
+    pub(super) fn with_page(
         &self,
         page: Address,
         frame: &mut Option<Block>,

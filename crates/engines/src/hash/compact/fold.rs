@@ -5,7 +5,7 @@ use std::{cmp::Reverse, ops::RangeInclusive, sync::Arc};
 use ecotone_substrate::{Result, memory::Component, storage::Block};
 use ecotone_sys::{chunk::Size, epoch};
 
-use super::{Compactor, Goals, WINDOWS, unnamed::Unnamed};
+use super::{Compactor, WINDOWS, unnamed::Unnamed};
 use crate::hash::{
     cold::{Cursor, Part, Partition, Run, RunKind, RunWriter, Runs, Stretch, Union},
     log::Address,
@@ -15,7 +15,7 @@ use crate::hash::{
 impl Compactor<'_> {
     /// Whether it is time for a fold.
     pub(crate) fn fold_is_due(&self) -> bool {
-        self.goals.fold_is_due(&self.hash.cold.runs())
+        self.goals.fold_is_due(&self.hash.cold.runs(), self.shortage())
     }
 
     /// Folds the partition whose turn it is, if it is time for a fold. Whether it was.
@@ -23,7 +23,7 @@ impl Compactor<'_> {
     /// # Errors
     /// If memory or space on the disk is wanting, or I/O fails. Then nothing has changed.
     pub(crate) fn fold_if_due(&self) -> Result<bool> {
-        self.fold_next(|goals, runs| goals.fold_is_due(runs))
+        self.fold_next(|runs| self.goals.fold_is_due(runs, self.shortage()))
     }
 
     /// Folds the partition whose turn it is, if any delta has something of it. Whether one has.
@@ -32,15 +32,15 @@ impl Compactor<'_> {
     /// As for [`fold_if_due`](Self::fold_if_due).
     #[cfg(test)]
     pub(crate) fn fold_any(&self) -> Result<bool> {
-        self.fold_next(|_, runs| !runs.deltas().is_empty())
+        self.fold_next(|runs| !runs.deltas().is_empty())
     }
 
-    fn fold_next(&self, due: impl FnOnce(&Goals, &Runs) -> bool) -> Result<bool> {
+    fn fold_next(&self, due: impl FnOnce(&Runs) -> bool) -> Result<bool> {
         epoch::assert_unpinned();
         let _turn = self.hash.cold.fold_turn();
         self.hash.cold.punch(|record| self.install.is_synced(record))?;
         let runs = self.hash.cold.runs();
-        if !due(&self.goals, &runs) {
+        if !due(&runs) {
             return Ok(false);
         }
         // The one that was folded longest ago: a hand that goes round.

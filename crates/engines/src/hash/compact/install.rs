@@ -21,6 +21,16 @@ impl Promised {
     }
 }
 
+/// What a keyspace may have of the disk, and has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Disk {
+    /// Bytes that its files may have together.
+    pub(crate) limit: u64,
+    pub(crate) used: u64,
+    /// Those of the next segment.
+    pub(crate) segment: u64,
+}
+
 /// Makes changes durable, in the order in which they are installed.
 pub(crate) trait Install {
     /// A name for a run, with a birth that no file of the keyspace has or had.
@@ -34,6 +44,11 @@ pub(crate) trait Install {
 
     /// By how many bits of a hash chains that are on disk go, before those of a tag.
     fn index_bits(&self) -> u8;
+
+    /// The budget of disk, if there is one.
+    fn disk(&self) -> Option<Disk> {
+        None
+    }
 
     /// What was logged before this call is durable when it returns.
     fn settle(&self) -> Result<()>;

@@ -11,7 +11,10 @@ mod install;
 mod keep;
 mod merge;
 mod record;
+mod scan;
+mod shortage;
 mod sorter;
+mod table;
 #[cfg(test)]
 mod tests;
 mod unnamed;
@@ -29,10 +32,13 @@ use ecotone_sys::{
     words::WORD,
 };
 
-pub(crate) use self::{goals::Goals, install::Install};
+pub(crate) use self::{
+    goals::Goals,
+    install::{Disk, Install},
+};
 use self::{install::Promised, sorter::PLACES, unnamed::Unnamed};
 use super::{
-    Hash,
+    Compaction, Hash,
     cold::{Changing, Run, Runs, Tags},
     log::{Address, FRAME, PAGE},
     structure::Change,
@@ -80,17 +86,22 @@ impl Region {
 }
 
 impl Compactor<'_> {
-    /// Whether the hot log has more than it should, in all or on disk, where writers wait for that.
+    /// Whether the hot log has more than it should, in all or on disk, where writers wait for that, or has what may give space back where there is none.
     pub(crate) fn compaction_is_due(&self) -> bool {
-        let (from, tail) = (self.hash.log.bounds().begin(), self.hash.log.tail());
-        tail.get() - from.get().min(tail.get()) >= self.hot() || self.fullness() >= 1.0
+        self.hot_bytes() >= self.hot() + self.goals.hot_disk || self.fullness() >= 1.0 || self.may_save_space()
     }
 
-    /// What the hot log has on disk, as a part of that at which writers wait.
+    /// Bytes of the hot log.
+    fn hot_bytes(&self) -> u64 {
+        let from = self.hash.log.bounds().begin().get();
+        self.hash.log.tail().get().saturating_sub(from)
+    }
+
+    /// What the hot log has on disk beyond what it keeps there on purpose, as a part of that at which writers wait.
     pub(crate) fn fullness(&self) -> f64 {
         let bounds = self.hash.log.bounds();
-        let on_disk = bounds.head().get().saturating_sub(bounds.begin().get());
-        on_disk as f64 / self.goals.behind(&self.hash.cold.runs()) as f64
+        let too_much = bounds.head().get().saturating_sub(bounds.begin().get() + self.goals.hot_disk);
+        too_much as f64 / self.goals.behind(&self.hash.cold.runs()) as f64
     }
 
     /// How far the hot log in memory is from where it is compacted to where frames have to be written out to make room, as a part.
@@ -98,6 +109,25 @@ impl Compactor<'_> {
         let (most, hot) = (self.hash.part.hot() * FRAME, self.hot());
         let in_memory = self.hash.frames_in_memory() * FRAME;
         in_memory.saturating_sub(hot) as f64 / most.saturating_sub(hot).max(FRAME) as f64
+    }
+
+    /// Whether the oldest frames are to leave memory, so that nobody who writes has to see to that: where they are not compacted from there.
+    pub(crate) fn write_out_is_due(&self) -> bool {
+        let (head, tail) = (self.hash.log.bounds().head(), self.hash.log.tail());
+        self.goals.hot_disk > 0 && head.frame() < tail.frame() && tail.get() - head.get() >= self.hot()
+    }
+
+    /// Writes out as many frames as one delta would have, if the hot log has more in memory than it should. Whether it had.
+    ///
+    /// # Errors
+    /// If space on the disk is wanting, or I/O fails.
+    pub(crate) fn write_out_if_due(&self) -> Result<bool> {
+        let due = self.write_out_is_due();
+        if due {
+            let (head, last) = (self.hash.log.bounds().head().frame(), self.hash.log.tail().frame());
+            self.hash.spill(Address::of_frame(last.min(head + self.goals.delta(self.hot()).div_ceil(FRAME))))?;
+        }
+        Ok(due)
     }
 
     /// Bytes at which the hot log is compacted.
@@ -115,9 +145,10 @@ impl Compactor<'_> {
         }
         let log = &self.hash.log;
         let from = log.bounds().begin();
-        let until = from.plus(self.goals.delta(self.hot()) / PAGE * PAGE);
+        let until = from.plus(self.goals.delta(self.hot()).min(self.hot_bytes()) / PAGE * PAGE);
         log.freeze(until);
-        if from >= Address::of_frame(log.bounds().head().frame()) {
+        let for_memory = self.hot_bytes() >= self.hot();
+        if for_memory && from >= Address::of_frame(log.bounds().head().frame()) {
             self.keep_used(Region { from, until });
         }
         Ok(self.compact(until)? > from)
@@ -141,10 +172,11 @@ impl Compactor<'_> {
             self.merge()?;
         }
         let until = until.min(from.plus(MOST));
-        let living = if from < in_memory {
-            self.living_on_disk(Region { from, until: until.min(in_memory) })?
-        } else {
-            self.living_in_memory(Region { from, until })?
+        let region = Region { from, until: if from < in_memory { until.min(in_memory) } else { until } };
+        let living = match self.goals.compaction {
+            Compaction::Scan => self.living_by_scan(region)?,
+            Compaction::Lookup if from < in_memory => self.living_on_disk(region)?,
+            Compaction::Lookup => self.living_in_memory(region)?,
         };
         let until = living.region.until;
         self.hash.split.took(living.region.bytes(), living.bytes as u64);

@@ -35,6 +35,15 @@ impl Reference {
         (self.0 ^ other.0) < PLACES
     }
 
+    /// As a number, which [`of`](Self::of) reads.
+    pub(super) fn number(self) -> u64 {
+        self.0
+    }
+
+    pub(super) fn of(number: u64) -> Reference {
+        Reference(number)
+    }
+
     fn from_bytes(bytes: [u8; WORD]) -> Reference {
         Reference(u64::from_be_bytes(bytes))
     }

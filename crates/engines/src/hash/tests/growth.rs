@@ -82,7 +82,7 @@ fn what_was_truncated_leaves_no_entries() {
 fn a_hot_log_that_needs_a_large_index_can_be_opened() {
     const RECORDS: u64 = 500_000;
     let environment = SimStorage::new(1).environment(1, 64 << 20);
-    let (files, goals) = (Arc::new(files_of(environment.clone(), false)), Goals::within(64 << 20));
+    let (files, goals) = (Arc::new(files_of(environment.clone(), false, HashOptions::default())), Goals::within(64 << 20));
     let frames = environment.memory.budget() / FRAME as usize;
     let keyspace = HashKeyspace::create(files.clone(), Sizes { bucket_bits: 10, frames, copies: 0 }, goals).unwrap();
     for number in 0..RECORDS {
@@ -90,9 +90,9 @@ fn a_hot_log_that_needs_a_large_index_can_be_opened() {
         while environment.scheduler.run_one() {}
     }
     keyspace.flush(0).unwrap();
-    let structure = blob::decode(&keyspace.checkpoint().unwrap().blob).unwrap();
+    let (options, structure) = blob::decode(&keyspace.checkpoint().unwrap().blob).unwrap();
     drop(keyspace);
-    let keyspace = HashKeyspace::open(Arc::new(Files::new(files.context().clone(), structure)), goals);
+    let keyspace = HashKeyspace::open(Arc::new(Files::new(files.context().clone(), options, structure)), goals);
     keyspace.structure_recovered().unwrap();
     assert!(stat(&keyspace.stats(), "hot_log_bytes") > 8 << 20);
     for number in (0..RECORDS).step_by(97) {

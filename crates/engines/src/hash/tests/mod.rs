@@ -5,6 +5,8 @@ mod admission;
 #[cfg(not(feature = "loom"))]
 mod batches;
 #[cfg(not(feature = "loom"))]
+mod budgets;
+#[cfg(not(feature = "loom"))]
 mod disk;
 #[cfg(not(feature = "loom"))]
 mod growth;

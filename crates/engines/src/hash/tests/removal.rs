@@ -25,15 +25,15 @@ const LOG: WalOptions = WalOptions { segment_bytes: 64 << 10, limit_bytes: 1 << 
 
 /// Those of an empty keyspace with a log.
 pub(super) fn files(disk: &SimStorage) -> Files {
-    files_of(Ground::new(disk.clone()).environment, true)
+    files_of(Ground::new(disk.clone()).environment, true, HashOptions::default())
 }
 
 /// Those of an empty keyspace.
-pub(super) fn files_of(environment: Environment, logged: bool) -> Files {
+pub(super) fn files_of(environment: Environment, logged: bool, options: HashOptions) -> Files {
     let double_write = DoubleWrite::create(&environment.storage, &environment.memory, &environment.health).unwrap();
     let wal = Wal::create(environment.clone(), LOG).unwrap();
     let shared = Shared::new(environment, wal, Arc::new(double_write), Arc::new(SimClock::new(1)));
-    Files::new(Context { keyspace: KEYSPACE, logged, settings: Vec::new(), shared }, Structure::new(10))
+    Files::new(Context { keyspace: KEYSPACE, logged, settings: Vec::new(), shared }, options, Structure::new(10))
 }
 
 #[test]

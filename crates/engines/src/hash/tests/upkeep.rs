@@ -31,7 +31,7 @@ fn used_beside_others(logged: bool) -> (u64, u64) {
     const USED: u64 = 200;
     let disk = SimStorage::new(1);
     let environment = disk.environment(1, 32 << 20);
-    let files = Arc::new(files_of(environment.clone(), logged));
+    let files = Arc::new(files_of(environment.clone(), logged, HashOptions::default()));
     let sizes = Sizes { bucket_bits: 10, frames: 64, copies: 0 };
     let keyspace = HashKeyspace::create(files, sizes, Goals { most_hot: 32 * FRAME, ..Goals::TINY }).unwrap();
     let put = |key: u64, round: u64| {

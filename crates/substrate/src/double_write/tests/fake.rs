@@ -142,6 +142,10 @@ impl File for FakeFile {
         Ok(self.with(|contents| contents.current.len() as u64))
     }
 
+    fn reserved(&self) -> Result<u64> {
+        self.len()
+    }
+
     fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         let (at, len) = (offset as usize, buffer.len());
         let found = self.with(|contents| contents.current.get(at..at + len).map(<[u8]>::to_vec));

@@ -64,7 +64,10 @@ fn trap_09_a_delete_in_place_over_a_cold_copy_hides_it_for_ever() {
 /// Without a newer one that is durable, what was promised stays, although a newer one is in memory (decision 10, invariant 35).
 #[test]
 fn trap_15_what_was_promised_is_not_left_behind_for_what_was_not() {
-    let world = World::new(1, true);
+    World::both(1).iter().for_each(keeps_what_was_promised);
+}
+
+fn keeps_what_was_promised(world: &World) {
     world.set(b"key", b"promised");
     world.set(b"other", b"promised");
     let floor = world.hash.log.close_page();

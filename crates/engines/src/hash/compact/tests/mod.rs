@@ -15,6 +15,8 @@ mod orders;
 #[cfg(not(feature = "loom"))]
 mod readers;
 #[cfg(not(feature = "loom"))]
+mod scans;
+#[cfg(not(feature = "loom"))]
 mod space;
 #[cfg(not(feature = "loom"))]
 mod walks;
@@ -198,6 +200,16 @@ impl World {
         let hash = Arc::new(Hash::new(&Domain::new(), &environment.memory, SEED, sizes).unwrap());
         let journal = Journal::new(&environment, at_once);
         World { disk, environment, hash, journal, goals: Goals::TINY }
+    }
+
+    /// Two that differ in how compaction finds what lives.
+    #[cfg(not(feature = "loom"))]
+    fn both(seed: u64) -> [World; 2] {
+        [Compaction::Lookup, Compaction::Scan].map(|compaction| {
+            let mut world = World::new(seed, true);
+            world.goals.compaction = compaction;
+            world
+        })
     }
 
     fn compactor(&self) -> Compactor<'_> {

@@ -31,7 +31,8 @@ pub(super) fn write(world: &World, model: &mut Model, random: &mut SmallRng, key
 #[test]
 fn random_writes_compactions_folds_and_merges_follow_the_model() {
     for seed in 0..10 {
-        let (world, mut model, mut random) = (World::new(seed, seed % 2 == 0), Model::new(), SmallRng::seed_from_u64(seed));
+        let (mut world, mut model, mut random) = (World::new(seed, seed % 2 == 0), Model::new(), SmallRng::seed_from_u64(seed));
+        world.goals.compaction = if seed % 4 < 2 { Compaction::Lookup } else { Compaction::Scan };
         let keys = 3_000u32;
         for _ in 0..60 {
             match random.random_range(0..8) {
@@ -116,8 +117,8 @@ fn threads_beside_compaction_and_folds_follow_the_model() {
 /// What is in segments is compacted from there, as what is in memory is from there.
 #[test]
 fn what_has_left_memory_is_compacted_from_its_segments() {
-    for seed in 0..4 {
-        let (world, mut model, mut random) = (World::new(seed, true), Model::new(), SmallRng::seed_from_u64(seed));
+    for (seed, world) in (0..3).flat_map(|seed| World::both(seed).map(|world| (seed, world))) {
+        let (mut model, mut random) = (Model::new(), SmallRng::seed_from_u64(seed));
         for round in 0..6 {
             for _ in 0..1_500 {
                 let key = random.random_range(0..2_000u32).to_be_bytes();

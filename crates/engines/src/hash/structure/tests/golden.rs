@@ -18,13 +18,28 @@ fn base(there: bool) -> Vec<(usize, &'static str)> {
 #[test]
 fn the_bytes_of_a_root() {
     let (_, structure) = example();
-    let mut labels = vec![(1, "form"), (1, "bits of the index"), (8, "BEGIN"), (8, "DURABLE"), (1, "segments")];
+    let mut labels = vec![
+        (1, "form"),
+        (8, "disk"),
+        (8, "hot_disk"),
+        (1, "compaction"),
+        (1, "bits of the index"),
+        (8, "BEGIN"),
+        (8, "DURABLE"),
+        (1, "segments"),
+    ];
     labels.extend([segment(), segment()].concat());
     labels.push((1, "deltas"));
     labels.extend([&FILE[..], &[(8, "until")], &FILE, &[(8, "until")]].concat());
     labels.push((1, "partitions"));
     labels.extend([base(true), vec![(8, "folded up to")], base(false), vec![(8, "folded up to")]].concat());
-    golden("hash-root", &render(&blob::encode(&structure), &labels));
+    golden(
+        "hash-root",
+        &render(
+            &blob::encode(HashOptions { disk: Some(1 << 30), hot_disk: 7 << 20, compaction: Compaction::Scan }, &structure),
+            &labels,
+        ),
+    );
 }
 
 #[test]

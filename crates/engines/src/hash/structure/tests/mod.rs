@@ -5,7 +5,7 @@ mod histories;
 mod misfits;
 
 use super::*;
-use crate::hash::{blob, log::PAGE};
+use crate::hash::{Compaction, HashOptions, blob, log::PAGE};
 
 const MIB: u64 = 1 << 20;
 
@@ -88,8 +88,12 @@ fn a_segment_that_comes_too_late_goes_at_once() {
 #[test]
 fn roots_and_changes_come_back_and_every_cut_is_noticed() {
     let (changes, structure) = example();
-    let root = blob::encode(&structure);
-    assert_eq!(blob::decode(&root), Ok(structure));
+    let options = HashOptions { disk: Some(1 << 30), hot_disk: 7, compaction: Compaction::Scan };
+    let root = blob::encode(options, &structure);
+    assert_eq!(blob::decode(&root), Ok((options, structure.clone())));
+    // The form before had no options.
+    let before = [&[1][..], &blob::encode(HashOptions::default(), &structure)[18..]].concat();
+    assert_eq!(blob::decode(&before), Ok((HashOptions::default(), structure)));
     (0..root.len()).for_each(|cut| assert!(blob::decode(&root[..cut]).is_err(), "root, {cut}"));
     assert!(blob::decode(&[&root[..], &[0]].concat()).is_err());
     let merge = Change::Merge { goes: vec![file(3), file(7)], comes: Some(file(8)) };
@@ -106,5 +110,5 @@ fn a_keyspace_of_a_few_mebibytes_has_a_short_root() {
     let deltas = (0..4_u64).map(|number| compact(Some(number as u32 + 2), 10 * (number + 1), 200));
     let segment = Change::Segment(LogFile { file: file(1), from: page(1), bytes: MIB });
     let structure = made(&[segment].into_iter().chain(deltas).collect::<Vec<_>>());
-    assert!(blob::encode(&structure).len() < 200);
+    assert!(blob::encode(HashOptions::default(), &structure).len() < 200);
 }

@@ -1,0 +1,109 @@
+//! Options of a hash keyspace.
+
+use std::ops::RangeInclusive;
+
+use ecotone_substrate::{
+    Error, Result,
+    codec::{Malformed, Reader, Writer},
+};
+
+/// Bytes of a budget of disk. Space is taken by the MiB, and some is kept for folds.
+const DISK: RangeInclusive<u64> = 16 << 20..=1 << 60;
+const HOT_DISK: RangeInclusive<u64> = 0..=1 << 40;
+
+/// How compaction finds what lives (H8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compaction {
+    /// Each record is looked up in the index.
+    #[default]
+    Lookup,
+    /// All of the hot log that is read-only is read, and a table in memory keeps what lives.
+    Scan,
+}
+
+impl Compaction {
+    const ALL: [(&'static str, Compaction); 2] = [("lookup", Compaction::Lookup), ("scan", Compaction::Scan)];
+}
+
+/// What can be chosen when a hash keyspace is made; kept in its root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HashOptions {
+    /// Bytes that its files may have together, 16 MiB to 2⁶⁰ (H12). Default none.
+    pub disk: Option<u64>,
+    /// Bytes that the hot log keeps on disk before they are compacted, at most 2⁴⁰. Default 0: none on purpose.
+    pub hot_disk: u64,
+    /// How compaction finds what lives. Default by lookup.
+    pub compaction: Compaction,
+}
+
+impl HashOptions {
+    /// Appends them to a root.
+    pub(super) fn encode(self, w: &mut Writer) {
+        w.u64(self.disk.unwrap_or(0)).u64(self.hot_disk).u8(self.compaction as u8);
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    pub(super) fn decode(r: &mut Reader<'_>) -> std::result::Result<Self, Malformed> {
+        let (start, disk, hot_disk) = (r.position(), r.u64()?, r.u64()?);
+        let disk = Some(disk).filter(|bytes| *bytes > 0);
+        if disk.is_some_and(|bytes| !DISK.contains(&bytes)) || !HOT_DISK.contains(&hot_disk) {
+            return Err(Malformed::new(start, "an option of a hash keyspace is out of bounds"));
+        }
+        let Some((_, compaction)) = Compaction::ALL.get(usize::from(r.u8()?)).copied() else {
+            return r.fail("there is no such kind of compaction");
+        };
+        Ok(HashOptions { disk, hot_disk, compaction })
+    }
+
+    /// The options that settings by name ask for; what they do not name keeps its default.
+    ///
+    /// # Errors
+    /// If there is no such option, or it cannot be so.
+    pub fn parse(settings: &[(String, String)]) -> Result<Self> {
+        let mut options = HashOptions::default();
+        for (name, value) in settings {
+            match name.as_str() {
+                "disk" => options.disk = Some(bytes(name, value, DISK)?),
+                "hot_disk" => options.hot_disk = bytes(name, value, HOT_DISK)?,
+                "compaction" => options.compaction = compaction(value)?,
+                _ => {
+                    let known = "disk, hot_disk and compaction";
+                    return Err(Error::Invalid(format!("the hash engine has no option {name:?}; it has {known}")));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn bytes(name: &str, value: &str, range: RangeInclusive<u64>) -> Result<u64> {
+    let parsed = value.parse().ok().filter(|bytes| range.contains(bytes));
+    let (least, most) = (range.start(), range.end());
+    parsed.ok_or_else(|| {
+        Error::Invalid(format!("the option {name} is {value:?}, and must be a number of bytes from {least} to {most}"))
+    })
+}
+
+fn compaction(value: &str) -> Result<Compaction> {
+    let kind = Compaction::ALL.into_iter().find(|(name, _)| *name == value).map(|(_, kind)| kind);
+    kind.ok_or_else(|| Error::Invalid(format!("the option compaction is {value:?}, and must be lookup or scan")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_and_checked() {
+        let set = |name: &str, value: &str| HashOptions::parse(&[(name.to_owned(), value.to_owned())]);
+        assert_eq!(HashOptions::parse(&[]).unwrap(), HashOptions::default());
+        assert_eq!(set("disk", "16777216").unwrap().disk, Some(16 << 20));
+        assert_eq!(set("hot_disk", "7").unwrap().hot_disk, 7);
+        assert_eq!(set("compaction", "scan").unwrap().compaction, Compaction::Scan);
+        let bad =
+            [("compaction", "none"), ("disk", "16777215"), ("disk", "0"), ("disk", "1G"), ("hot_disk", "-1"), ("speed", "9")];
+        for (name, value) in bad {
+            assert!(set(name, value).unwrap_err().to_string().contains(name));
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Keyspaces that have a budget of disk (H12).
+
+use ecotone_substrate::storage::{Access, FileId, Storage};
+use ecotone_testkit::sim::SimStorage;
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+use super::{removal::files_of, *};
+use crate::{
+    engine::{Engine, Hashed, Outcome, Stats},
+    hash::{compact::Goals, keyspace::HashKeyspace, log::tests::files::Ground},
+    merge::Merge,
+};
+
+/// Bytes of a value.
+const VALUE: usize = 1_000;
+
+/// A keyspace with a budget of disk, which does in the background what there is to do whenever something was written.
+struct World {
+    disk: SimStorage,
+    files: Arc<Files>,
+    keyspace: HashKeyspace,
+    /// The most bytes that its files had.
+    most: u64,
+}
+
+impl World {
+    fn new(limit: u64) -> World {
+        let disk = SimStorage::new(1);
+        let options = HashOptions { disk: Some(limit), ..HashOptions::default() };
+        let files = Arc::new(files_of(Ground::new(disk.clone()).environment, false, options));
+        let memory = files.environment().memory.budget();
+        let goals = Goals { least_delta: 128 << 10, ..Goals::within(memory as u64) }.chosen(options);
+        let keyspace = HashKeyspace::create(files.clone(), Sizes { bucket_bits: 10, frames: 24, copies: 0 }, goals).unwrap();
+        World { disk, files, keyspace, most: 0 }
+    }
+
+    fn put(&mut self, number: u64, value: Option<&[u8]>) -> Result<()> {
+        self.keyspace.put(Operation { key: &number.to_le_bytes(), value })?;
+        while self.files.environment().scheduler.run_one() {
+            self.look();
+        }
+        Ok(())
+    }
+
+    fn update(&mut self, number: u64, round: u64) {
+        self.put(number, Some(&value(number, round))).unwrap();
+    }
+
+    /// Looks at the space that there is in the files, and in the books.
+    fn look(&mut self) {
+        let mine = |file: &FileId| matches!(file, FileId::Table { .. } | FileId::Segment { .. });
+        let space = |file| self.disk.open(file, Access::Direct).and_then(|file| file.reserved()).unwrap();
+        let used: u64 = self.disk.list().unwrap().into_iter().filter(mine).map(space).sum();
+        assert_eq!(used, self.stat("disk_bytes"));
+        self.most = self.most.max(used);
+    }
+
+    fn stat(&self, name: &str) -> u64 {
+        let stats: Stats = self.keyspace.stats();
+        stats.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name} is told")).1
+    }
+
+    fn value(&self, number: u64) -> Option<Vec<u8>> {
+        self.keyspace.get(&number.to_le_bytes()).unwrap()
+    }
+}
+
+fn value(number: u64, round: u64) -> Vec<u8> {
+    [(number * 31 + round) as u8; VALUE].to_vec()
+}
+
+/// Ten times the data as updates of keys at random: the files keep within the budget, which is the sooner filled by old versions the smaller it is, and folds come the
+/// sooner.
+#[test]
+fn updates_of_ten_times_the_data_stay_within_the_budget() {
+    const KEYS: u64 = 16_000;
+    let data = KEYS * (VALUE as u64 + 8);
+    let folds = [40, 24].map(|mib: u64| {
+        let (mut world, mut random) = (World::new(mib << 20), SmallRng::seed_from_u64(1));
+        let mut rounds = vec![0; KEYS as usize];
+        (0..KEYS).for_each(|number| world.update(number, 0));
+        for round in 1..=10 * KEYS {
+            let number = random.random_range(0..KEYS);
+            world.update(number, round);
+            rounds[number as usize] = round;
+        }
+        let (most, limit) = (world.most, world.stat("disk_limit_bytes"));
+        eprintln!(
+            "{mib} MiB: {most} bytes at most, {:.2} of the data; {} folds, {} compactions, {} spills",
+            most as f64 / data as f64,
+            world.stat("folds"),
+            world.stat("compactions"),
+            world.stat("spills"),
+        );
+        assert!(most <= limit, "{most} bytes where {limit} may be");
+        (0..KEYS).for_each(|number| assert_eq!(world.value(number), Some(value(number, rounds[number as usize]))));
+        (most as f64 / data as f64, world.stat("folds"))
+    });
+    let [(ample, few), (tight, many)] = folds;
+    assert!(ample <= 1.6 && tight <= 1.5 && tight < ample, "{ample} and {tight} of the data");
+    assert!(many > few, "{few} and {many} folds");
+}
+
+/// Where what lives fills the budget whoever adds something gets an error that says what to do. Nothing is lost, and deletes make room again.
+#[test]
+fn a_budget_that_is_full_refuses_what_adds_and_takes_what_deletes() {
+    let mut world = World::new(16 << 20);
+    let (mut count, key) = (0, |number: u64| number.to_le_bytes());
+    let refusal = loop {
+        match world.put(count, Some(&value(count, 0))) {
+            Ok(()) => count += 1,
+            Err(refusal) => break refusal,
+        }
+    };
+    assert!(refusal.is_no_space() && refusal.to_string().contains("delete some of it"), "{refusal}");
+    assert!(world.files.environment().health.check().is_ok());
+    assert!(count > 5_000, "{count} records of a thousand bytes in 16 MiB");
+    let is_refused = |done: Result<()>| assert!(matches!(done, Err(Error::DiskBudget { .. })), "{done:?}");
+    is_refused(world.put(0, Some(b"other")));
+    is_refused(world.keyspace.merge(&key(0), Merge::Append(b"more")));
+    is_refused(world.keyspace.modify(&key(0), &mut |_, next| {
+        next.push(1);
+        Outcome::Store
+    }));
+    is_refused(world.keyspace.admit(Operation { key: &key(count), value: Some(b"new") }).map(|_| ()));
+    (0..count).for_each(|number| assert_eq!(world.value(number), Some(value(number, 0))));
+    // Deletes of any kind are taken, one after the other and more than the hot log has room for.
+    world.keyspace.modify(&key(0), &mut |_, _| Outcome::Delete).unwrap();
+    (1..count / 2).for_each(|number| world.put(number, None).unwrap());
+    (0..count / 2).for_each(|number| assert_eq!(world.value(number), None));
+    // There is room for as much as was deleted, but for a little.
+    let back = count / 2 - count / 16;
+    (0..back).for_each(|number| world.update(number, 1));
+    (0..count).for_each(|number| {
+        let wanted = if number < back { Some(1) } else { (number >= count / 2).then_some(0) };
+        assert_eq!(world.value(number), wanted.map(|round| value(number, round)), "{number} of {count}");
+    });
+    assert!(world.most <= 16 << 20);
+    let tables = world.disk.files().keys().filter(|file| matches!(file, FileId::Table { .. })).count();
+    assert!(tables > 0);
+}
