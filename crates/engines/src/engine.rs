@@ -153,6 +153,25 @@ pub struct Check {
     pub problems: Vec<String>,
 }
 
+impl Check {
+    /// Counts records as long as `next` says that there is one. A damage that it meets has mostly been met before.
+    pub(crate) fn count_records(&mut self, mut next: impl FnMut() -> Result<bool>) {
+        loop {
+            match next() {
+                Ok(true) => self.records += 1,
+                Ok(false) => return,
+                Err(error) => {
+                    let problem = error.to_string();
+                    if !self.problems.contains(&problem) {
+                        self.problems.push(problem);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+}
+
 /// One keyspace, as the database drives it. All methods may be called from many threads.
 ///
 /// The database promises: operations on one key are applied one at a time, in the order of their sequences; nothing is read before

@@ -21,20 +21,8 @@ impl Hash {
         self.check_pages(files, &mut check)?;
         self.check_runs(files.environment(), &mut check)?;
         let mut walk = Walk::new(self.clone());
-        loop {
-            match walk.next() {
-                Ok(Some(_)) => check.records += 1,
-                Ok(None) => return Ok(check),
-                Err(error) => {
-                    let problem = error.to_string();
-                    // Mostly it has been met before.
-                    if !check.problems.contains(&problem) {
-                        check.problems.push(problem);
-                    }
-                    return Ok(check);
-                }
-            }
-        }
+        check.count_records(|| Ok(walk.next()?.is_some()));
+        Ok(check)
     }
 
     /// Checks the blocks, fences and tags of all runs.

@@ -18,19 +18,7 @@ impl Lsm {
             check.problems.extend(checked.err().map(|damage| damage.to_string()));
         }
         let mut scan = Scan::new(self.clone(), (Bound::Unbounded, Bound::Unbounded));
-        loop {
-            match scan.next() {
-                Ok(Some(_)) => check.records += 1,
-                Ok(None) => return Ok(check),
-                Err(error) => {
-                    let problem = error.to_string();
-                    // Mostly it has been met before.
-                    if !check.problems.contains(&problem) {
-                        check.problems.push(problem);
-                    }
-                    return Ok(check);
-                }
-            }
-        }
+        check.count_records(|| Ok(scan.next()?.is_some()));
+        Ok(check)
     }
 }

@@ -4,9 +4,9 @@ use ecotone_substrate::storage::{Access, FileId, Storage};
 use ecotone_testkit::sim::SimStorage;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::{removal::files_of, *};
+use super::{removal::files_of, sharing::stat, *};
 use crate::{
-    engine::{Engine, Hashed, Outcome, Stats},
+    engine::{Engine, Hashed, Outcome},
     hash::{compact::Goals, keyspace::HashKeyspace, log::tests::files::Ground},
     merge::Merge,
 };
@@ -56,8 +56,7 @@ impl World {
     }
 
     fn stat(&self, name: &str) -> u64 {
-        let stats: Stats = self.keyspace.stats();
-        stats.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name} is told")).1
+        stat(&self.keyspace.stats(), name)
     }
 
     fn value(&self, number: u64) -> Option<Vec<u8>> {
