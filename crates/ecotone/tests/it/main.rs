@@ -17,6 +17,8 @@ mod hash_engine;
 #[cfg(not(feature = "bugs"))]
 mod hash_keyspace;
 #[cfg(not(feature = "bugs"))]
+mod lsm_engine;
+#[cfg(not(feature = "bugs"))]
 mod mixed;
 #[cfg(not(feature = "bugs"))]
 mod no_big_lock;
@@ -66,6 +68,11 @@ fn hashed() -> Simulated {
 #[cfg(not(feature = "bugs"))]
 fn hash() -> Simulated {
     Simulated::new(Kind::Hashed, || Arc::new(ecotone::internal::engines::hash::HashFamily::tiny()) as Arc<dyn Family>)
+}
+
+#[cfg(not(feature = "bugs"))]
+fn lsm() -> Simulated {
+    Simulated::new(Kind::Ordered, || Arc::new(ecotone::internal::engines::lsm::LsmFamily::tiny()) as Arc<dyn Family>)
 }
 
 fn tree() -> Simulated {

@@ -17,7 +17,7 @@ use ecotone_testkit::{
     },
 };
 
-use crate::{append_only, hash, hashed, in_place, store::Simulated, tree};
+use crate::{append_only, hash, hashed, in_place, lsm, store::Simulated, tree};
 
 /// Many short steps over few keys.
 const SHORT: Shape = Shape { steps: 60, keys: 24, batch: 6, fill_log: Fill::Never, keyspaces: true };
@@ -78,6 +78,14 @@ fn contract_of_the_tree() {
     pass(contract::run(&tree(), first_seed()..first_seed() + 3, DEEP));
 }
 
+#[test]
+fn contract_of_the_lsm_engine() {
+    contract(&lsm(), 60, 10);
+    contract(&lsm().set(&[("index", "single"), ("filter_bits", "0")]), 10, 5);
+    contract(&lsm().set(&[("index", "plr"), ("error", "400")]), 10, 5);
+    pass(contract::run(&lsm(), first_seed()..first_seed() + 3, DEEP));
+}
+
 fn exhaustive(simulated: &Simulated, one_in: usize, interrupt_one_in: usize) {
     let full = std::env::var_os("ECOTONE_FULL").is_some();
     let extent = Extent { length: 3, one_in: if full { 1 } else { one_in }, first: 0, interrupt_one_in };
@@ -107,6 +115,11 @@ fn every_crash_of_short_histories_on_the_hash_engine() {
 #[test]
 fn every_crash_of_short_histories_on_the_tree() {
     exhaustive(&tree(), 16, 100);
+}
+
+#[test]
+fn every_crash_of_short_histories_on_the_lsm_engine() {
+    exhaustive(&lsm(), 16, 100);
 }
 
 /// Divides the crashes among the shapes.
@@ -144,6 +157,12 @@ fn crash_campaign_on_the_tree() {
 }
 
 #[test]
+fn crash_campaign_on_the_lsm_engine() {
+    campaign(&lsm(), 320, &[SHORT, WIDE, DEEP]);
+    campaign(&lsm().budgets(&[64 << 20, 16 << 20, 24 << 20]), 96, &[SHORT, WIDE, DEEP]);
+}
+
+#[test]
 fn crash_campaign_with_other_memory_budgets_in_each_life() {
     campaign(&tree().budgets(&[64 << 20, 16 << 20, 24 << 20]), 96, &[SHORT, WIDE, DEEP]);
 }
@@ -166,7 +185,7 @@ fn load_over_deleted(simulated: &Simulated) {
 
 #[test]
 fn a_bulk_load_survives_with_keys_that_were_deleted_before() {
-    [tree(), append_only(), in_place()].iter().for_each(load_over_deleted);
+    [tree(), lsm(), append_only(), in_place()].iter().for_each(load_over_deleted);
 }
 
 fn full_disk(simulated: &Simulated) {
@@ -198,6 +217,11 @@ fn a_full_disk_under_the_hash_engine() {
 #[test]
 fn a_full_disk_under_the_tree() {
     full_disk(&tree());
+}
+
+#[test]
+fn a_full_disk_under_the_lsm_engine() {
+    full_disk(&lsm());
 }
 
 /// The tiny engines hold locks during their I/O, so their calls cannot stand still there.
@@ -240,6 +264,14 @@ fn threads_and_crashes_on_the_hash_engine() {
     let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
     let first = first_seed();
     println!("{:?}", pass(concurrent::run(&hash().workers(2), first..first + databases, extent)));
+}
+
+#[test]
+fn threads_and_crashes_on_the_lsm_engine() {
+    let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(10);
+    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
+    let first = first_seed();
+    println!("{:?}", pass(concurrent::run(&lsm().workers(2), first..first + databases, extent)));
 }
 
 /// Updates of both sorts against blind writes, batches and walks, on keyspaces whose engine makes updates whole by itself.

@@ -6,7 +6,7 @@ use ecotone_testkit::{
 };
 
 use super::{Engine, World, value};
-use crate::{hash, tree};
+use crate::{hash, lsm, tree};
 
 type Story = dyn Fn(&mut World) -> ecotone::Result<()>;
 
@@ -55,6 +55,7 @@ fn fill_log(world: &mut World, version: u8, level: impl Fn(u32) -> Level) -> eco
 /// Where data files are written to.
 const TREE: &[Phase] = &[Phase::DoubleWrite, Phase::Pages];
 const HASH: &[Phase] = &[Phase::Hot, Phase::Table];
+const LSM: &[Phase] = &[Phase::Table];
 
 fn torn_pages(engine: Engine, phases: &[Phase], points: usize) {
     let world = World::loaded(engine, (0..40).map(|_| 900));
@@ -78,6 +79,12 @@ fn trap_06_torn_pages_of_a_hot_log() {
     torn_pages(hash, HASH, 3);
 }
 
+/// A table is written, and named then.
+#[test]
+fn trap_06_torn_tables() {
+    torn_pages(lsm, LSM, 5);
+}
+
 fn checkpoint_against_truncation(engine: Engine) {
     let world = World::loaded(engine, (0..800).map(|_| 1_400));
     let often = |number: u32| if number.is_multiple_of(50) { Level::Sync } else { Level::Buffered };
@@ -95,6 +102,32 @@ fn trap_14_checkpoint_against_truncation() {
 #[test]
 fn trap_14_checkpoint_against_truncation_under_a_hot_log() {
     checkpoint_against_truncation(hash);
+}
+
+#[test]
+fn trap_14_checkpoint_against_truncation_under_memtables() {
+    checkpoint_against_truncation(lsm);
+}
+
+/// Flushes beside checkpoints, ended at every I/O: each memtable is in the log or in a table that is named.
+#[test]
+fn trap_11_flushes_beside_checkpoints() {
+    let world = World::loaded(lsm, (0..100).map(|_| 900));
+    let story: &Story = &|world| {
+        for version in 1..4 {
+            for number in 0..160 {
+                let value = (number % 9 > 0).then(|| value(number, version, 900));
+                world.write(number, value, if number % 30 == 0 { Level::Sync } else { Level::Buffered })?;
+            }
+            while world.store.background() {}
+            world.store.flush()?;
+        }
+        Ok(())
+    };
+    let of_tables = ios(&world, LSM, story).len();
+    assert!(of_tables > 20, "{of_tables} I/Os of tables");
+    let ios = ios(&world, &[Phase::Table, Phase::Manifest, Phase::Directory], story);
+    ios.into_iter().for_each(|index| end_at(&world, index, story));
 }
 
 /// Compactions, folds and merges beside checkpoints, ended at every I/O: no file goes that a checkpoint or the log still needs.
@@ -134,6 +167,11 @@ fn trap_15_pages_of_a_hot_log_ahead_of_the_log() {
     pages_ahead_of_the_log(hash, HASH, 5);
 }
 
+#[test]
+fn trap_15_tables_ahead_of_the_log() {
+    pages_ahead_of_the_log(lsm, LSM, 5);
+}
+
 fn replay_over_newer_files(engine: Engine, phases: &[Phase], points: usize) {
     let world = World::loaded(engine, (0..800).map(|_| 1_400));
     end_everywhere(&world, phases, points, &|world| {
@@ -162,4 +200,9 @@ fn trap_16_replay_over_newer_files() {
 #[test]
 fn trap_16_replay_over_a_newer_hot_log() {
     replay_over_newer_files(hash, HASH, 4);
+}
+
+#[test]
+fn trap_16_replay_over_newer_tables() {
+    replay_over_newer_files(lsm, LSM, 4);
 }

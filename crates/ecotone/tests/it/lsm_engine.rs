@@ -1,0 +1,145 @@
+//! The lsm engine behind the library: what is on disk, what survives, what is removed.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ecotone::{
+    Database, Keyspace, KeyspaceOptions, Result,
+    internal::{
+        Parts,
+        engines::lsm::LsmFamily,
+        substrate::storage::{Access, FileId, FileKind, Storage},
+    },
+    limits,
+};
+use ecotone_testkit::sim::{Crash, SimClock, SimStorage};
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// With so many threads in the background; with none it does nothing by itself.
+fn open_with(disk: &SimStorage, budget: usize, workers: usize) -> Database {
+    let families = vec![Arc::new(LsmFamily::default()) as _];
+    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers, families };
+    Database::builder("simulated").memory_budget(budget).open_parts(parts).unwrap()
+}
+
+fn open(disk: &SimStorage) -> Database {
+    open_with(disk, limits::MIN_BUDGET, 0)
+}
+
+fn options() -> KeyspaceOptions {
+    KeyspaceOptions::default().engine_named("lsm")
+}
+
+fn logged(database: &Database) -> Keyspace {
+    database.keyspace("logged", options()).unwrap()
+}
+
+fn unlogged(database: &Database) -> Keyspace {
+    database.keyspace("unlogged", options().unlogged()).unwrap()
+}
+
+fn all(keyspace: &Keyspace) -> Map {
+    keyspace.iter().collect::<Result<_>>().unwrap()
+}
+
+fn tables(disk: &SimStorage) -> Vec<FileId> {
+    disk.list().unwrap().into_iter().filter(|file| file.kind() == FileKind::Table).collect()
+}
+
+fn map<const N: usize>(records: [(&str, &str); N]) -> Map {
+    records.into_iter().map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
+}
+
+#[test]
+fn what_was_flushed_survives_without_a_log() {
+    let disk = SimStorage::new(1);
+    let database = open(&disk);
+    let keyspace = unlogged(&database);
+    keyspace.insert("a", "1").unwrap();
+    keyspace.insert("b", "1").unwrap();
+    assert!(tables(&disk).is_empty(), "an empty keyspace has no files");
+    database.flush().unwrap();
+    keyspace.insert("a", "2").unwrap();
+    keyspace.remove("b").unwrap();
+    let after = disk.crash(Crash::DropAll);
+    disk.power_off();
+    let database = open(&after);
+    let keyspace = unlogged(&database);
+    assert_eq!(all(&keyspace), map([("a", "1"), ("b", "1")]));
+    keyspace.remove("a").unwrap();
+    drop(keyspace);
+    database.close().unwrap();
+    let database = open(&after);
+    assert_eq!(all(&unlogged(&database)), map([("b", "1")]));
+}
+
+#[test]
+fn files_that_nothing_names_are_removed_at_opening() {
+    let disk = SimStorage::new(1);
+    let database = open(&disk);
+    logged(&database).insert("a", "1").unwrap();
+    database.close().unwrap();
+    let named = tables(&disk);
+    let [FileId::Table { keyspace, number }] = named[..] else { panic!("{named:?}") };
+    let strays = [FileId::Table { keyspace, number: number + 1 }, FileId::Table { keyspace, number: number + 7 }];
+    for stray in strays {
+        disk.create(stray, Access::Direct).unwrap();
+    }
+    disk.sync_dir().unwrap();
+    let database = open(&disk);
+    assert_eq!(tables(&disk), named);
+    assert_eq!(all(&logged(&database)), map([("a", "1")]));
+}
+
+#[test]
+fn a_dropped_keyspace_leaves_no_file() {
+    let disk = SimStorage::new(1);
+    let database = open(&disk);
+    let keyspace = logged(&database);
+    keyspace.insert("a", "1").unwrap();
+    database.flush().unwrap();
+    let mut records = keyspace.iter();
+    assert!(records.next().unwrap().is_ok() && tables(&disk).len() == 1);
+    database.drop_keyspace("logged").unwrap();
+    assert!(tables(&disk).is_empty() && keyspace.get("a").is_err() && keyspace.insert("a", "2").is_err());
+    drop(records);
+    assert!(logged(&database).get("a").unwrap().is_none());
+    database.close().unwrap();
+}
+
+/// Records of several times the memory, some changed and some deleted later, over lives with more and with less memory.
+fn more_than_memory(keyspace: fn(&Database) -> Keyspace, workers: usize) {
+    const COUNT: u32 = 30_000;
+    let value = |number: u32, round: u8| vec![round ^ number as u8; 900];
+    let disk = SimStorage::new(1);
+    let mut model = Map::new();
+    for (round, budget) in (0_u8..).zip([limits::MIN_BUDGET, 64 << 20, limits::MIN_BUDGET]) {
+        let database = open_with(&disk, budget, workers);
+        let keyspace = keyspace(&database);
+        assert!(all(&keyspace) == model, "round {round}");
+        for number in (u32::from(round)..COUNT).step_by(1 + 6 * usize::from(round)) {
+            let key = number.to_be_bytes();
+            if round > 0 && number % 2 == 0 {
+                keyspace.remove(key).unwrap();
+                model.remove(&key[..]);
+            } else {
+                keyspace.insert(key, value(number, round)).unwrap();
+                model.insert(key.to_vec(), value(number, round));
+            }
+        }
+        let keys: Vec<_> = (0..COUNT).step_by(37).map(u32::to_be_bytes).collect();
+        let expected: Vec<_> = keys.iter().map(|key| model.get(&key[..]).cloned()).collect();
+        assert!(keyspace.multi_get(&keys).unwrap() == expected);
+        for (_, check) in database.verify().unwrap() {
+            assert_eq!((check.problems, check.records), (vec![], model.len() as u64));
+        }
+        drop(keyspace);
+        database.close().unwrap();
+    }
+}
+
+#[test]
+fn more_than_memory_goes_to_tables() {
+    more_than_memory(logged, 0);
+    more_than_memory(unlogged, 2);
+}
