@@ -8,7 +8,7 @@ use std::{
 use ecotone_engines::{engine::Family, hash::HashFamily, tree::TreeFamily};
 use ecotone_substrate::{
     clock::{Clock, SystemClock},
-    disk::Disk,
+    disk::{Disk, Driver},
     environment::Environment,
     health::Health,
     memory::Memory,
@@ -28,6 +28,7 @@ pub struct Builder {
     pub(crate) memory_budget: usize,
     pub(crate) durability: Durability,
     pub(crate) create: bool,
+    poll_disk: bool,
     workers: usize,
 }
 
@@ -52,6 +53,7 @@ impl Builder {
             memory_budget: DEFAULT_BUDGET,
             durability: Durability::Buffered,
             create: true,
+            poll_disk: true,
             workers: (2 * cores).clamp(4, 8),
         }
     }
@@ -76,6 +78,13 @@ impl Builder {
         self
     }
 
+    /// Whether a thread that waits for the disk gives way to others a while, and looks, before it sleeps (default). It gets its answer sooner, and more threads get
+    /// theirs, for processor time that would be idle otherwise. Turn it off where processor time is rationed or costs battery. A slow disk is hardly polled in any case.
+    pub fn poll_disk(mut self, poll: bool) -> Self {
+        self.poll_disk = poll;
+        self
+    }
+
     /// Opens the database, recovering what its log holds.
     ///
     /// # Errors
@@ -84,7 +93,7 @@ impl Builder {
     pub fn open(self) -> Result<Database> {
         self.check()?;
         self.check_path()?;
-        let storage = Arc::new(Disk::open(&self.path, self.create)?);
+        let storage = Arc::new(Disk::with_driver(&self.path, self.create, Driver::found(self.poll_disk))?);
         let families: Vec<Arc<dyn Family>> = vec![Arc::new(TreeFamily::default()), Arc::new(HashFamily::default())];
         let parts = Parts { storage, clock: Arc::new(SystemClock::default()), workers: self.workers, families };
         recovery::open(&self, parts)

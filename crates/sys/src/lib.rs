@@ -9,6 +9,7 @@ pub mod epoch;
 pub mod file;
 #[cfg(feature = "lmdb")]
 pub mod lmdb;
+mod patience;
 pub mod prefetch;
 pub mod primitive;
 pub mod transfer;

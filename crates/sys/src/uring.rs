@@ -4,6 +4,7 @@ use std::{
     fmt, io, mem,
     os::fd::{AsFd, AsRawFd},
     sync::Arc,
+    thread,
 };
 
 use io_uring::{IoUring, opcode, squeue, types::Fd};
@@ -15,6 +16,7 @@ use rustix::{
 use crate::{
     chunk::{Arena, CHUNK_BYTES, Size},
     file::File,
+    patience::Patience,
     transfer::{Driver, ENTRIES, Finished, Transfer},
 };
 
@@ -32,16 +34,21 @@ pub struct Ring<C> {
     slots: Vec<Option<Pending<C>>>,
     free: Vec<usize>,
     ready: Vec<Finished<C>>,
+    patience: Patience,
+}
+
+/// A ring of so many entries.
+fn ring_of(entries: u32) -> io::Result<IoUring> {
+    // Saves interrupting the thread for each completion; kernels before 5.19 do not know it.
+    IoUring::builder().setup_coop_taskrun().build(entries).or_else(|_| IoUring::new(entries))
 }
 
 impl<C> Ring<C> {
-    /// Makes a ring for [`ENTRIES`] transfers. Fails where the system has no io_uring, forbids it or is short of resources.
-    pub fn new() -> io::Result<Self> {
-        let entries = ENTRIES as u32;
-        // Saves interrupting the thread for each completion; kernels before 5.19 do not know it.
-        let ring = IoUring::builder().setup_coop_taskrun().build(entries).or_else(|_| IoUring::new(entries))?;
-        let slots = (0..ENTRIES).map(|_| None).collect();
-        Ok(Ring { ring, slots, free: (0..ENTRIES).rev().collect(), ready: Vec::new() })
+    /// Makes a ring for [`ENTRIES`] transfers, whose thread polls a while before it sleeps, or does not. Fails where the system has no io_uring, forbids it or is short of
+    /// resources.
+    pub fn new(polls: bool) -> io::Result<Self> {
+        let (ring, slots) = (ring_of(ENTRIES as u32)?, (0..ENTRIES).map(|_| None).collect());
+        Ok(Ring { ring, slots, free: (0..ENTRIES).rev().collect(), ready: Vec::new(), patience: Patience::new(polls) })
     }
 
     fn pending(&self) -> usize {
@@ -78,7 +85,7 @@ impl<C> Ring<C> {
                 Some(Errno::INTR) => Ok(()),
                 Some(Errno::AGAIN | Errno::BUSY) => {
                     // The kernel is short of memory for requests for the moment.
-                    std::thread::yield_now();
+                    thread::yield_now();
                     Ok(())
                 }
                 _ => Err(error),
@@ -119,13 +126,18 @@ impl<C> Ring<C> {
 
     /// Waits until `wanted` finished transfers are ready.
     fn wait(&mut self, wanted: usize) -> io::Result<()> {
-        self.enter(wanted.saturating_sub(self.ready.len()))?;
-        self.reap();
-        while self.ready.len() < wanted {
-            self.enter(wanted - self.ready.len())?;
+        self.enter(0)?;
+        loop {
             self.reap();
+            let missing = wanted.saturating_sub(self.ready.len());
+            if missing == 0 {
+                return Ok(());
+            }
+            let ring = &mut self.ring;
+            if !self.patience.wait(|| ring.completion().len() >= missing) {
+                self.enter(missing)?;
+            }
         }
-        Ok(())
     }
 
     fn wait_or_panic(&mut self, wanted: usize) {
@@ -186,11 +198,74 @@ impl<C> fmt::Debug for Ring<C> {
     }
 }
 
+/// A ring for one read at a time into borrowed memory.
+pub struct Reader {
+    ring: IoUring,
+    patience: Patience,
+}
+
+impl Reader {
+    /// One whose thread polls a while before it sleeps. Fails where the system has no io_uring, forbids it or is short of resources.
+    pub fn new() -> io::Result<Self> {
+        Ok(Reader { ring: ring_of(1)?, patience: Patience::new(true) })
+    }
+
+    /// As [`File::read_at`]. Gives the reader back unless there is an error.
+    pub fn read_at(mut self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<(Self, usize)> {
+        let count = file.read_with(buffer, offset, |rest, at| self.read_some(file, rest, at))?;
+        Ok((self, count))
+    }
+
+    fn read_some(&mut self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let fd = Fd(file.as_fd().as_raw_fd());
+        let entry = opcode::Read::new(fd, buffer.as_mut_ptr(), buffer.len() as u32).offset(offset).build();
+        // SAFETY: file and bytes are borrowed until this returns: after the kernel has answered the entry, or with an error before it has taken it. Then `read_at` drops
+        // the ring, so that it never does. Nothing in between unwinds.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        pushed.map_err(|_| io::ErrorKind::ResourceBusy)?;
+        self.hand_over()?;
+        let answer = self.answer();
+        usize::try_from(answer).map_err(|_| io::Error::from_raw_os_error(-answer))
+    }
+
+    /// Hands the entry to the kernel. After an error the kernel has not taken it.
+    fn hand_over(&mut self) -> io::Result<()> {
+        while let Err(error) = self.ring.submit() {
+            match Errno::from_io_error(&error) {
+                _ if self.ring.submission().is_empty() => return Ok(()),
+                // It may be short of memory for requests for the moment.
+                Some(Errno::INTR | Errno::AGAIN | Errno::BUSY) => thread::yield_now(),
+                _ => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The kernel's answer to the one entry. There is no way back without it.
+    fn answer(&mut self) -> i32 {
+        loop {
+            let ring = &mut self.ring;
+            if !self.patience.wait(|| !ring.completion().is_empty()) && self.ring.submit_and_wait(1).is_err() {
+                thread::yield_now();
+            }
+            if let Some(entry) = self.ring.completion().next() {
+                return entry.result();
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").finish_non_exhaustive()
+    }
+}
+
 /// Tries whether rings can be made here and read and write work. Not cached: ask once.
 pub fn probe() -> io::Result<()> {
     let file = Arc::new(File::from_fd(memfd_create("ecotone-probe", MemfdFlags::CLOEXEC)?, false)?);
     let arena = Arena::new(CHUNK_BYTES);
-    let mut ring = Ring::new()?;
+    let mut ring = Ring::new(false)?;
     let mut done = Vec::new();
     for write in [true, false] {
         let mut block = arena.lease(Size::Frame, 0).ok_or(io::ErrorKind::OutOfMemory)?;

@@ -4,7 +4,7 @@ use std::{io, path::PathBuf, sync::Arc};
 
 use ecotone_sys::file as system;
 
-use super::Directory;
+use super::{Directory, Driver};
 use crate::{
     Error, Result,
     storage::{Access, File, FileId, Op},
@@ -62,7 +62,11 @@ impl File for DiskFile {
     fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         self.check_aligned(buffer, offset);
         self.directory.tally.request(self.id.kind(), Op::Read, buffer.len());
-        match self.system.read_at(buffer, offset) {
+        let read = match self.directory.driver {
+            Driver::Uring => self.directory.readers.read(&self.system, buffer, offset),
+            Driver::SleepingUring | Driver::Blocking => self.system.read_at(buffer, offset),
+        };
+        match read {
             Ok(count) if count < buffer.len() => Err(Error::corruption(self.id, offset, "the file ends early")),
             result => result.map(|_| ()).map_err(|error| self.failed("read", error)),
         }

@@ -7,6 +7,7 @@ mod counters;
 mod file;
 mod lock;
 mod queue;
+mod readers;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +20,7 @@ use std::{
 use ecotone_sys::{blocking::Blocking, file as system, transfer, uring};
 use parking_lot::Mutex;
 
-use self::{counters::Tally, file::DiskFile, lock::Lock, queue::DiskQueue};
+use self::{counters::Tally, file::DiskFile, lock::Lock, queue::DiskQueue, readers::Readers};
 use crate::{
     Error, Result,
     storage::{Access, Counters, File, FileId, FileKind, Queue, Storage},
@@ -28,10 +29,26 @@ use crate::{
 /// How requests reach the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
-    /// io_uring.
+    /// io_uring, by threads that poll a while before they sleep (decision 13).
     Uring,
+    /// io_uring, by threads that sleep until the disk has answered.
+    SleepingUring,
     /// `pread` and `pwrite`.
     Blocking,
+}
+
+impl Driver {
+    /// io_uring if it works here, by threads that poll or do not.
+    pub fn found(polls: bool) -> Driver {
+        match uring::probe() {
+            Ok(()) if polls => Driver::Uring,
+            Ok(()) => Driver::SleepingUring,
+            Err(error) => {
+                tracing::warn!(%error, "io_uring does not work here: I/O blocks, one request after the other");
+                Driver::Blocking
+            }
+        }
+    }
 }
 
 /// What a queue keeps of a request while a driver works on it.
@@ -51,6 +68,7 @@ struct Directory {
     tally: Tally,
     /// Idle drivers.
     pool: Mutex<Vec<Transfers>>,
+    readers: Readers,
     /// Held, not used.
     _lock: Lock,
 }
@@ -62,17 +80,7 @@ impl Disk {
     /// # Errors
     /// [`Locked`](Error::Locked) if it is open elsewhere, [`NotADatabase`](Error::NotADatabase), [`Io`](Error::Io).
     pub fn open(path: impl AsRef<Path>, create: bool) -> Result<Disk> {
-        let path = path.as_ref();
-        let driver = match uring::probe() {
-            Ok(()) => Driver::Uring,
-            Err(error) => {
-                tracing::warn!(%error, path = %path.display(), "io_uring does not work here: I/O blocks, one request after the other");
-                Driver::Blocking
-            }
-        };
-        let disk = Self::with_driver(path, create, driver)?;
-        tracing::info!(?driver, path = %path.display(), "opened the directory");
-        Ok(disk)
+        Self::with_driver(path, create, Driver::found(true))
     }
 
     /// As [`open`](Self::open), with a given driver.
@@ -92,7 +100,9 @@ impl Disk {
             return Err(not_a_database(&path, "the directory holds none of its files"));
         }
         let lock = Lock::take(&path)?;
-        let directory = Directory { path, driver, tally: Tally::default(), pool: Mutex::default(), _lock: lock };
+        tracing::info!(?driver, path = %path.display(), "opened the directory");
+        let (tally, pool, readers) = Default::default();
+        let directory = Directory { path, driver, tally, pool, readers, _lock: lock };
         Ok(Disk { directory: Arc::new(directory) })
     }
 
@@ -147,7 +157,7 @@ impl Directory {
     fn new_driver(&self) -> Result<Transfers> {
         match self.driver {
             Driver::Blocking => Ok(Box::new(Blocking::default())),
-            Driver::Uring => match uring::Ring::new() {
+            Driver::Uring | Driver::SleepingUring => match uring::Ring::new(self.driver == Driver::Uring) {
                 Ok(ring) => Ok(Box::new(ring)),
                 Err(error) => Err(Error::io("make an io_uring for", self.path.display(), error)),
             },

@@ -19,7 +19,7 @@ const PAGE: usize = 4096;
 fn disks() -> Vec<(TempDir, Disk)> {
     let mut drivers = vec![Driver::Blocking];
     match uring::probe() {
-        Ok(()) => drivers.push(Driver::Uring),
+        Ok(()) => drivers.extend([Driver::Uring, Driver::SleepingUring]),
         Err(error) => println!("io_uring is not tested here: {error}"),
     }
     let open = |driver| {
@@ -350,4 +350,31 @@ fn a_lock_held_elsewhere_is_waited_for_a_moment() {
     });
     // A refusal leaves no trace in the registry.
     drop(Disk::open(directory.path(), true).unwrap());
+}
+
+#[test]
+fn more_threads_read_at_once_than_there_are_readers() {
+    const THREADS: usize = 80;
+    for (_directory, disk) in disks() {
+        let file = disk.create(FileId::Pages(1), Access::Cached).unwrap();
+        let pages: Vec<u8> = (0..THREADS).flat_map(|page| [page as u8; PAGE]).collect();
+        file.write(&pages, 0).unwrap();
+        let begin = std::sync::Barrier::new(THREADS);
+        std::thread::scope(|scope| {
+            for number in 0..THREADS {
+                let (file, begin, pages) = (&file, &begin, &pages);
+                scope.spawn(move || {
+                    let mut page = [0xFF; PAGE];
+                    begin.wait();
+                    for at in (number..THREADS).chain(0..number) {
+                        file.read(&mut page, (at * PAGE) as u64).unwrap();
+                        assert_eq!(page, [at as u8; PAGE]);
+                    }
+                    let beyond = file.read(&mut page, pages.len() as u64 - 1);
+                    assert!(matches!(beyond, Err(Error::Corruption { .. })), "{beyond:?}");
+                });
+            }
+        });
+        assert_eq!(disk.counters_of(FileKind::Pages).reads, (THREADS * (THREADS + 1)) as u64);
+    }
 }

@@ -87,9 +87,22 @@ impl File {
 
     /// Reads until `buffer` is full or the file ends; gives the bytes read.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.read_with(buffer, offset, |rest, offset| Ok(pread(&self.fd, rest, offset)?))
+    }
+
+    /// The same by calls that may read less than is asked for.
+    pub(crate) fn read_with(
+        &self,
+        buffer: &mut [u8],
+        offset: u64,
+        mut read: impl FnMut(&mut [u8], u64) -> io::Result<usize>,
+    ) -> io::Result<usize> {
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            let count = retry_on_intr(|| pread(&self.fd, &mut *rest, offset + done as u64))?;
+            let count = match read(rest, offset + done as u64) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                result => result?,
+            };
             match self.resume_after(count) {
                 0 => return Ok(done + count),
                 usable => done += usable,

@@ -21,7 +21,10 @@ type Make = fn() -> Box<dyn Driver<u64>>;
 fn drivers() -> Vec<(&'static str, Make)> {
     let mut drivers: Vec<(_, Make)> = vec![("blocking", || Box::new(Blocking::default()))];
     match uring::probe() {
-        Ok(()) => drivers.push(("uring", || Box::new(uring::Ring::new().unwrap()))),
+        Ok(()) => {
+            drivers.push(("uring", || Box::new(uring::Ring::new(true).unwrap())));
+            drivers.push(("sleeping uring", || Box::new(uring::Ring::new(false).unwrap())));
+        }
         Err(error) => println!("io_uring is not tested here: {error}"),
     }
     drivers
@@ -213,7 +216,7 @@ fn a_ring_goes_on_with_short_transfers() {
     let (reader, mut writer) = std::io::pipe().unwrap();
     let file = Arc::new(File::from_fd(reader.into(), false).unwrap());
     let arena = Arena::new(CHUNK_BYTES);
-    let mut ring = uring::Ring::new().unwrap();
+    let mut ring = uring::Ring::new(true).unwrap();
     let pieces = thread::spawn(move || {
         for size in [1, 1000, 3000, 95, 50] {
             writer.write_all(&vec![size as u8; size]).unwrap();
