@@ -218,6 +218,21 @@ fn a_synced_write_survives_that_left_memory_before_its_log_was_synced() {
     assert!((0..20_000_u32).all(|number| records[&number.to_be_bytes()[..]] == vec![number as u8; 900]));
 }
 
+/// Whatever its records are like: what is promised to all of them is less than what each may need alone.
+#[test]
+fn a_batch_as_long_as_may_be_fits_the_smallest_memory() {
+    for bytes in [0, 23, 100, 400, 700, 1_800] {
+        let database = open(&SimStorage::new(1));
+        let (keyspace, mut batch) = (logged(&database), database.batch());
+        // Beside key and value an operation has its kind, its keyspace, and two lengths, of which one may take two bytes; it takes 32 at least.
+        let count = (limits::MAX_BATCH - 16) / (4 + bytes + 5).max(32);
+        let records: BTreeMap<_, _> = (0..count as u32).map(|number| (number.to_be_bytes(), vec![number as u8; bytes])).collect();
+        records.iter().for_each(|(key, value)| batch.insert(&keyspace, *key, value.clone()));
+        batch.commit().unwrap_or_else(|error| panic!("{count} values of {bytes} bytes: {error}"));
+        assert!(all(&keyspace).into_iter().eq(records.into_iter().map(|(key, value)| (key.to_vec(), value))));
+    }
+}
+
 #[test]
 fn a_dropped_keyspace_leaves_no_files() {
     let disk = SimStorage::new(1);

@@ -48,8 +48,13 @@ const LOOK_AGAIN: Duration = Duration::from_micros(100);
 const LOOKS_FOR_A_BLOCK: u32 = 5_000;
 /// Looks after which more frames are to leave.
 const LOOKS_BETWEEN_SPILLS: u32 = 100;
-/// What admission leaves free ahead of what it has promised: a page that a flush closes, and a frame for operations that meet others of their chain.
+/// What admission leaves free ahead of what it has promised: a page that a flush closes, and a frame for who meets others of its chain and needs a second place, and for
+/// the end of a page whose records have given back what they paid.
 const MARGIN: u64 = FRAME + PAGE;
+/// Bytes of a record from which on it pays for what it does not fit into, and the part of itself that a smaller one pays.
+const LARGE: u64 = 512;
+const SMALL_PART: u64 = 4;
+const _: () = assert!((limits::PAGE as u64 - PAGE_HEADER - LARGE) / SMALL_PART > LARGE + PAGE_HEADER);
 
 /// What keeps the pages of the hot log when memory does not.
 pub(super) trait Outlet: fmt::Debug + Send + Sync {
@@ -68,17 +73,17 @@ pub(super) struct Room {
     spare: Arc<Mutex<Vec<Block>>>,
     /// Whether memory was taken since the background was asked last.
     grown: AtomicBool,
-    /// Bytes of the hot log, and overflow buckets, that operations may take which are admitted and not applied.
+    /// Operations that are admitted and not applied, and bytes of the hot log that they take.
     pub(super) promised_bytes: AtomicU64,
-    pub(super) promised_buckets: AtomicU64,
+    pub(super) promised_operations: AtomicU64,
 }
 
 impl Room {
     /// With this memory, and what keeps pages that have left it.
     pub(super) fn new(memory: &Arc<Memory>, outlet: Arc<dyn Outlet>) -> Room {
-        let [promised_bytes, promised_buckets] = std::array::from_fn(|_| AtomicU64::new(0));
+        let [promised_bytes, promised_operations] = std::array::from_fn(|_| AtomicU64::new(0));
         let (making, spare, grown) = (Mutex::new(()), Arc::default(), AtomicBool::new(false));
-        Room { memory: memory.clone(), outlet, making, spare, grown, promised_bytes, promised_buckets }
+        Room { memory: memory.clone(), outlet, making, spare, grown, promised_bytes, promised_operations }
     }
 
     /// Memory was taken, or entries of the index.
@@ -234,10 +239,11 @@ impl Hash {
     }
 }
 
-/// What an operation may take: two places, each of twice its record and the header of a page, since what it does not fit into is less than itself.
+/// What an operation takes, with its part of what stays empty at the ends of pages. What a large record does not fit into is less than itself. Where a
+/// small one does not fit, the page is full but for less than [`LARGE`] bytes, and what its records have paid beyond themselves is more than that.
 fn credit(operation: Operation<'_>) -> u64 {
-    let capacity = Record::capacity_for(operation.key.len() + operation.value.map_or(0, <[u8]>::len));
-    2 * (2 * Record::bytes(capacity) + PAGE_HEADER)
+    let bytes = Record::bytes(Record::capacity_for(operation.key.len() + operation.value.map_or(0, <[u8]>::len)));
+    bytes + if bytes < LARGE { bytes / SMALL_PART } else { bytes + PAGE_HEADER }
 }
 
 impl Hash {
@@ -246,7 +252,7 @@ impl Hash {
         let credit = credit(operation);
         // What is promised comes first, so that whoever looks at the log's end after that finds too much promised rather than too little.
         self.room.promised_bytes.fetch_add(credit, Ordering::SeqCst);
-        self.room.promised_buckets.fetch_add(1, Ordering::SeqCst);
+        self.room.promised_operations.fetch_add(1, Ordering::SeqCst);
         self.keep_promises().inspect_err(|_| self.give_back(credit))?;
         Ok(credit)
     }
@@ -254,19 +260,20 @@ impl Hash {
     /// Gives back what was taken for an operation.
     pub(super) fn give_back(&self, credit: u64) {
         self.room.promised_bytes.fetch_sub(credit, Ordering::SeqCst);
-        self.room.promised_buckets.fetch_sub(1, Ordering::SeqCst);
+        self.room.promised_operations.fetch_sub(1, Ordering::SeqCst);
     }
 
     fn keep_promises(&self) -> Result<()> {
         let bytes = || self.room.promised_bytes.load(Ordering::SeqCst) + MARGIN;
-        let buckets = || self.room.promised_buckets.load(Ordering::SeqCst);
-        if bytes() <= self.log.ahead() && buckets() <= self.table.overflow_left() {
+        let operations = || self.room.promised_operations.load(Ordering::SeqCst);
+        let has_buckets = |left: u64| operations() <= left || self.table.most_overflow(operations()) <= left;
+        if bytes() <= self.log.ahead() && has_buckets(self.table.overflow_left()) {
             return Ok(());
         }
         epoch::assert_unpinned();
         let _making = self.room.making.lock();
         self.room.has_taken();
         self.make_frames(bytes())?;
-        self.make_buckets(buckets())
+        self.make_buckets(self.table.most_overflow(operations()))
     }
 }

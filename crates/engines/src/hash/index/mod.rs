@@ -23,7 +23,10 @@ use ecotone_sys::{
 };
 
 pub(crate) use self::find::Found;
-use self::{find::Refused, load::Load, table::Table};
+use self::{bucket::ENTRIES, find::Refused, load::Load, table::Table};
+
+/// Overflow buckets that threads have taken of which they find that they need none.
+const IN_HANDS: u64 = 64;
 
 /// The index of one keyspace.
 #[derive(Debug)]
@@ -79,6 +82,12 @@ impl Index {
     /// Overflow buckets that are left.
     pub(crate) fn overflow_left(&self) -> u64 {
         self.last().overflow.left()
+    }
+
+    /// The most overflow buckets that so many inserts need: one each at most, and of those that go on from one bucket, one for as many as it has entries. Some may
+    /// be in the hands of threads that give them back.
+    pub(crate) fn most_overflow(&self, inserts: u64) -> u64 {
+        inserts.min(self.buckets() + inserts / ENTRIES as u64 + IN_HANDS)
     }
 
     /// Asks for the first bucket of a hash.

@@ -44,5 +44,23 @@ fn who_was_admitted_finds_room_beside_others_and_closed_pages() {
         }
     });
     assert_eq!(hash.room.promised_bytes.load(Ordering::SeqCst), 0);
-    assert_eq!(hash.room.promised_buckets.load(Ordering::SeqCst), 0);
+    assert_eq!(hash.room.promised_operations.load(Ordering::SeqCst), 0);
+}
+
+/// What an operation is promised is what it takes, and a part of what pages leave empty. A log of two MiB is full then.
+#[test]
+fn a_long_batch_fits_a_short_log() {
+    for (count, bytes) in [(30_000u64, 0), (9_000, 100), (3_000, 440), (1_500, 520), (500, 1_880)] {
+        let (hash, value) = (engine(10, 32), vec![7; bytes]);
+        let keys: Vec<_> = (0..count).map(u64::to_le_bytes).collect();
+        let operations = || keys.iter().map(|key| Operation { key, value: Some(&value) });
+        let credits: Vec<u64> = operations().map(|operation| hash.admit(operation).expect("there is room")).collect();
+        for (operation, credit) in operations().zip(credits) {
+            let done = hash.upsert(&hash.key(operation.key), operation.value, &hash.domain.pin());
+            assert!(done.is_ok(), "{count} of {bytes} bytes: {done:?}");
+            hash.give_back(credit);
+        }
+        assert_eq!(hash.room.promised_bytes.load(Ordering::SeqCst), 0);
+        assert!(keys.iter().all(|key| hash.value(key).is_some_and(|found| found == value)));
+    }
 }
