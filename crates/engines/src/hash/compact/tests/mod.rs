@@ -13,11 +13,15 @@ mod model;
 #[cfg(feature = "loom")]
 mod orders;
 #[cfg(not(feature = "loom"))]
+mod punches;
+#[cfg(not(feature = "loom"))]
 mod readers;
 #[cfg(not(feature = "loom"))]
 mod scans;
 #[cfg(not(feature = "loom"))]
 mod space;
+#[cfg(not(feature = "loom"))]
+mod updates;
 #[cfg(not(feature = "loom"))]
 mod walks;
 
