@@ -27,7 +27,7 @@ fn mistakes_between_threads_are_noticed_in_every_run() {
         for run in 0..RUNS {
             let seeds = run * 1_000_000..run * 1_000_000 + SCHEDULES;
             switch(bug);
-            let noticed = wrong(tree, crew, seeds);
+            let (noticed, _) = wrong(tree, crew, seeds);
             switch(Bug::None);
             println!("{bug:?}: {}", noticed.as_deref().unwrap_or("not noticed").chars().take(240).collect::<String>());
             missed.extend(noticed.is_none().then_some((bug, run)));

@@ -8,7 +8,7 @@ use ecotone_testkit::suite::{
     Kind,
     crew::{
         Crew,
-        Role::{Batcher, Flusher, Reader, Scanner, Updater, Writer},
+        Role::{Batcher, Evicter, Flusher, Reader, Scanner, Updater, Writer},
     },
 };
 
@@ -20,9 +20,15 @@ const POINTS: Crew =
 /// Writes that read beside writes that do not.
 const UPDATES: Crew =
     Crew { threads: &[(Updater, 8), (Updater, 8), (Writer, 6), (Batcher, 4), (Flusher, 3)], registers: 4, crash: false };
-/// Reads of more than there may be copies of, beside writes of the same chains.
-const COPIES: Crew =
-    Crew { threads: &[(Reader, 16), (Reader, 16), (Updater, 4), (Writer, 4), (Flusher, 3)], registers: 24, crash: false };
+/// Reads of more than there may be copies of, beside writes of the same chains, and another cache that wants the memory.
+const COPIES: Crew = Crew {
+    threads: &[(Reader, 16), (Reader, 16), (Updater, 4), (Writer, 4), (Flusher, 3), (Evicter, 3)],
+    registers: 24,
+    crash: false,
+};
+/// Copies that come and go beside updates of a few keys, which are in the log, in runs and copied in turn.
+const EVICTION: Crew =
+    Crew { threads: &[(Reader, 8), (Reader, 8), (Updater, 8), (Flusher, 3), (Evicter, 6)], registers: 4, crash: false };
 /// Two who have pages frozen and written, and so compacted, beside all that others do.
 const COMPACTION: Crew =
     Crew { threads: &[(Flusher, 4), (Flusher, 4), (Writer, 8), (Updater, 6), (Reader, 8)], registers: 6, crash: false };
@@ -34,48 +40,59 @@ const WALKS: Crew =
     Crew { threads: &[(Scanner, 5), (Scanner, 5), (Writer, 8), (Updater, 4), (Flusher, 3)], registers: 8, crash: false };
 
 fn logged(workers: usize) -> Simulated {
-    Simulated::new(Kind::Hashed, || Arc::new(HashFamily::tiny()) as Arc<dyn Family>).workers(workers)
+    Simulated::new(Kind::Hashed, || Arc::new(HashFamily::busy()) as Arc<dyn Family>).workers(workers)
 }
 
 fn unlogged(workers: usize) -> Simulated {
     logged(workers).unlogged()
 }
 
+/// What the background does in every schedule, more or less.
+const KEPT: [&str; 2] = ["compactions", "folds"];
+const COPIED: [&str; 2] = ["compactions", "read_cache_evictions"];
+const GROWN: [&str; 2] = ["compactions", "index_doublings"];
+
 #[test]
 fn points_of_a_hash_keyspace() {
-    right(logged, &POINTS);
-    right(unlogged, &POINTS);
+    right(logged, &POINTS, &KEPT);
+    right(unlogged, &POINTS, &KEPT);
 }
 
 #[test]
 fn updates_of_a_hash_keyspace() {
-    right(logged, &UPDATES);
-    right(unlogged, &UPDATES);
+    right(logged, &UPDATES, &KEPT);
+    right(unlogged, &UPDATES, &KEPT);
 }
 
 #[test]
 fn copies_of_a_hash_keyspace() {
-    right(unlogged, &COPIES);
+    right(unlogged, &COPIES, &COPIED);
+}
+
+#[test]
+fn eviction_of_copies_of_a_hash_keyspace() {
+    right(logged, &EVICTION, &COPIED);
+    right(unlogged, &EVICTION, &COPIED);
 }
 
 #[test]
 fn compactions_of_a_hash_keyspace() {
-    right(logged, &COMPACTION);
-    right(unlogged, &COMPACTION);
+    right(logged, &COMPACTION, &KEPT);
+    right(unlogged, &COMPACTION, &KEPT);
 }
 
 #[test]
 fn growth_of_a_hash_keyspace() {
-    right(unlogged, &GROWTH);
+    right(unlogged, &GROWTH, &GROWN);
 }
 
 #[test]
 fn walks_of_a_hash_keyspace() {
-    right(logged, &WALKS);
-    right(unlogged, &WALKS);
+    right(logged, &WALKS, &KEPT);
+    right(unlogged, &WALKS, &KEPT);
 }
 
 #[test]
 fn checkpoints_of_a_hash_keyspace_and_a_crash() {
-    right(logged, &CHECKPOINTS);
+    right(logged, &CHECKPOINTS, &KEPT);
 }

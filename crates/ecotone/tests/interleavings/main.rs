@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 
 use ecotone::internal::engines::{engine::Family, tree::TreeFamily};
 use ecotone_testkit::suite::{
-    Kind,
+    Counters, Kind, add,
     crew::{
         self, Crew, Image,
         Role::{Batcher, Churner, Evicter, Flusher, Reader, Scanner, Writer},
@@ -44,10 +44,17 @@ fn image(engine: Engine, registers: usize) -> Image {
     image.expect("it was made")
 }
 
-/// Tries schedules until one goes wrong; gives what went wrong, seed included.
-fn wrong(engine: Engine, crew: &'static Crew, seeds: std::ops::Range<u64>) -> Option<String> {
-    let image = image(engine, crew.registers);
-    strides::run(seeds, move |seed| crew::run(&engine(1), &image, crew, seed).map(drop))
+/// Tries schedules until one goes wrong; gives what went wrong, seed included, and what engines have counted in all of them.
+fn wrong(engine: Engine, crew: &'static Crew, seeds: std::ops::Range<u64>) -> (Option<String>, Counters) {
+    let (image, counters) = (image(engine, crew.registers), Arc::new(Mutex::new(Counters::new())));
+    let counted = counters.clone();
+    let wrong = strides::run(seeds, move |seed| {
+        let done = crew::run(&engine(1), &image, crew, seed)?;
+        add(&mut counted.lock().expect("nobody panics with it"), &done.counters);
+        Ok(())
+    });
+    let counters = counters.lock().expect("nobody panics with it").clone();
+    (wrong, counters)
 }
 
 /// Reads that come late: a page read before a write-out, and admitted after it (trap 1).

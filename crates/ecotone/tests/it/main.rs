@@ -13,6 +13,8 @@ mod damage;
 #[cfg(not(feature = "bugs"))]
 mod delays;
 #[cfg(not(feature = "bugs"))]
+mod hash_disk;
+#[cfg(not(feature = "bugs"))]
 mod hash_engine;
 #[cfg(not(feature = "bugs"))]
 mod hash_keyspace;
@@ -73,6 +75,12 @@ fn hash() -> Simulated {
 #[cfg(not(feature = "bugs"))]
 fn lsm() -> Simulated {
     Simulated::new(Kind::Ordered, || Arc::new(ecotone::internal::engines::lsm::LsmFamily::tiny()) as Arc<dyn Family>)
+}
+
+/// A hash engine that compacts, folds and grows all the time.
+#[cfg(not(feature = "bugs"))]
+fn busy() -> Simulated {
+    Simulated::new(Kind::Hashed, || Arc::new(ecotone::internal::engines::hash::HashFamily::busy()) as Arc<dyn Family>)
 }
 
 fn tree() -> Simulated {

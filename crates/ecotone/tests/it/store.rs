@@ -21,7 +21,7 @@ use ecotone_sys::chunk::Size;
 use ecotone_testkit::{
     model::{Change, Level},
     sim::{SimClock, SimStorage},
-    suite::{Kind, Opener, Store, UNLOGGED, Update},
+    suite::{Counters, Kind, Opener, Store, UNLOGGED, Update, add},
 };
 
 /// Requests that an eviction says it could save: many more than a short history makes.
@@ -303,6 +303,15 @@ impl Store for Open {
             .into_iter()
             .flat_map(|(name, check)| check.problems.into_iter().map(move |what| format!("{name}: {what}")))
             .collect())
+    }
+
+    fn counters(&self) -> Counters {
+        let (mut all, names) = (Counters::new(), self.keyspaces());
+        for keyspace in names.into_iter().filter_map(|keyspace| self.keyspace(keyspace).ok()) {
+            let stats = either!(keyspace, keyspace => keyspace.stats());
+            stats.counters.into_iter().for_each(|counter| add(&mut all, &Counters::from([counter])));
+        }
+        all
     }
 
     fn failure(&self) -> Option<String> {

@@ -17,7 +17,7 @@ use ecotone_testkit::{
     },
 };
 
-use crate::{append_only, hash, hashed, in_place, lsm, store::Simulated, tree};
+use crate::{append_only, busy, hash, hashed, in_place, lsm, store::Simulated, tree};
 
 /// Many short steps over few keys.
 const SHORT: Shape = Shape { steps: 60, keys: 24, batch: 6, fill_log: Fill::Never, keyspaces: true };
@@ -151,6 +151,12 @@ fn crash_campaign_on_the_hash_engine() {
     campaign(&hash().budgets(&[64 << 20, 16 << 20, 24 << 20]), 96, &[SHORT, WIDE, DEEP]);
 }
 
+/// What counts the space of files is in the way of all I/O of a keyspace with a budget of disk; a part of the hot log stays in segments.
+#[test]
+fn crash_campaign_on_the_hash_engine_with_a_budget_of_disk() {
+    campaign(&hash().set(&[("disk", "16777216"), ("hot_disk", "131072")]), 96, &[SHORT, WIDE, DEEP]);
+}
+
 #[test]
 fn crash_campaign_on_the_tree() {
     campaign(&tree(), 320, &[SHORT, WIDE, DEEP]);
@@ -274,6 +280,19 @@ fn threads_and_crashes_on_the_lsm_engine() {
     println!("{:?}", pass(concurrent::run(&lsm().workers(2), first..first + databases, extent)));
 }
 
+/// Few records in a hot log of two pages, an index of one bucket, and copies of what there is no room for: what is done in the background goes on all the time.
+#[test]
+fn threads_and_crashes_beside_compaction_and_growth() {
+    let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(10);
+    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: 400 };
+    let first = first_seed();
+    let done = pass(concurrent::run(&busy().workers(2), first..first + databases, extent));
+    println!("{done:?}");
+    for what in ["compactions", "folds", "merges", "index_doublings", "read_cache_evictions"] {
+        assert!(done.counters[what] >= done.crashes / 4, "{} {what} in {} lives", done.counters[what], done.crashes);
+    }
+}
+
 /// Updates of both sorts against blind writes, batches and walks, on keyspaces whose engine makes updates whole by itself.
 fn updates_without_a_log(simulated: &Simulated) {
     const CREW: Crew = Crew {
@@ -283,7 +302,7 @@ fn updates_without_a_log(simulated: &Simulated) {
     };
     let first = first_seed();
     let image = pass(Image::new(simulated, CREW.registers));
-    let judged: u64 = (first..first + 40).map(|seed| pass(crew::run(simulated, &image, &CREW, seed))).sum();
+    let judged: u64 = (first..first + 40).map(|seed| pass(crew::run(simulated, &image, &CREW, seed)).answers).sum();
     println!("{judged} answers");
 }
 

@@ -16,6 +16,8 @@ pub(super) struct Counts {
     pub(super) merges: Counter,
     /// Records that compaction came to and that were appended once more, since they were changed in place.
     pub(super) kept: Counter,
+    /// Frames of copies that were evicted.
+    pub(super) evictions: Counter,
     /// Times that frames of the hot log had to be written to make room, since compaction was behind.
     pub(super) spills: Counter,
 }
@@ -30,10 +32,12 @@ impl Hash {
             ("hot_log_memory_bytes", below_tail(bounds.head().get())),
             ("hot_log_durable_bytes", bounds.durable().get() - bounds.begin().get().min(bounds.durable().get())),
             ("index_buckets", self.table.buckets()),
+            ("index_doublings", self.table.doublings()),
             ("index_entries", self.table.entries()),
             ("hot_log_limit_bytes", self.part.hot() * FRAME),
             ("read_cache_limit_bytes", self.part.copies() * FRAME),
             ("read_cache_bytes", self.copies.frames() * FRAME),
+            ("read_cache_evictions", self.counts.evictions.get()),
             ("partitions", runs.partitions().count() as u64),
             ("deltas", runs.deltas().len() as u64),
             ("base_bytes", runs.base_bytes()),

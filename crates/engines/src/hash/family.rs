@@ -14,21 +14,29 @@ use crate::engine::{Context, Family, Made, Root};
 const INDEX_PART: usize = 4096;
 /// Bits of the index with one block of memory.
 const LEAST_INDEX_BITS: u32 = 10;
-/// With shuttle, whatever the budget: an index of one bucket, which has to grow, few frames for copies, and as many for the hot log as the batches of the crews need.
-const INTERLEAVED: Sizes = Sizes { bucket_bits: 0, frames: 40, copies: 8 };
+/// For tests, whatever the budget: an index of one bucket, which has to grow, few frames for copies, and as many for the hot log as the batches of the crews need.
+const SMALLEST: Sizes = Sizes { bucket_bits: 0, frames: 40, copies: 8 };
 
 /// The hash engine.
 #[derive(Debug, Default)]
 pub struct HashFamily {
     /// What compaction and folds go by, if not by the budget.
     goals: Option<Goals>,
+    /// How large keyspaces are made, if not by the budget.
+    sizes: Option<Sizes>,
 }
 
 impl HashFamily {
     /// For tests: a hash engine that compacts, folds and merges where little is written.
     #[doc(hidden)]
     pub fn tiny() -> HashFamily {
-        HashFamily { goals: Some(Goals::TINY) }
+        HashFamily { goals: Some(Goals::TINY), sizes: None }
+    }
+
+    /// For tests: one that does this with every few pages, evicts copies, and gives its index more buckets.
+    #[doc(hidden)]
+    pub fn busy() -> HashFamily {
+        HashFamily { goals: Some(Goals::BUSY), sizes: Some(SMALLEST) }
     }
 
     fn goals(&self, context: &Context, options: HashOptions) -> Goals {
@@ -43,7 +51,7 @@ impl Family for HashFamily {
 
     fn create(&self, context: Context) -> Result<(Made, Root)> {
         let options = HashOptions::parse(&context.settings)?;
-        let (sizes, goals) = (Sizes::within(context.shared.memory.budget(), None), self.goals(&context, options));
+        let (sizes, goals) = (Sizes::of(context.shared.memory.budget(), self.sizes, None), self.goals(&context, options));
         let files = Arc::new(Files::new(context, options, Structure::new(sizes.bucket_bits as u8)));
         let keyspace = HashKeyspace::create(files, sizes, goals)?;
         let root = keyspace.root()?;
@@ -54,20 +62,23 @@ impl Family for HashFamily {
         let place = format!("the root of keyspace {} in the manifest", context.keyspace);
         let (options, structure) = blob::decode(&root.blob).map_err(|malformed| malformed.at(place, 0))?;
         let goals = self.goals(&context, options);
-        Ok(Made::Hashed(Arc::new(HashKeyspace::open(Arc::new(Files::new(context, options, structure)), goals))))
+        let files = Arc::new(Files::new(context, options, structure));
+        Ok(Made::Hashed(Arc::new(HashKeyspace::open(files, self.sizes, goals))))
     }
 }
 
 impl Sizes {
-    /// The largest within a budget of memory, for a keyspace that consists of this.
-    pub(super) fn within(budget: usize, structure: Option<&Structure>) -> Sizes {
-        let least = (budget / INDEX_PART / Index::bytes(0)).max(1).ilog2().max(LEAST_INDEX_BITS);
+    /// Those that are wanted, or the largest within a budget of memory, for a keyspace that consists of this.
+    pub(super) fn of(budget: usize, wanted: Option<Sizes>, structure: Option<&Structure>) -> Sizes {
+        let sizes = wanted.unwrap_or_else(|| Sizes::within(budget));
         // What lies on disk is in chains by as many bits as were chosen then.
         let on_disk = structure.filter(|structure| structure.begin < structure.durable);
-        if cfg!(feature = "shuttle") {
-            return Sizes { bucket_bits: on_disk.map_or(0, |structure| structure.index_bits.into()), ..INTERLEAVED };
-        }
-        let bucket_bits = on_disk.map_or(least, |structure| least.max(structure.index_bits.into()));
+        let least = on_disk.map_or(0, |structure| structure.index_bits.into());
+        Sizes { bucket_bits: sizes.bucket_bits.max(least), ..sizes }
+    }
+
+    fn within(budget: usize) -> Sizes {
+        let bucket_bits = (budget / INDEX_PART / Index::bytes(0)).max(1).ilog2().max(LEAST_INDEX_BITS);
         let frames = budget / FRAME as usize;
         Sizes { bucket_bits, frames, copies: frames }
     }
@@ -81,7 +92,7 @@ mod tests {
     #[test]
     fn an_index_over_what_is_on_disk_has_no_fewer_bits_than_before() {
         fn chosen(budget: usize, structure: Option<&Structure>) -> u32 {
-            Sizes::within(budget, structure).bucket_bits
+            Sizes::of(budget, None, structure).bucket_bits
         }
         let [little, much] = [16 << 20, 16 << 30].map(|budget| chosen(budget, None));
         assert!(little < much);

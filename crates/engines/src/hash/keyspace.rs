@@ -12,6 +12,8 @@ use crate::merge::Merge;
 #[derive(Debug)]
 pub(super) struct HashKeyspace {
     files: Arc<Files>,
+    /// How large it is made, if not by the budget.
+    sizes: Option<Sizes>,
     goals: Goals,
     /// What there is once the database's log has told what belongs to the keyspace.
     running: OnceLock<Running>,
@@ -27,14 +29,14 @@ impl HashKeyspace {
     /// An empty one, which has no files.
     pub(super) fn create(files: Arc<Files>, sizes: Sizes, goals: Goals) -> Result<HashKeyspace> {
         let hash = Hash::create(&files, sizes)?;
-        let keyspace = HashKeyspace::open(files, goals);
+        let keyspace = HashKeyspace::open(files, Some(sizes), goals);
         keyspace.run(hash);
         Ok(keyspace)
     }
 
     /// One of an earlier life. Replay follows.
-    pub(super) fn open(files: Arc<Files>, goals: Goals) -> HashKeyspace {
-        HashKeyspace { files, goals, running: OnceLock::new() }
+    pub(super) fn open(files: Arc<Files>, sizes: Option<Sizes>, goals: Goals) -> HashKeyspace {
+        HashKeyspace { files, sizes, goals, running: OnceLock::new() }
     }
 
     fn run(&self, hash: Hash) {
@@ -153,7 +155,7 @@ impl Engine for HashKeyspace {
     }
 
     fn structure_recovered(&self) -> Result<()> {
-        self.run(Hash::recover(&self.files)?);
+        self.run(Hash::recover(&self.files, self.sizes)?);
         Ok(())
     }
 

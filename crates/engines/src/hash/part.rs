@@ -29,13 +29,15 @@ pub(super) struct Part {
     copies: AtomicU64,
     /// The most frames of the hot log that were in memory lately.
     peak: AtomicU64,
+    /// Of copies, whatever it may have of the memory.
+    most_copies: u64,
 }
 
 impl Part {
     /// As much as this, as long as it has not joined.
     pub(super) fn of(sizes: Sizes) -> Part {
         let [hot, copies, peak] = [sizes.frames as u64, sizes.copies as u64, 0].map(AtomicU64::new);
-        Part { share: OnceLock::new(), hot, copies, peak }
+        Part { share: OnceLock::new(), hot, copies, peak, most_copies: sizes.copies as u64 }
     }
 
     /// Frames of the hot log.
@@ -111,7 +113,7 @@ impl Hash {
         let hot = self.split.hot(frames).max(LEAST);
         self.part.hot.store(hot, Ordering::Relaxed);
         let in_use = self.part.in_use(self.frames_in_memory()).max(LEAST);
-        self.part.copies.store(frames.saturating_sub(hot.min(in_use)), Ordering::Relaxed);
+        self.part.copies.store(frames.saturating_sub(hot.min(in_use)).min(self.part.most_copies), Ordering::Relaxed);
     }
 
     /// A block from `lease`, for the hot log or the index, for which caches give one back if need be.

@@ -26,10 +26,10 @@ pub(super) fn open_runs(environment: &Environment, structure: &Structure, name: 
 
 impl Hash {
     /// The keyspace as its files have it. Files that nothing names are removed before.
-    pub(super) fn recover(files: &Arc<Files>) -> Result<Hash> {
+    pub(super) fn recover(files: &Arc<Files>, sizes: Option<Sizes>) -> Result<Hash> {
         files.remove_strays()?;
         let structure = files.structure();
-        let sizes = Sizes::within(files.environment().memory.budget(), Some(&structure));
+        let sizes = Sizes::of(files.environment().memory.budget(), sizes, Some(&structure));
         files.set_index_bits(sizes.bucket_bits as u8);
         let open = |LogFile { file, from, bytes }: &LogFile| {
             Segment::open(files.environment(), files.name(*file), *from, *bytes).map(Arc::new)

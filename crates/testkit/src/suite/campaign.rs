@@ -261,14 +261,15 @@ fn moments(labels: &[Label], first: u64) -> BTreeMap<Moment, Vec<u64>> {
         let moment = match label.phase {
             Phase::DoubleWrite => Moment::DoubleWrite,
             Phase::Pages if protected => Moment::InPlace,
-            Phase::Pages => Moment::Fresh,
+            Phase::Pages | Phase::Table | Phase::Hot => Moment::Fresh,
             Phase::Log if fresh => Moment::Install,
             Phase::Log => Moment::Log,
-            Phase::Manifest | Phase::Table | Phase::Hot | Phase::Scratch => Moment::Manifest,
+            Phase::Manifest | Phase::Scratch => Moment::Manifest,
             Phase::Directory => Moment::Directory,
         };
         protected = moment == Moment::DoubleWrite || (moment == Moment::InPlace && label.io != Io::Sync);
-        fresh = moment == Moment::Fresh;
+        // Names are synced in between.
+        fresh = moment == Moment::Fresh || fresh && moment == Moment::Directory;
         if index >= first {
             moments.entry(moment).or_default().push(index);
         }

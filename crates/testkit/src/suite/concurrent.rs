@@ -7,7 +7,7 @@ use std::ops::AddAssign;
 use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{
-    Opener, Store, Verdict, guarded,
+    Counters, Opener, Store, Verdict, add, guarded,
     history::{Caller, Event, Mix, Played, Registers, Ticks, Value, joined, survives},
     recovery::ending,
     verified,
@@ -30,7 +30,7 @@ pub struct Extent {
 }
 
 /// What was done.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Done {
     /// Lives that ended in a crash.
     pub crashes: u64,
@@ -38,6 +38,8 @@ pub struct Done {
     pub events: u64,
     /// Writes without an answer.
     pub unanswered: u64,
+    /// What engines have counted, added up over the lives.
+    pub counters: Counters,
 }
 
 impl AddAssign for Done {
@@ -45,6 +47,7 @@ impl AddAssign for Done {
         self.crashes += other.crashes;
         self.events += other.events;
         self.unanswered += other.unanswered;
+        add(&mut self.counters, &other.counters);
     }
 }
 
@@ -96,7 +99,8 @@ impl Lives<'_> {
     fn run(&mut self) -> Verdict<Done> {
         let mut done = Done::default();
         for life in 1..self.extent.lives {
-            let events = self.live().map_err(|wrong| format!("life {life}: {wrong}"))?;
+            let (events, counters) = self.live().map_err(|wrong| format!("life {life}: {wrong}"))?;
+            add(&mut done.counters, &counters);
             done.crashes += 1;
             done.events += events.len() as u64;
             done.unanswered += events.iter().filter(|event| event.answered.is_none()).count() as u64;
@@ -110,7 +114,7 @@ impl Lives<'_> {
     }
 
     /// Runs the threads up to a crash at some I/O, or until they have made their calls.
-    fn live(&mut self) -> Verdict<Vec<Event>> {
+    fn live(&mut self) -> Verdict<(Vec<Event>, Counters)> {
         let store = self.open_again()?;
         // A call has a few I/Os, so that some lives see all of their calls.
         let most = u64::from(self.extent.threads * self.extent.calls) * 4;
@@ -122,7 +126,7 @@ impl Lives<'_> {
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         });
         life.disk.power_off();
-        joined(histories)
+        Ok((joined(histories)?, store.counters()))
     }
 
     /// What one thread does.

@@ -10,7 +10,7 @@ use ecotone_sys::primitive::thread;
 use rand::{SeedableRng, rngs::SmallRng};
 
 use super::{
-    Opener, Store, Verdict, guarded,
+    Counters, Opener, Store, Verdict, guarded,
     history::{Call, Caller, Event, Mix, Played, Registers, Ticks, Value, joined, linearizable, survives},
     recovery::ending,
     verified,
@@ -104,8 +104,17 @@ impl Image {
     }
 }
 
-/// Runs one crew, whose calls are drawn from `seed`. The opener must give databases that may be used by many threads. Gives the number of answers judged.
-pub fn run(opener: &dyn Opener, image: &Image, crew: &Crew, seed: u64) -> Verdict<u64> {
+/// What a crew has done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Done {
+    /// Answers that were judged.
+    pub answers: u64,
+    /// What engines have counted.
+    pub counters: Counters,
+}
+
+/// Runs one crew, whose calls are drawn from `seed`. The opener must give databases that may be used by many threads.
+pub fn run(opener: &dyn Opener, image: &Image, crew: &Crew, seed: u64) -> Verdict<Done> {
     guarded(|| format!("{}, seed {seed}, {crew:?}", opener.name()), || Work::new(opener, image, crew, seed)?.run())
 }
 
@@ -130,10 +139,10 @@ impl<'a> Work<'a> {
         Ok(Work { opener, crew, initial: &image.values, seed, disk: image.disk(seed), registers, ticks })
     }
 
-    fn run(&self) -> Verdict<u64> {
+    fn run(&self) -> Verdict<Done> {
         let store = self.open(&self.disk)?;
         let mut events = self.calls(&*store)?;
-        let number = events.len() as u64;
+        let done = Done { answers: events.len() as u64, counters: store.counters() };
         if self.crew.crash {
             let how = [Crash::KeepAll, Crash::DropAll, Crash::Random(self.seed)][self.seed as usize % 3];
             let found = self.disk.crash(how);
@@ -141,11 +150,11 @@ impl<'a> Work<'a> {
             drop(store);
             let store = self.open(&found)?;
             survives(self.initial, &events, ending(how), &self.registers.read(&*store)?)?;
-            return verified(&*store).map(|()| number);
+            return verified(&*store).map(|()| done);
         }
         events.extend(self.last_look(&*store)?);
         linearizable(self.initial, &events)?;
-        verified(&*store).map(|()| number)
+        verified(&*store).map(|()| done)
     }
 
     fn open(&self, disk: &SimStorage) -> Verdict<Box<dyn Store>> {

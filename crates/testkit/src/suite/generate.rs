@@ -106,13 +106,14 @@ impl Generator {
         }
     }
 
-    /// What there is in place of ranges and bulk loads.
+    /// What there is in place of ranges and bulk loads. An engine that compacts comes to that where it has time.
     fn hashed_step(&mut self) -> Step {
         let key = (self.keyspace(), self.key());
-        match self.random.random_range(0..7) {
+        match self.random.random_range(0..10) {
             0..3 => Step::Walk(key.0),
             3..5 => Step::Add(key, self.random.random_range(-1000..1000)),
-            _ => Step::Append(key, vec![self.random.next_u32() as u8; self.random.random_range(0..200)]),
+            5..7 => Step::Append(key, vec![self.random.next_u32() as u8; self.random.random_range(0..200)]),
+            _ => Step::Idle,
         }
     }
 
@@ -174,7 +175,8 @@ impl Generator {
         let (quarter, fill) = (round * 4 / FILL_ROUNDS, self.random.next_u32() as u8);
         let change = |index: u16| ((1 + u32::from(index) % 2, fill_key(quarter * FILL_KEYS + index)), Some(vec![fill; 1800]));
         let write = Step::Write((0..FILL_KEYS).map(change).collect(), Level::Buffered);
-        if self.random.random_ratio(1, 6) { vec![write, Step::Background] } else { vec![write] }
+        let work = if self.kind == Kind::Hashed { Step::Idle } else { Step::Background };
+        if self.random.random_ratio(1, 6) { vec![write, work] } else { vec![write] }
     }
 
     fn range(&mut self) -> Range {

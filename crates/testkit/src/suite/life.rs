@@ -145,6 +145,10 @@ impl<'a> Life<'a> {
             Step::Flush => Ok(self.flush()?),
             Step::Sync => Ok(self.sync()?),
             Step::Background => Ok(_ = self.store().background()),
+            Step::Idle => {
+                while self.store().background() {}
+                Ok(())
+            }
             Step::Reopen => self.reopen(),
             Step::Drop(keyspace) => Ok(self.drop_keyspace(*keyspace)?),
             Step::Create(keyspace) => Ok(self.create(*keyspace)?),

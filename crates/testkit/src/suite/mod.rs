@@ -27,7 +27,7 @@ mod step;
 mod store;
 mod unlogged;
 
-pub use store::{Kind, Opener, Store, UNLOGGED, Update};
+pub use store::{Counters, Kind, Opener, Store, UNLOGGED, Update, add};
 
 /// What a suite answers: `Err` describes the first thing that went wrong.
 pub type Verdict<T = ()> = Result<T, String>;

@@ -37,6 +37,8 @@ pub(super) enum Step {
     Sync,
     /// One background job, if one waits.
     Background,
+    /// Background jobs until none waits.
+    Idle,
     /// Closed and opened again.
     Reopen,
     /// A keyspace goes.

@@ -1,5 +1,7 @@
 //! What the suites ask of a database. The library implements it in its own tests, since the test kit must not depend on it.
 
+use std::collections::BTreeMap;
+
 use ecotone_engines::{
     engine::{Range, Record},
     merge::Merge,
@@ -10,6 +12,9 @@ use crate::{
     model::{Change, Level},
     sim::SimStorage,
 };
+
+/// What was counted, by name.
+pub type Counters = BTreeMap<&'static str, u64>;
 
 /// Makes a new value, or none, of the one before.
 pub type Update<'a> = dyn FnMut(Option<&[u8]>) -> Option<Vec<u8>> + 'a;
@@ -63,6 +68,8 @@ pub trait Store: Send + Sync {
     fn evict(&self);
     /// Checks everything; gives each problem as a sentence.
     fn verify(&self) -> Result<Vec<String>>;
+    /// What engines have counted, added up over all keyspaces.
+    fn counters(&self) -> Counters;
     /// Why writing has stopped, if it has.
     fn failure(&self) -> Option<String>;
     /// Closes, losing nothing.
@@ -80,4 +87,9 @@ pub trait Opener: Sync {
     fn kind(&self) -> Kind;
     /// Opens the database on `disk`, or makes it. Clock and identity come from `seed`.
     fn open(&self, disk: &SimStorage, seed: u64) -> Result<Box<dyn Store>>;
+}
+
+/// Adds what was counted to what was counted before.
+pub fn add(to: &mut Counters, more: &Counters) {
+    more.iter().for_each(|(name, count)| *to.entry(name).or_default() += count);
 }

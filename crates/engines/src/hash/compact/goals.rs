@@ -3,7 +3,7 @@
 use crate::hash::{
     Compaction, HashOptions,
     cold::{Partition, Runs},
-    log::FRAME,
+    log::{FRAME, PAGE},
 };
 
 /// The most bytes of hot log that become one delta, and the parts of the hot log and of the budget that a delta has at least.
@@ -62,6 +62,16 @@ impl Goals {
         most_behind: 1024 * FRAME,
         merge_at: 6,
         merge: 3,
+    };
+
+    /// So small that this goes on all the time: for tests of what goes on beside it.
+    pub(crate) const BUSY: Goals = Goals {
+        most_hot: 2 * PAGE,
+        least_delta: PAGE,
+        fold_percent: 20,
+        least_deltas: PAGE / 8,
+        largest_base: PAGE,
+        ..Goals::TINY
     };
 
     /// Within a budget of memory.

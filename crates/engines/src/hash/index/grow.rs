@@ -33,6 +33,11 @@ impl Index {
         self.last().buckets()
     }
 
+    /// How often it has got twice the buckets.
+    pub(crate) fn doublings(&self) -> u64 {
+        self.last().doublings().into()
+    }
+
     /// Whether it should get more buckets.
     #[inline]
     pub(crate) fn is_crowded(&self) -> bool {

@@ -72,7 +72,12 @@ impl Table {
 
     /// Whether it may be followed by one of twice the buckets.
     pub(super) fn may_double(&self) -> bool {
-        self.bits - self.before_tag < MOST_DOUBLINGS
+        self.doublings() < MOST_DOUBLINGS
+    }
+
+    /// How often it was followed by one of twice the buckets, from the first one on.
+    pub(super) fn doublings(&self) -> u32 {
+        self.bits - self.before_tag
     }
 
     /// The tag of a hash.
@@ -84,7 +89,7 @@ impl Table {
     /// Which of two buckets of a table with twice as many an entry of a bucket of this table goes to: the bit of the hash that follows those that
     /// choose the bucket here.
     pub(super) fn half(&self, entry: Entry) -> u64 {
-        entry.tag() >> (TAG_BITS - 1 - (self.bits - self.before_tag)) & 1
+        entry.tag() >> (TAG_BITS - 1 - self.doublings()) & 1
     }
 
     /// Number of a hash's bucket.

@@ -232,6 +232,7 @@ impl Hash {
         }
         evictor.ends(part).linked = number + 1;
         self.copies.queue(part).give_up(number + 1);
+        self.counts.evictions.increment();
         true
     }
 

@@ -92,7 +92,8 @@ fn a_hot_log_that_needs_a_large_index_can_be_opened() {
     keyspace.flush(0).unwrap();
     let (options, structure) = blob::decode(&keyspace.checkpoint().unwrap().blob).unwrap();
     drop(keyspace);
-    let keyspace = HashKeyspace::open(Arc::new(Files::new(files.context().clone(), options, structure)), goals);
+    let files = Arc::new(Files::new(files.context().clone(), options, structure));
+    let keyspace = HashKeyspace::open(files, None, goals);
     keyspace.structure_recovered().unwrap();
     assert!(stat(&keyspace.stats(), "hot_log_bytes") > 8 << 20);
     for number in (0..RECORDS).step_by(97) {

@@ -84,3 +84,21 @@ fn a_reader_beside_an_upsert_and_a_compaction_finds_one_of_both() {
         assert_eq!(world.value(KEY).as_deref(), Some(&b"1"[..]));
     });
 }
+
+/// The update goes by a search from before the key got its record. It fails where entries are freed before all are unpinned who may go by the old BEGIN.
+#[test]
+fn an_update_by_an_old_search_beside_a_compaction_is_refused() {
+    all_orders(2, |world, _| {
+        let (key, mut value) = (world.hash.key(b"j"), Vec::new());
+        let seen = world.hash.search(&key, &mut value).unwrap();
+        assert!(!seen.has_value());
+        world.set(b"j", b"1");
+        let until = world.hash.log.close_page();
+        world.hash.log.freeze(until);
+        let compacting = spawn(&world, move |world| compact(world, until));
+        let written = world.hash.write_if(&key, &seen, Some(b"2"), &world.hash.domain.pin());
+        assert_eq!(written, Ok(false));
+        compacting.join().unwrap();
+        assert_eq!(world.value(b"j").as_deref(), Some(&b"1"[..]));
+    });
+}
