@@ -51,7 +51,8 @@ impl Family for HashFamily {
 
     fn create(&self, context: Context) -> Result<(Made, Root)> {
         let options = HashOptions::parse(&context.settings)?;
-        let (sizes, goals) = (Sizes::of(context.shared.memory.budget(), self.sizes, None), self.goals(&context, options));
+        let sizes = Sizes::of(context.shared.memory.budget(), self.sizes, None).chosen(options);
+        let goals = self.goals(&context, options);
         let files = Arc::new(Files::new(context, options, Structure::new(sizes.bucket_bits as u8)));
         let keyspace = HashKeyspace::create(files, sizes, goals)?;
         let root = keyspace.root()?;
@@ -81,6 +82,11 @@ impl Sizes {
         let bucket_bits = (budget / INDEX_PART / Index::bytes(0)).max(1).ilog2().max(LEAST_INDEX_BITS);
         let frames = budget / FRAME as usize;
         Sizes { bucket_bits, frames, copies: frames }
+    }
+
+    /// The same for a keyspace of these options.
+    pub(super) fn chosen(self, options: HashOptions) -> Sizes {
+        Sizes { copies: if options.read_cache { self.copies } else { 0 }, ..self }
     }
 }
 

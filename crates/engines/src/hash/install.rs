@@ -79,6 +79,11 @@ impl Files {
         &self.context
     }
 
+    /// What was chosen for it.
+    pub(super) fn options(&self) -> HashOptions {
+        self.options
+    }
+
     /// What files are made and opened with.
     pub(super) fn environment(&self) -> &Environment {
         &self.environment

@@ -26,7 +26,7 @@ impl Compaction {
 }
 
 /// What can be chosen when a hash keyspace is made; kept in its root.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HashOptions {
     /// Bytes that its files may have together, 16 MiB to 2⁶⁰ (H12). Default none.
     pub disk: Option<u64>,
@@ -34,12 +34,24 @@ pub struct HashOptions {
     pub hot_disk: u64,
     /// How compaction finds what lives. Default by lookup.
     pub compaction: Compaction,
+    /// Whether copies of what is read from files stay in memory (H6). Default yes.
+    pub read_cache: bool,
 }
+
+impl Default for HashOptions {
+    fn default() -> Self {
+        HashOptions { disk: None, hot_disk: 0, compaction: Compaction::default(), read_cache: true }
+    }
+}
+
+/// In the byte of the compaction: no copies.
+const WITHOUT_COPIES: u8 = 1 << 7;
 
 impl HashOptions {
     /// Appends them to a root.
     pub(super) fn encode(self, w: &mut Writer) {
-        w.u64(self.disk.unwrap_or(0)).u64(self.hot_disk).u8(self.compaction as u8);
+        let copies = if self.read_cache { 0 } else { WITHOUT_COPIES };
+        w.u64(self.disk.unwrap_or(0)).u64(self.hot_disk).u8(self.compaction as u8 | copies);
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
@@ -49,10 +61,11 @@ impl HashOptions {
         if disk.is_some_and(|bytes| !DISK.contains(&bytes)) || !HOT_DISK.contains(&hot_disk) {
             return Err(Malformed::new(start, "an option of a hash keyspace is out of bounds"));
         }
-        let Some((_, compaction)) = Compaction::ALL.get(usize::from(r.u8()?)).copied() else {
+        let how = r.u8()?;
+        let Some((_, compaction)) = Compaction::ALL.get(usize::from(how & !WITHOUT_COPIES)).copied() else {
             return r.fail("there is no such kind of compaction");
         };
-        Ok(HashOptions { disk, hot_disk, compaction })
+        Ok(HashOptions { disk, hot_disk, compaction, read_cache: how & WITHOUT_COPIES == 0 })
     }
 
     /// The options that settings by name ask for; what they do not name keeps its default.
@@ -65,9 +78,10 @@ impl HashOptions {
             match name.as_str() {
                 "disk" => options.disk = Some(bytes(name, value, DISK)?),
                 "hot_disk" => options.hot_disk = bytes(name, value, HOT_DISK)?,
-                "compaction" => options.compaction = compaction(value)?,
+                "compaction" => options.compaction = one_of(name, value, Compaction::ALL)?,
+                "read_cache" => options.read_cache = one_of(name, value, [("on", true), ("off", false)])?,
                 _ => {
-                    let known = "disk, hot_disk and compaction";
+                    let known = "disk, hot_disk, compaction and read_cache";
                     return Err(Error::Invalid(format!("the hash engine has no option {name:?}; it has {known}")));
                 }
             }
@@ -84,9 +98,13 @@ fn bytes(name: &str, value: &str, range: RangeInclusive<u64>) -> Result<u64> {
     })
 }
 
-fn compaction(value: &str) -> Result<Compaction> {
-    let kind = Compaction::ALL.into_iter().find(|(name, _)| *name == value).map(|(_, kind)| kind);
-    kind.ok_or_else(|| Error::Invalid(format!("the option compaction is {value:?}, and must be lookup or scan")))
+fn one_of<T>(name: &str, value: &str, kinds: [(&'static str, T); 2]) -> Result<T> {
+    let [(first, one), (second, other)] = kinds;
+    match value {
+        _ if value == first => Ok(one),
+        _ if value == second => Ok(other),
+        _ => Err(Error::Invalid(format!("the option {name} is {value:?}, and must be {first} or {second}"))),
+    }
 }
 
 #[cfg(test)]
@@ -100,10 +118,28 @@ mod tests {
         assert_eq!(set("disk", "16777216").unwrap().disk, Some(16 << 20));
         assert_eq!(set("hot_disk", "7").unwrap().hot_disk, 7);
         assert_eq!(set("compaction", "scan").unwrap().compaction, Compaction::Scan);
-        let bad =
-            [("compaction", "none"), ("disk", "16777215"), ("disk", "0"), ("disk", "1G"), ("hot_disk", "-1"), ("speed", "9")];
+        assert!(!set("read_cache", "off").unwrap().read_cache && set("read_cache", "on").unwrap().read_cache);
+        let bad = [
+            ("compaction", "none"),
+            ("read_cache", "no"),
+            ("disk", "16777215"),
+            ("disk", "0"),
+            ("disk", "1G"),
+            ("hot_disk", "-1"),
+            ("speed", "9"),
+        ];
         for (name, value) in bad {
             assert!(set(name, value).unwrap_err().to_string().contains(name));
+        }
+    }
+
+    #[test]
+    fn a_root_keeps_them() {
+        for (compaction, read_cache) in [(Compaction::Lookup, false), (Compaction::Scan, true), (Compaction::Scan, false)] {
+            let options = HashOptions { disk: Some(16 << 20), hot_disk: 5, compaction, read_cache };
+            let mut bytes = Writer::new();
+            options.encode(&mut bytes);
+            assert_eq!(HashOptions::decode(&mut Reader::new(&bytes.finish())).unwrap(), options);
         }
     }
 }

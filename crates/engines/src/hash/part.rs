@@ -110,7 +110,7 @@ impl Hash {
     pub(super) fn divide(&self) {
         let Some(share) = self.part.share.get() else { return };
         let frames = share.fair_part() as u64 / FRAME;
-        let hot = self.split.hot(frames).max(LEAST);
+        let hot = if self.copies.is_on() { self.split.hot(frames).max(LEAST) } else { frames };
         self.part.hot.store(hot, Ordering::Relaxed);
         let in_use = self.part.in_use(self.frames_in_memory()).max(LEAST);
         self.part.copies.store(frames.saturating_sub(hot.min(in_use)).min(self.part.most_copies), Ordering::Relaxed);

@@ -29,7 +29,7 @@ impl Hash {
     pub(super) fn recover(files: &Arc<Files>, sizes: Option<Sizes>) -> Result<Hash> {
         files.remove_strays()?;
         let structure = files.structure();
-        let sizes = Sizes::of(files.environment().memory.budget(), sizes, Some(&structure));
+        let sizes = Sizes::of(files.environment().memory.budget(), sizes, Some(&structure)).chosen(files.options());
         files.set_index_bits(sizes.bucket_bits as u8);
         let open = |LogFile { file, from, bytes }: &LogFile| {
             Segment::open(files.environment(), files.name(*file), *from, *bytes).map(Arc::new)

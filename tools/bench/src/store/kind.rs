@@ -25,6 +25,8 @@ pub(crate) enum Kind {
     Sled,
     /// bf-tree, a B+ tree with buffers of records.
     BfTree,
+    /// A hash map in memory, of shards behind locks. What it holds lasts only if it is closed.
+    Map,
     /// Keeps nothing and does nothing: what a run costs then is the harness.
     Null,
 }
@@ -37,7 +39,12 @@ impl Kind {
 
     /// Whether what was loaded is still there after its process was killed in a later run.
     pub(crate) fn survives_kill(self) -> bool {
-        self != Kind::BfTree
+        self.has_log()
+    }
+
+    /// Whether it has a log, and so other durabilities than none.
+    pub(crate) fn has_log(self) -> bool {
+        !matches!(self, Kind::BfTree | Kind::Map)
     }
 
     /// Variables of the environment that its process gets, unless they are set already.

@@ -12,6 +12,7 @@ mod house;
 mod kind;
 #[cfg(feature = "lmdb")]
 mod lmdb;
+mod map;
 mod null;
 mod quiet;
 #[cfg(feature = "redb")]
@@ -34,7 +35,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::kind::{Kind, Unavailable};
-use self::{hash::Hash, null::Null, tree::Tree};
+use self::{hash::Hash, map::Map, null::Null, tree::Tree};
 use crate::error::Result;
 
 /// What a write promises when it returns.
@@ -174,6 +175,7 @@ pub(crate) fn opener(kind: Kind) -> Option<Opener> {
     match kind {
         Kind::Tree => Some(|options| Ok(Box::new(Tree::open(options)?))),
         Kind::Hash => Some(|options| Ok(Box::new(Hash::open(options)?))),
+        Kind::Map => Some(|options| Ok(Box::new(Map::open(options)?))),
         Kind::Null => Some(|options| Ok(Box::new(Null::open(options)?))),
         #[cfg(feature = "rocksdb")]
         Kind::Rocksdb => Some(self::rocksdb::open),

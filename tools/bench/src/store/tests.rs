@@ -24,9 +24,9 @@ fn each(test: impl Fn(&dyn Fn() -> Box<dyn Store>)) {
     for kind in Kind::value_variants().iter().copied().filter(|kind| *kind != Kind::Null && opener(*kind).is_some()) {
         for durability in Durability::value_variants() {
             let directory = directory();
-            if kind == Kind::BfTree && *durability != Durability::None {
+            if !kind.has_log() && *durability != Durability::None {
                 let refusal = open_with(kind, &directory, *durability).err().unwrap().to_string();
-                assert!(refusal.contains("no recovery from its log"), "{refusal}");
+                assert!(refusal.contains("its log") || refusal.contains("no log"), "{refusal}");
                 continue;
             }
             eprintln!("{kind}, {durability:?}");
@@ -65,7 +65,7 @@ fn scan(store: &dyn Store, start: &[u8], length: usize) -> Option<Vec<(Vec<u8>, 
     match store.scan(start, length, &mut |key, value| found.push((key.to_vec(), value.to_vec()))) {
         Ok(()) => Some(found),
         Err(refusal) => {
-            assert!(refusal.to_string().contains("the hash engine keeps its records in no order"), "{refusal}");
+            assert!(refusal.to_string().contains("keeps its records in no order"), "{refusal}");
             None
         }
     }

@@ -1,7 +1,7 @@
 //! F2's YCSB workloads: 8-byte keys, 100-byte values, memory about a tenth of the data.
 
 use super::super::{
-    cell::{Cell, Data},
+    cell::{Cell, Data, Variant},
     compare::{Comparison, Group, Metric, Side},
     table::Suite,
 };
@@ -36,10 +36,13 @@ pub(in super::super) fn suite() -> Suite {
     ];
     let durable = |durability| Cell::new(A, Zipfian, &logged, durability, MEMORY);
     cells.extend([durable(Buffered).steady(), durable(Sync).warmup(0.02)]);
+    let few = Data::synthetic(500_000, 2_000_000, 8, 100);
+    cells.extend(in_memory(&few));
+    cells.push(read_cache(&few));
     Suite {
         name: "f2",
         engine: "hash",
-        stores: &["hash", "tree", "rocksdb", "lmdb", "bf-tree"],
+        stores: &["hash", "tree", "rocksdb", "lmdb", "bf-tree", "map"],
         usual: 3,
         cells,
         groups: vec![
@@ -50,6 +53,21 @@ pub(in super::super) fn suite() -> Suite {
     }
 }
 
+/// All in memory, beside a map that keeps nothing: single calls and batches.
+fn in_memory(data: &Data) -> [Cell; 2] {
+    let cell = Cell { stores: Some(&["hash", "map"]), ..Cell::new(C, Zipfian, data, Unlogged, 3.0).threads(2).warmup(1.0) };
+    [cell.clone(), Cell { batch: 32, ..cell }]
+}
+
+/// The read cache on and off.
+fn read_cache(data: &Data) -> Cell {
+    let variant = |value| Variant { settings: vec![("read_cache", value)], store: Some("hash") };
+    Cell::new(C, Zipfian, data, Unlogged, MEMORY)
+        .warmup(2.0)
+        .variants(vec![variant("on"), variant("off")])
+        .compare(Comparison::of("hash read_cache=on", "hash read_cache=off", Metric::Throughput, None))
+}
+
 /// With the paper's Table 2.
 fn amplified(cell: Cell, reads: f64, writes: f64) -> Cell {
     let rocksdb = |metric, paper| Comparison::with(Side::Store("rocksdb"), metric, Some(paper));
@@ -58,11 +76,12 @@ fn amplified(cell: Cell, reads: f64, writes: f64) -> Cell {
 
 /// The paper's alpha is 1 / (1 - theta).
 fn skew(cell: Cell, theta: f64) -> Cell {
-    Cell { theta, ..cell }
+    Cell { theta, stores: Some(&["hash", "rocksdb"]), ..cell }
 }
 
 fn usual(cell: &Cell) -> bool {
-    cell.distribution != Uniform && cell.theta == 0.99 && with(cell, Unlogged)
+    let plain = cell.stores.is_none() && cell.variants.iter().all(|variant| variant.settings.is_empty());
+    plain && cell.distribution != Uniform && cell.theta == 0.99 && with(cell, Unlogged)
 }
 
 fn with(cell: &Cell, durability: Durability) -> bool {

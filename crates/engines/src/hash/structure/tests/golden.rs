@@ -36,7 +36,10 @@ fn the_bytes_of_a_root() {
     golden(
         "hash-root",
         &render(
-            &blob::encode(HashOptions { disk: Some(1 << 30), hot_disk: 7 << 20, compaction: Compaction::Scan }, &structure),
+            &blob::encode(
+                HashOptions { disk: Some(1 << 30), hot_disk: 7 << 20, compaction: Compaction::Scan, read_cache: true },
+                &structure,
+            ),
             &labels,
         ),
     );

@@ -88,7 +88,7 @@ fn a_segment_that_comes_too_late_goes_at_once() {
 #[test]
 fn roots_and_changes_come_back_and_every_cut_is_noticed() {
     let (changes, structure) = example();
-    let options = HashOptions { disk: Some(1 << 30), hot_disk: 7, compaction: Compaction::Scan };
+    let options = HashOptions { disk: Some(1 << 30), hot_disk: 7, compaction: Compaction::Scan, read_cache: false };
     let root = blob::encode(options, &structure);
     assert_eq!(blob::decode(&root), Ok((options, structure.clone())));
     // The form before had no options.
