@@ -1,17 +1,19 @@
 //! Makes and opens lsm keyspaces.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ecotone_substrate::Result;
 
-use super::{blob, install::Files, keyspace::LsmKeyspace, options::LsmOptions, structure::Structure};
-use crate::engine::{Context, Family, Made, Root};
+use super::{blob, install::Files, keyspace::LsmKeyspace, options::LsmOptions, pool::Pool, structure::Structure};
+use crate::engine::{Context, Family, Made, Root, Shared};
 
 /// The lsm engine.
 #[derive(Debug, Default)]
 pub struct LsmFamily {
     /// If not those that follow from options and budget.
     sizes: Option<Sizes>,
+    /// What the memtables of a database share.
+    pool: OnceLock<Arc<Pool>>,
 }
 
 /// How large the parts of a keyspace become.
@@ -45,7 +47,11 @@ impl LsmFamily {
     /// For tests: an lsm engine that flushes where little is written, into small tables.
     #[doc(hidden)]
     pub fn tiny() -> LsmFamily {
-        LsmFamily { sizes: Some(Sizes::TINY) }
+        LsmFamily { sizes: Some(Sizes::TINY), pool: OnceLock::new() }
+    }
+
+    fn pool(&self, shared: &Shared) -> Arc<Pool> {
+        self.pool.get_or_init(|| Pool::new(&shared.memory)).clone()
     }
 
     fn sizes(&self, context: &Context, options: &LsmOptions) -> Sizes {
@@ -61,15 +67,17 @@ impl Family for LsmFamily {
     fn create(&self, context: Context) -> Result<(Made, Root)> {
         let options = LsmOptions::parse(&context.settings)?;
         let sizes = self.sizes(&context, &options);
+        let pool = self.pool(&context.shared);
         let files = Files::new(context, options, Structure::default());
         let root = files.root();
-        Ok((Made::Ordered(Arc::new(LsmKeyspace::create(files, sizes))), root))
+        Ok((Made::Ordered(Arc::new(LsmKeyspace::create(files, sizes, pool))), root))
     }
 
     fn open(&self, context: Context, root: &Root) -> Result<Made> {
         let place = format!("the root of keyspace {} in the manifest", context.keyspace);
         let (options, structure) = blob::decode(&root.blob).map_err(|malformed| malformed.at(place, 0))?;
         let sizes = self.sizes(&context, &options);
-        Ok(Made::Ordered(Arc::new(LsmKeyspace::open(Files::new(context, options, structure), sizes))))
+        let pool = self.pool(&context.shared);
+        Ok(Made::Ordered(Arc::new(LsmKeyspace::open(Files::new(context, options, structure), sizes, pool))))
     }
 }

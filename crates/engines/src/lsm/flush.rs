@@ -57,6 +57,7 @@ impl Lsm {
         if tables.is_empty() {
             let _structure = self.files.structure();
             self.present.flushed(&oldest, self.present.get().version);
+            self.room.trim();
             return Ok(true);
         }
         let comes = tables.iter().map(|handle| (run, handle.file())).collect();
@@ -64,6 +65,7 @@ impl Lsm {
         let installed = self.install(&change, &tables, |version| self.present.flushed(&oldest, version));
         installed.inspect_err(|_| output::remove(self.files.environment(), &tables))?;
         self.flushes.increment();
+        self.room.trim();
         Ok(true)
     }
 
@@ -75,6 +77,8 @@ impl Lsm {
         publish: impl FnOnce(Arc<Version<Handle>>),
     ) -> Result<()> {
         self.files.change(change, fresh, || self.present.get().version, publish)?;
+        self.look_behind();
+        self.pool.count(fresh.iter().map(|handle| u64::from(handle.table().blocks())).sum());
         self.written.add(fresh.iter().map(|handle| handle.table().bytes()).sum());
         Ok(())
     }

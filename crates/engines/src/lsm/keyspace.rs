@@ -4,7 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use ecotone_substrate::{Error, Result, Seq};
 
-use super::{family::Sizes, handle::Handle, install::Files, records::Lsm, room::Credit, scan::Scan, version::Version};
+use super::{
+    family::Sizes, handle::Handle, install::Files, pool::Pool, records::Lsm, room::Credit, scan::Scan, version::Version,
+};
 use crate::engine::{Admission, Check, Cursor, Engine, Operation, Ordered, Range, Record, Root, Stats};
 
 /// A keyspace of an open database.
@@ -12,29 +14,32 @@ use crate::engine::{Admission, Check, Cursor, Engine, Operation, Ordered, Range,
 pub(super) struct LsmKeyspace {
     files: Arc<Files>,
     sizes: Sizes,
+    pool: Arc<Pool>,
     /// What there is once the database's log has told which tables belong to the keyspace.
     lsm: OnceLock<Arc<Lsm>>,
 }
 
 impl LsmKeyspace {
     /// An empty one, which has no files.
-    pub(super) fn create(files: Files, sizes: Sizes) -> LsmKeyspace {
-        let keyspace = LsmKeyspace::open(files, sizes);
+    pub(super) fn create(files: Files, sizes: Sizes, pool: Arc<Pool>) -> LsmKeyspace {
+        let keyspace = LsmKeyspace::open(files, sizes, pool);
         keyspace.run(Version::empty());
         keyspace
     }
 
     /// One of an earlier life. Replay follows.
-    pub(super) fn open(files: Files, sizes: Sizes) -> LsmKeyspace {
-        LsmKeyspace { files: Arc::new(files), sizes, lsm: OnceLock::new() }
+    pub(super) fn open(files: Files, sizes: Sizes, pool: Arc<Pool>) -> LsmKeyspace {
+        LsmKeyspace { files: Arc::new(files), sizes, pool, lsm: OnceLock::new() }
     }
 
     fn run(&self, version: Version<Handle>) {
-        let lsm = Arc::new(Lsm::new(&self.files, self.sizes, version));
+        let lsm = Arc::new(Lsm::new(&self.files, self.sizes, &self.pool, version));
+        lsm.look_behind();
+        self.pool.add(&lsm);
         self.lsm.set(lsm).expect("a structure is recovered once");
     }
 
-    fn lsm(&self) -> &Arc<Lsm> {
+    pub(super) fn lsm(&self) -> &Arc<Lsm> {
         self.lsm.get().expect("nothing is asked for before the structure is recovered")
     }
 

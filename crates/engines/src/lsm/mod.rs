@@ -1,6 +1,4 @@
 //! The lsm engine: tables of sorted records in levels, found by small indexes (decisions 11 and 12, `docs/format/lsm.md`).
-//!
-//! Built step by step (decision 11, "Build plan"): its compaction has no budget of memory or of the disk's time yet, so no database has the engine by itself.
 
 pub mod blob;
 mod bulk;
@@ -17,6 +15,8 @@ mod memtable;
 mod merged;
 mod options;
 mod output;
+mod pool;
+mod pressure;
 mod records;
 mod room;
 mod scan;

@@ -15,6 +15,8 @@ use super::{
     handle::Handle,
     install::Files,
     memtable::Memtable,
+    pool::Pool,
+    pressure::Pressure,
     room::{Credit, Room},
     version::Version,
     view::{Present, View},
@@ -26,6 +28,7 @@ use crate::engine::Operation;
 pub(super) struct Lsm {
     pub(super) present: Present<Version<Handle>>,
     pub(super) room: Arc<Room>,
+    pub(super) pool: Arc<Pool>,
     pub(super) files: Arc<Files>,
     pub(super) sizes: Sizes,
     /// Held by the one that flushes, across its I/O.
@@ -40,20 +43,20 @@ pub(super) struct Lsm {
     pub(super) flushes: Counter,
     /// Bytes of keys and values that were written to tables.
     pub(super) written: Counter,
+    pub(super) pressure: Pressure,
     /// How long writers are held up.
     pub(super) delays: Histogram,
     seed: u64,
 }
 
 impl Lsm {
-    /// Of a keyspace with these tables.
-    pub(super) fn new(files: &Arc<Files>, sizes: Sizes, version: Version<Handle>) -> Lsm {
-        let environment = files.environment();
-        let room = Arc::new(Room::new(&environment.memory));
-        let present = Present::new(&files.context().shared.domain, room.memtable(b""), version);
+    /// Of a keyspace with these tables, whose memtables are some of the pool's.
+    pub(super) fn new(files: &Arc<Files>, sizes: Sizes, pool: &Arc<Pool>, version: Version<Handle>) -> Lsm {
+        let present = Present::new(&files.context().shared.domain, Memtable::new(b""), version);
         Lsm {
             present,
-            room,
+            room: Arc::new(Room::new(pool)),
+            pool: pool.clone(),
             files: files.clone(),
             sizes,
             flushing: Mutex::new(()),
@@ -62,8 +65,9 @@ impl Lsm {
             compactions: Counter::default(),
             flushes: Counter::default(),
             written: Counter::default(),
+            pressure: Pressure::default(),
             delays: Histogram::default(),
-            seed: environment.database,
+            seed: files.environment().database,
         }
     }
 
@@ -84,7 +88,8 @@ impl Lsm {
         loop {
             self.make_room()?;
             match self.room.admit(words, || self.free()) {
-                Err(Error::Memory { .. }) if self.give_memory()? => {}
+                Err(Error::Memory { .. }) if self.pool.give_memory()? => {}
+                Err(Error::Memory { .. }) => return self.room.admit_at_last(words, || self.free()),
                 admitted => return admitted,
             }
         }

@@ -2,25 +2,26 @@
 
 use std::sync::Arc;
 
-use ecotone_substrate::{
-    Result,
-    memory::{Component, Memory},
-};
+use ecotone_substrate::Result;
 use ecotone_sys::{
-    chunk::Size,
+    chunk::{Block, Size},
     primitive::{
         Mutex,
         atomic::{AtomicU64, Ordering},
+        thread,
     },
     words::Words,
 };
 
-use super::memtable::{Memtable, SLAB};
+use super::{memtable::SLAB, pool::Pool};
+
+/// Added to the credits while nothing is promised and slabs are given back.
+const TRIMMING: u64 = 1 << 62;
 
 /// The slabs of a keyspace that no memtable has yet.
 #[derive(Debug)]
 pub(super) struct Room {
-    memory: Arc<Memory>,
+    pool: Arc<Pool>,
     ready: Mutex<Vec<Words>>,
     /// How many are ready.
     count: AtomicU64,
@@ -30,22 +31,25 @@ pub(super) struct Room {
 
 impl Room {
     /// No slabs.
-    pub(super) fn new(memory: &Arc<Memory>) -> Room {
-        Room { memory: memory.clone(), ready: Mutex::default(), count: AtomicU64::new(0), promised: AtomicU64::new(0) }
-    }
-
-    /// A memtable, which can have all slabs that there is memory for.
-    pub(super) fn memtable(&self, prefix: &[u8]) -> Memtable {
-        Memtable::new(prefix, self.memory.budget() / Size::Slab.bytes())
+    pub(super) fn new(pool: &Arc<Pool>) -> Room {
+        Room { pool: pool.clone(), ready: Mutex::default(), count: AtomicU64::new(0), promised: AtomicU64::new(0) }
     }
 
     /// Promises room for a write of so many words. `free` tells the words that are left in the slabs of the memtables that are not sealed.
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// If memtables may not have the memory for it. Then something is to be flushed.
     pub(super) fn admit(&self, words: usize, free: impl Fn() -> u64) -> Result<Credit> {
         // The end of a slab may stay empty, and is shorter than what did not fit.
-        self.promise(2 * words as u64, free)
+        self.promise(2 * words as u64, free, || self.pool.lease())
+    }
+
+    /// The same where nothing is left to be flushed.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub(super) fn admit_at_last(&self, words: usize, free: impl Fn() -> u64) -> Result<Credit> {
+        self.promise(2 * words as u64, free, || self.pool.lease_at_last())
     }
 
     /// Promises room for a switch to another memtable, which leaves the end of a slab empty: until the one before is sealed.
@@ -53,15 +57,19 @@ impl Room {
     /// # Errors
     /// If there is no memory for it.
     pub(super) fn admit_switch(&self, free: impl Fn() -> u64) -> Result<Credit> {
-        self.promise(SLAB as u64, free)
+        self.promise(SLAB as u64, free, || self.pool.lease().or_else(|_| self.pool.lease_at_last()))
     }
 
-    fn promise(&self, words: u64, free: impl Fn() -> u64) -> Result<Credit> {
-        let wanted = self.promised.fetch_add(words, Ordering::AcqRel) + words;
+    fn promise(&self, words: u64, free: impl Fn() -> u64, lease: impl Fn() -> Result<Block>) -> Result<Credit> {
+        let mut wanted = self.promised.fetch_add(words, Ordering::AcqRel) + words;
+        while wanted >= TRIMMING {
+            thread::yield_now();
+            wanted = self.promised.load(Ordering::Acquire);
+        }
         let credit = Credit { words };
         // In this order: who takes words gives his credit back afterwards, and who takes a slab makes it a memtable's afterwards. So nothing counts twice.
         while free() + self.ready_words() < wanted {
-            match self.memory.lease_essential(Component::Memtable, Size::Slab) {
+            match lease() {
                 Ok(slab) => self.add(Words::new(slab)),
                 Err(error) => {
                     self.give_back(credit);
@@ -92,6 +100,20 @@ impl Room {
         let slab = ready.pop().expect("a credit promises a slab");
         self.count.store(ready.len() as u64, Ordering::Release);
         slab
+    }
+
+    /// Gives the slabs that are ready back to the budget, if nobody was promised any. Who is promised some meanwhile waits for the end of this, and looks then.
+    pub(super) fn trim(&self) {
+        if self.promised.compare_exchange(0, TRIMMING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return;
+        }
+        let gone = {
+            let mut ready = self.ready.lock();
+            self.count.store(0, Ordering::Release);
+            std::mem::take(&mut *ready)
+        };
+        self.promised.fetch_sub(TRIMMING, Ordering::AcqRel);
+        drop(gone);
     }
 
     /// Bytes of the slabs that are ready.
@@ -125,19 +147,23 @@ impl Credit {
 
 #[cfg(all(test, not(feature = "loom")))]
 mod tests {
+    use ecotone_substrate::memory::{Component, Memory};
     use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
     use super::*;
+    use crate::lsm::memtable::Memtable;
 
     /// Room and a memtable.
     struct World {
+        memory: Arc<Memory>,
         room: Room,
         memtable: Memtable,
     }
 
     impl World {
         fn new() -> World {
-            World { room: Room::new(&Memory::new(32 << 20)), memtable: Memtable::new(b"", 400) }
+            let memory = Memory::new(32 << 20);
+            World { room: Room::new(&Pool::new(&memory)), memtable: Memtable::new(b""), memory }
         }
 
         fn try_to_admit(&self, words: usize) -> Result<Credit> {
@@ -174,7 +200,7 @@ mod tests {
                     world.room.give_back(credit);
                 }
             }
-            assert_eq!(world.room.memory.used(&[Component::Memtable]), world.memtable.bytes() + world.room.bytes());
+            assert_eq!(world.memory.used(&[Component::Memtable]), world.memtable.bytes() + world.room.bytes());
         }
         let promised = world.room.promised.load(Ordering::Relaxed) as usize * 8;
         assert!(promised > 0);
@@ -197,7 +223,12 @@ mod tests {
         let held = world.room.promised.load(Ordering::Relaxed);
         assert!(world.try_to_admit(200).is_err());
         assert_eq!(world.room.promised.load(Ordering::Relaxed), held, "who is not admitted is promised nothing");
+        assert_eq!(world.memory.used(&[Component::Memtable]), world.memory.budget() / 8 * 3, "the write cache");
+        world.room.trim();
+        assert!(world.room.bytes() > 0, "what is promised stays");
         credits.into_iter().zip(10_000_u32..).for_each(|(credit, number)| world.apply(&number.to_be_bytes(), &[1; 1500], credit));
+        world.room.trim();
+        assert_eq!((world.room.bytes(), world.memory.used(&[Component::Memtable])), (0, world.memtable.bytes()));
     }
 
     #[test]
@@ -211,6 +242,9 @@ mod tests {
                         let key = (number * 3 + thread).to_be_bytes();
                         let value = vec![1; (number % 300) as usize];
                         let credit = world.admit(&key, &value);
+                        if number % 50 == 0 {
+                            world.room.trim();
+                        }
                         if number % 5 == 0 {
                             world.room.give_back(credit);
                         } else {
@@ -220,6 +254,6 @@ mod tests {
                 });
             }
         });
-        assert_eq!(world.room.memory.used(&[Component::Memtable]), world.memtable.bytes() + world.room.bytes());
+        assert_eq!(world.memory.used(&[Component::Memtable]), world.memtable.bytes() + world.room.bytes());
     }
 }

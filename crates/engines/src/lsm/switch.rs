@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use ecotone_substrate::{Result, scheduler::Priority};
 
-use super::{records::Lsm, view::Member};
+use super::{memtable::Memtable, pressure::WAITING, records::Lsm, view::Member};
 use crate::delay::Delay;
 
-/// Memtables that wait for their flush before writers take part in it.
-const WAITING: usize = 2;
-
 impl Lsm {
-    /// Sees to it that the active memtable is not full. Whoever finds too many that wait flushes one.
+    /// Sees to it that the active memtable is not full. Whoever finds too many that wait flushes one, and whoever finds that it comes to this soon is delayed.
     pub(super) fn make_room(self: &Arc<Self>) -> Result<()> {
         let mut delay = Delay::new(&self.delays, &*self.files.context().shared.clock);
-        while let Some((full, waiting)) = self.full_memtable() {
+        loop {
+            let (filled, waiting, full) = self.fill_level();
+            let Some(full) = full else {
+                self.slow_down(filled, waiting, &mut delay);
+                return Ok(());
+            };
             if waiting >= WAITING {
                 delay.begin();
                 self.flush_oldest()?;
@@ -24,7 +26,12 @@ impl Lsm {
                 self.call_flush();
             }
         }
-        Ok(())
+    }
+
+    /// Bytes of the slabs of its memtables.
+    pub(super) fn memtable_bytes(&self) -> usize {
+        let pin = self.present.pin();
+        self.present.load(&pin).memtables.iter().map(|member| member.memtable.bytes()).sum()
     }
 
     /// Makes memory of memtables free. False if they have none.
@@ -44,12 +51,14 @@ impl Lsm {
         Ok(true)
     }
 
-    /// The active memtable if it is full, and how many are older.
-    fn full_memtable(&self) -> Option<(Arc<Member>, usize)> {
+    /// The part of the active memtable that is filled, how many are older, and the active one if it is full.
+    #[inline]
+    fn fill_level(&self) -> (f64, usize, Option<Arc<Member>>) {
         let pin = self.present.pin();
         let memtables = &self.present.load(&pin).memtables;
-        let is_full = memtables[0].memtable.filled() >= self.sizes.memtable;
-        is_full.then(|| (memtables[0].clone(), memtables.len() - 1))
+        let (filled, full) = (memtables[0].memtable.filled(), self.pool.full(self.sizes.memtable));
+        let active = (filled >= full).then(|| memtables[0].clone());
+        (filled as f64 / full as f64, memtables.len() - 1, active)
     }
 
     /// Puts a fresh memtable before this one, which was seen to be active, unless another has done that. The one before it is sealed first.
@@ -57,7 +66,7 @@ impl Lsm {
         // Nothing else is unsealed from now on, as long as this one is active.
         self.present.seal();
         let credit = self.room.admit_switch(|| self.free())?;
-        let fresh = self.room.memtable(&active.memtable.common_prefix());
+        let fresh = Memtable::new(&active.memtable.common_prefix());
         let _structure = self.files.structure();
         if !Arc::ptr_eq(&self.present.get().memtables[0], active) {
             self.room.give_back(credit);

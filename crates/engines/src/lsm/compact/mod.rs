@@ -22,13 +22,14 @@ use self::{
 use super::{
     handle::Handle,
     output::{self, Output},
+    pressure::FULL_RUNS,
     records::Lsm,
     structure::{Change, Place},
     version::{Ranged, Run, Version},
 };
 
-/// Runs in level 0 with which it is compacted before it gets another.
-const MOST_RUNS: usize = 16;
+/// How many times as many runs as writers come to rest with level 0 gets before whoever flushes compacts it first: then the background cannot.
+const LEEWAY: usize = 2;
 
 impl Lsm {
     /// Has the background compact what is due, unless that waits already.
@@ -60,13 +61,13 @@ impl Lsm {
     /// Sees to it that level 0 can get another run.
     pub(super) fn make_place(&self) -> Result<()> {
         loop {
-            let runs = |version: &Version<Handle>| version.runs().filter(|(place, _)| place.is_run()).count();
-            if runs(&self.present.get().version) < MOST_RUNS {
+            let most = if self.files.environment().scheduler.is_threaded() { LEEWAY * FULL_RUNS } else { FULL_RUNS };
+            if self.present.get().version.level_0_runs() < most {
                 return Ok(());
             }
             let _turn = self.compacting.lock();
             let version = self.present.get().version;
-            if runs(&version) >= MOST_RUNS
+            if version.level_0_runs() >= most
                 && let Some(piece) = version.piece_of_level_0(self.sizes.level_0)
             {
                 self.compact(version, piece)?;

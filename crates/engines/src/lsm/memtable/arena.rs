@@ -1,7 +1,5 @@
 //! The slabs of a memtable, in which nodes and records are given out one behind the other and never taken back.
 
-use std::sync::OnceLock;
-
 use ecotone_sys::{
     chunk::Size,
     primitive::{
@@ -10,6 +8,8 @@ use ecotone_sys::{
     },
     words::{WORD, Words},
 };
+
+use super::slabs::Slabs;
 
 /// Words of a slab. With loom so few that all orders can be tried.
 pub(crate) const SLAB: usize = if cfg!(feature = "loom") { 16 } else { Size::Slab.bytes() / WORD };
@@ -49,7 +49,7 @@ impl Address {
 /// The memory of a memtable.
 #[derive(Debug)]
 pub(super) struct Arena {
-    slabs: Box<[OnceLock<Words>]>,
+    slabs: Slabs,
     /// How many of them are there, the first ones.
     there: AtomicU64,
     /// Where the next words are given out.
@@ -59,10 +59,9 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// No memory, with room for so many slabs.
-    pub(super) fn new(slabs: usize) -> Arena {
-        let slabs = (0..slabs).map(|_| OnceLock::new()).collect();
-        Arena { slabs, there: AtomicU64::new(0), next: AtomicU64::new(1), bringing: Mutex::new(()) }
+    /// No memory.
+    pub(super) fn new() -> Arena {
+        Arena { slabs: Slabs::default(), there: AtomicU64::new(0), next: AtomicU64::new(1), bringing: Mutex::new(()) }
     }
 
     /// How many slabs it has.
@@ -111,7 +110,7 @@ impl Arena {
         if self.slabs() == slab {
             let words = ready();
             assert_eq!(words.len(), SLAB);
-            self.slabs[slab].set(words).expect("one at a time brings a slab");
+            self.slabs.set(slab, words);
             self.there.store(slab as u64 + 1, Ordering::Release);
         }
     }
@@ -119,7 +118,7 @@ impl Arena {
     /// The words from an address that was given out to the end of its slab.
     #[inline]
     pub(super) fn from(&self, address: Address) -> &[AtomicU64] {
-        let slab = self.slabs[address.slab()].get().expect("what was given out is there");
+        let slab = self.slabs.get(address.slab()).expect("what was given out is there");
         &slab[address.word()..]
     }
 }

@@ -8,6 +8,7 @@ mod cursor;
 mod heads;
 mod list;
 mod node;
+mod slabs;
 #[cfg(test)]
 mod tests;
 
@@ -41,9 +42,9 @@ pub(crate) struct Memtable {
 }
 
 impl Memtable {
-    /// An empty memtable with room for so many slabs, for keys that mostly begin with `prefix`. It has no memory yet.
-    pub(crate) fn new(prefix: &[u8], slabs: usize) -> Memtable {
-        Memtable { arena: Arena::new(slabs), list: List::new(Heads::behind(prefix)), smallest: AtomicU64::new(Seq::MAX) }
+    /// An empty memtable for keys that mostly begin with `prefix`. It has no memory yet.
+    pub(crate) fn new(prefix: &[u8]) -> Memtable {
+        Memtable { arena: Arena::new(), list: List::new(Heads::behind(prefix)), smallest: AtomicU64::new(Seq::MAX) }
     }
 
     /// The most words that a write takes. No value is a tombstone; the hash is that of the key.

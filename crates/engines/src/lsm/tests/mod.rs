@@ -3,9 +3,13 @@
 #[cfg(not(feature = "loom"))]
 mod bulk;
 #[cfg(not(feature = "loom"))]
+mod memory;
+#[cfg(not(feature = "loom"))]
 mod model;
 #[cfg(feature = "loom")]
 mod orders;
+#[cfg(not(feature = "loom"))]
+mod pressure;
 #[cfg(not(feature = "loom"))]
 mod rates;
 #[cfg(not(feature = "loom"))]

@@ -36,7 +36,7 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let present = Present::new(&Domain::new(), Memtable::new(b"", 4), Map::new());
+        let present = Present::new(&Domain::new(), Memtable::new(b""), Map::new());
         World { memory: Arena::new(CHUNK_BYTES), present, structure: Mutex::new(()), stripe: Mutex::new(()) }
     }
 
@@ -69,7 +69,7 @@ impl World {
 
     fn switch(&self) {
         let _structure = self.structure.lock();
-        self.present.switch(Memtable::new(b"", 4), || ());
+        self.present.switch(Memtable::new(b""), || ());
     }
 
     /// Brings the oldest memtable into the version.
@@ -117,7 +117,7 @@ struct Crowd {
 impl Crowd {
     fn new() -> Crowd {
         let (room, present) =
-            (Arc::new(Room::new(&Memory::new(32 << 20))), Present::new(&Domain::new(), Memtable::new(b"", 8), ()));
+            (Arc::new(Room::new(&Pool::new(&Memory::new(32 << 20)))), Present::new(&Domain::new(), Memtable::new(b""), ()));
         Crowd { room, present }
     }
 
@@ -141,7 +141,7 @@ impl Crowd {
     fn switch(&self) {
         let credit = self.room.admit_switch(|| self.free()).expect("there is memory");
         let room = self.room.clone();
-        self.present.switch(Memtable::new(b"", 8), move || room.give_back(credit));
+        self.present.switch(Memtable::new(b""), move || room.give_back(credit));
     }
 }
 

@@ -13,6 +13,7 @@ use ecotone_substrate::{
     Result, Seq,
     double_write::DoubleWrite,
     environment::Environment,
+    scheduler::Scheduler,
     storage::{FileKind, Storage},
     wal::{Wal, WalOptions},
 };
@@ -20,7 +21,10 @@ use ecotone_testkit::sim::{SimClock, SimStorage};
 
 use crate::{
     engine::{Context, Cursor, Engine, Operation, Ordered, Range, Record, Shared},
-    lsm::{blob, family::Sizes, install::Files, keyspace::LsmKeyspace, options::LsmOptions, structure::Structure, table::Kind},
+    lsm::{
+        blob, family::Sizes, install::Files, keyspace::LsmKeyspace, options::LsmOptions, pool::Pool, structure::Structure,
+        table::Kind,
+    },
 };
 
 /// What a keyspace should have.
@@ -36,6 +40,7 @@ pub(super) struct World {
     pub(super) environment: Environment,
     pub(super) keyspace: Arc<LsmKeyspace>,
     context: Context,
+    pool: Arc<Pool>,
     sequence: AtomicU64,
 }
 
@@ -47,16 +52,28 @@ impl World {
 
     /// One whose parts have these sizes.
     pub(super) fn with(seed: u64, index: Kind, sizes: Sizes) -> World {
-        let disk = SimStorage::new(seed);
-        let environment = disk.environment(7, 64 << 20);
+        World::on(SimStorage::new(seed), seed, index, sizes, 0)
+    }
+
+    /// The same with so many threads in the background.
+    pub(super) fn threaded(seed: u64, workers: usize) -> World {
+        World::on(SimStorage::new(seed), seed, Kind::Linear, Sizes::TINY, workers)
+    }
+
+    fn on(disk: SimStorage, seed: u64, index: Kind, sizes: Sizes, workers: usize) -> World {
+        let mut environment = disk.environment(7, 64 << 20);
+        if workers > 0 {
+            environment.scheduler = Scheduler::threaded(workers, environment.health.clone());
+        }
         let double_write = DoubleWrite::create(&environment.storage, &environment.memory, &environment.health).unwrap();
         let wal = Wal::create(environment.clone(), LOG).unwrap();
         let shared = Shared::new(environment.clone(), wal, Arc::new(double_write), Arc::new(SimClock::new(seed)));
         let context = Context { keyspace: 3, logged: true, settings: Vec::new(), shared };
+        let pool = Pool::new(&context.shared.memory);
         let options = LsmOptions { index, ..LsmOptions::default() };
         let files = Files::new(context.clone(), options, Structure::default());
-        let keyspace = Arc::new(LsmKeyspace::create(files, sizes));
-        World { disk, environment, keyspace, context, sequence: AtomicU64::new(1) }
+        let keyspace = Arc::new(LsmKeyspace::create(files, sizes, pool.clone()));
+        World { disk, environment, keyspace, context, pool, sequence: AtomicU64::new(1) }
     }
 
     /// What there is after a flush and another opening.
@@ -64,16 +81,28 @@ impl World {
         self.keyspace.flush(Seq::MAX).unwrap();
         let (options, structure) = blob::decode(&self.keyspace.checkpoint().unwrap().blob).unwrap();
         let files = Files::new(self.context.clone(), options, structure);
-        let keyspace = LsmKeyspace::open(files, Sizes::TINY);
+        let keyspace = LsmKeyspace::open(files, Sizes::TINY, self.pool.clone());
         keyspace.structure_recovered().unwrap();
         Arc::new(keyspace)
     }
 
+    /// Another empty keyspace of the same database.
+    pub(super) fn another(&self, number: u32, sizes: Sizes) -> Arc<LsmKeyspace> {
+        let context = Context { keyspace: number, ..self.context.clone() };
+        let files = Files::new(context, LsmOptions::default(), Structure::default());
+        Arc::new(LsmKeyspace::create(files, sizes, self.pool.clone()))
+    }
+
     /// Writes a key as a commit does.
     pub(super) fn write(&self, key: &[u8], value: Option<&[u8]>) {
+        self.write_to(&self.keyspace, key, value);
+    }
+
+    /// The same for any keyspace.
+    pub(super) fn write_to(&self, keyspace: &LsmKeyspace, key: &[u8], value: Option<&[u8]>) {
         let operation = Operation { key, value };
-        let admission = self.keyspace.admit(operation).expect("there is memory");
-        self.keyspace.apply(admission, self.sequence.fetch_add(1, Ordering::Relaxed), operation);
+        let admission = keyspace.admit(operation).expect("there is memory");
+        keyspace.apply(admission, self.sequence.fetch_add(1, Ordering::Relaxed), operation);
     }
 
     pub(super) fn flush(&self) {
@@ -81,7 +110,16 @@ impl World {
     }
 
     pub(super) fn stat(&self, name: &str) -> u64 {
-        let stats = self.keyspace.stats();
+        World::stat_of(&self.keyspace, name)
+    }
+
+    /// How far compaction is behind.
+    pub(super) fn behind(&self) -> f64 {
+        self.keyspace.lsm().behind()
+    }
+
+    pub(super) fn stat_of(keyspace: &Arc<LsmKeyspace>, name: &str) -> u64 {
+        let stats = keyspace.stats();
         stats.into_iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name} is told")).1
     }
 

@@ -19,7 +19,7 @@ struct World {
 
 impl World {
     fn new(prefix: &[u8]) -> World {
-        World { memory: Arena::new(32 * CHUNK_BYTES), memtable: Memtable::new(prefix, 512) }
+        World { memory: Arena::new(32 * CHUNK_BYTES), memtable: Memtable::new(prefix) }
     }
 
     fn write(&self, hash: u64, key: &[u8], value: Option<&[u8]>, seq: Seq) {

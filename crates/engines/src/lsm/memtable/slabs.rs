@@ -1,0 +1,60 @@
+//! The slabs of a memtable by their numbers: a table that grows with them, so that it takes what the memtable needs and not what the budget allows.
+
+use std::sync::OnceLock;
+
+use ecotone_sys::words::Words;
+
+/// Slabs of the first row. Each row has twice as many as the one before, and a slab never moves.
+const FIRST: usize = 4;
+/// Rows for all slabs that 19 bits can tell.
+const ROWS: usize = 18;
+
+/// One row, once a slab of it is there.
+type Row = OnceLock<Box<[OnceLock<Words>]>>;
+
+/// Slabs by number.
+#[derive(Debug, Default)]
+pub(super) struct Slabs {
+    rows: [Row; ROWS],
+}
+
+impl Slabs {
+    /// A slab that is there.
+    #[inline]
+    pub(super) fn get(&self, number: usize) -> Option<&Words> {
+        let (row, at) = place(number);
+        self.rows[row].get()?[at].get()
+    }
+
+    /// Puts a slab where none is.
+    ///
+    /// # Panics
+    /// If one is there.
+    pub(super) fn set(&self, number: usize, words: Words) {
+        let (row, at) = place(number);
+        let slabs = self.rows[row].get_or_init(|| (0..FIRST << row).map(|_| OnceLock::new()).collect());
+        slabs[at].set(words).expect("a number has one slab");
+    }
+}
+
+/// The row of a slab, and its place there.
+#[inline]
+fn place(number: usize) -> (usize, usize) {
+    let row = (number + FIRST).ilog2() - FIRST.ilog2();
+    (row as usize, number + FIRST - (FIRST << row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_follow_each_other_and_reach_to_the_last_address() {
+        let places: Vec<_> = (0..13).map(place).collect();
+        let rows = [(0, 4), (1, 8), (2, 1)];
+        let expected: Vec<_> = rows.into_iter().flat_map(|(row, slabs)| (0..slabs).map(move |at| (row, at))).collect();
+        assert_eq!(places, expected);
+        let (row, at) = place((1 << 19) - 1);
+        assert!(row < ROWS && at < FIRST << row);
+    }
+}

@@ -1,0 +1,163 @@
+//! The memory of all memtables of a database: one share of the budget (decision 11, "Memtable"; decision 8).
+
+use std::{
+    fmt,
+    sync::{
+        Arc, OnceLock, Weak,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use ecotone_substrate::{
+    Error, Result,
+    memory::{Component, Held, Memory, Share},
+    scheduler::Priority,
+};
+use ecotone_sys::{
+    chunk::{Block, Size},
+    primitive::Mutex,
+};
+
+use super::records::Lsm;
+
+/// Eighths of the budget that memtables have at most: the write cache, so that replay finds memory for what the log holds (decision 1, "Log truncation").
+const EIGHTHS: usize = 3;
+/// A memtable is full with one part of so many of what all may have: others wait for their flush meanwhile.
+const PARTS: usize = 3;
+const COMPONENTS: &[Component] = &[Component::Memtable];
+
+/// What all memtables have together, and may have.
+pub(super) struct Pool {
+    memory: Arc<Memory>,
+    /// Their claim on the budget, once something was written: who only reads gives nothing up for them.
+    share: OnceLock<Share>,
+    /// Bytes that they may have now. Advice, which no order of threads depends on.
+    part: AtomicUsize,
+    keyspaces: Mutex<Vec<Weak<Lsm>>>,
+    /// Whether the background was asked to make memory free, and has not.
+    relieving: AtomicBool,
+    this: Weak<Pool>,
+}
+
+impl Pool {
+    /// For memtables that lease from `memory`.
+    pub(super) fn new(memory: &Arc<Memory>) -> Arc<Pool> {
+        let part = AtomicUsize::new(memory.budget() / 8 * EIGHTHS);
+        Arc::new_cyclic(|this| Pool {
+            memory: memory.clone(),
+            share: OnceLock::new(),
+            part,
+            keyspaces: Mutex::default(),
+            relieving: AtomicBool::new(false),
+            this: this.clone(),
+        })
+    }
+
+    /// The memtables of a keyspace are among them.
+    pub(super) fn add(&self, lsm: &Arc<Lsm>) {
+        let mut keyspaces = self.keyspaces.lock();
+        keyspaces.retain(|keyspace| keyspace.strong_count() > 0);
+        keyspaces.push(Arc::downgrade(lsm));
+    }
+
+    /// A slab, if memtables may have another. Caches that have more than their part make room for it.
+    ///
+    /// # Errors
+    /// If they may not, or there is no memory: then something is to be flushed.
+    pub(super) fn lease(&self) -> Result<Block> {
+        let (share, slab) = (self.share.get_or_init(|| self.join()), Size::Slab.bytes());
+        let (most, used) = (self.memory.budget() / 8 * EIGHTHS, self.used());
+        let lease = || self.memory.lease(Component::Memtable, Size::Slab).filter(|_| used + slab <= most);
+        let free = lease();
+        let part = if free.is_some() { most } else { most.min(share.fair_part()) };
+        self.part.store(part, Ordering::Relaxed);
+        if used > part / PARTS * (PARTS - 1) {
+            self.relieve();
+        }
+        let leased = free.or_else(|| share.reclaim(slab).then(lease).flatten());
+        leased.ok_or(Error::Memory { what: Component::Memtable.name(), budget: self.memory.budget() as u64 })
+    }
+
+    /// A slab for what cannot wait for a flush, because that needs it.
+    ///
+    /// # Errors
+    /// If there is no memory at all.
+    pub(super) fn lease_at_last(&self) -> Result<Block> {
+        self.memory.lease_essential(Component::Memtable, Size::Slab)
+    }
+
+    /// Bytes of records with which a memtable is full that may have so many. Half a slab it may have in any case.
+    pub(super) fn full(&self, most: usize) -> usize {
+        most.min((self.part.load(Ordering::Relaxed) / PARTS).max(Size::Slab.bytes() / 2))
+    }
+
+    /// Counts the blocks of tables that were written for want of memory: with more of it there would have been fewer (decision 8).
+    pub(super) fn count(&self, blocks: u64) {
+        self.share.get().into_iter().for_each(|share| share.count(blocks));
+    }
+
+    /// Has the memtables of whichever keyspace has most written out. False if none has any.
+    ///
+    /// # Errors
+    /// If that fails.
+    pub(super) fn give_memory(&self) -> Result<bool> {
+        let Some(lsm) = self.largest() else { return Ok(false) };
+        match lsm.give_memory() {
+            // It was dropped meanwhile, and so is its memory.
+            Err(Error::Closed { .. }) if lsm.check_live().is_err() => Ok(true),
+            given => given,
+        }
+    }
+
+    fn used(&self) -> usize {
+        self.memory.used(COMPONENTS)
+    }
+
+    fn largest(&self) -> Option<Arc<Lsm>> {
+        let keyspaces: Vec<_> = self.keyspaces.lock().iter().filter_map(Weak::upgrade).collect();
+        let sizes = keyspaces.into_iter().filter(|lsm| lsm.check_live().is_ok()).map(|lsm| (lsm.memtable_bytes(), lsm));
+        sizes.filter(|(bytes, _)| *bytes > 0).max_by_key(|(bytes, _)| *bytes).map(|(_, lsm)| lsm)
+    }
+
+    fn join(&self) -> Share {
+        let this = self.this.clone();
+        let shrink = move |_: usize| {
+            this.upgrade().into_iter().for_each(|pool| pool.relieve_if_above_part());
+            // What is flushed is free later.
+            0
+        };
+        let share = self.memory.join(Held::Components(COMPONENTS), Box::new(shrink));
+        // Who comes first has it all until there is demand for another.
+        share.count(1);
+        share
+    }
+
+    fn relieve_if_above_part(&self) {
+        if self.share.get().is_some_and(|share| self.used() > share.fair_part()) {
+            self.relieve();
+        }
+    }
+
+    /// Has the background flush, unless it was asked to.
+    fn relieve(&self) {
+        let Some(largest) = self.largest() else { return };
+        if self.relieving.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (this, lsm) = (self.this.clone(), Arc::downgrade(&largest));
+        let environment = largest.files.environment();
+        let health = environment.health.clone();
+        environment.scheduler.spawn(Priority::Flush, "flush for memory", move || {
+            let given = lsm.upgrade().map_or(Ok(false), |lsm| lsm.give_memory());
+            this.upgrade().into_iter().for_each(|pool| pool.relieving.store(false, Ordering::Release));
+            // Without memory or space it is tried again when writers need it.
+            given.map_or_else(|error| drop(health.poison(error)), drop);
+        });
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("used", &self.used()).field("part", &self.part).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,106 @@
+//! How far the background is behind those who write, and how these are slowed down: early, and by little (decision 11, "Pressure"; decision 1, "Slowing down").
+
+use ecotone_substrate::pace::Pace;
+use ecotone_sys::primitive::{
+    atomic::{AtomicU64, Ordering},
+    thread,
+};
+
+use super::{handle::Handle, records::Lsm, structure::Place, version::Version};
+use crate::delay::Delay;
+
+/// Memtables that wait for their flush before writers take part in it.
+pub(super) const WAITING: usize = 2;
+/// Runs of level 0 from which on writers are slowed down, and with which they come to rest.
+const SLOW_RUNS: usize = 8;
+pub(super) const FULL_RUNS: usize = 16;
+/// The part of what memtables may fill from which on writers are slowed down.
+const SLOW_FROM: f64 = 0.75;
+/// What levels may have above their targets: a part of so many of the last level, and at least so many budgets of memory.
+const DEBT_PART: u64 = 4;
+const DEBT_BUDGETS: u64 = 4;
+
+/// What those who write to a keyspace owe.
+#[derive(Debug, Default)]
+pub(super) struct Pressure {
+    /// How far compaction is behind: the bits of a part, 0 as long as nobody is delayed for it.
+    behind: AtomicU64,
+    pace: Pace,
+}
+
+impl Lsm {
+    /// Delays a writer a little while the background is behind. `filled` is the part of the active memtable that is filled, and `waiting` how many are older.
+    /// Without threads in the background nobody would catch up.
+    #[inline]
+    pub(super) fn slow_down(&self, filled: f64, waiting: usize, delay: &mut Delay<'_>) {
+        let fullness = self.behind().max(fullness_of_memtables(filled, waiting));
+        if fullness > 0.0 && self.files.environment().scheduler.is_threaded() {
+            self.charge(fullness, delay);
+        }
+    }
+
+    #[cold]
+    fn charge(&self, fullness: f64, delay: &mut Delay<'_>) {
+        if let Some(owed) = self.pressure.pace.charge(fullness) {
+            delay.begin();
+            thread::sleep(owed);
+        }
+    }
+
+    /// How far compaction is behind, from 0 to 1.
+    pub(super) fn behind(&self) -> f64 {
+        f64::from_bits(self.pressure.behind.load(Ordering::Relaxed))
+    }
+
+    /// Finds out how far compaction is behind, now that the tables are others.
+    pub(super) fn look_behind(&self) {
+        let version = self.present.get().version;
+        let budget = self.files.environment().memory.budget() as u64;
+        let behind = version.fullness_of_level_0().max(version.fullness_of_levels(self.sizes.level_0, budget));
+        self.pressure.behind.store(behind.clamp(0.0, 1.0).to_bits(), Ordering::Relaxed);
+    }
+}
+
+/// From 0, where writers are not slowed down, to 1, where all is full.
+fn fullness_of_memtables(filled: f64, waiting: usize) -> f64 {
+    let full = (waiting as f64 + filled) / (WAITING + 1) as f64;
+    ((full - SLOW_FROM) / (1.0 - SLOW_FROM)).clamp(0.0, 1.0)
+}
+
+impl Version<Handle> {
+    /// Runs of level 0.
+    pub(super) fn level_0_runs(&self) -> usize {
+        self.runs().filter(|(place, _)| place.is_run()).count()
+    }
+
+    fn fullness_of_level_0(&self) -> f64 {
+        self.level_0_runs().saturating_sub(SLOW_RUNS) as f64 / (FULL_RUNS - SLOW_RUNS) as f64
+    }
+
+    /// What is to be compacted by what may be.
+    fn fullness_of_levels(&self, level_0: u64, budget: u64) -> f64 {
+        let above = |place| match place {
+            Place::Level(1) => 0,
+            Place::Level(depth) => self.bytes_at(place).saturating_sub(self.target(depth, level_0)),
+            Place::Run(_) => self.bytes_at(place),
+        };
+        let debt: u64 = self.runs().map(|(place, _)| above(place)).sum();
+        let most = (self.bytes_at(Place::Level(1)) / DEBT_PART).max(DEBT_BUDGETS * budget);
+        debt.saturating_sub(level_0) as f64 / most as f64
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memtables_slow_writers_from_three_quarters_of_all_on() {
+        assert_eq!(
+            [(0.0, 0), (1.0, 0), (1.0, 1), (0.25, 2)].map(|(filled, waiting)| fullness_of_memtables(filled, waiting)),
+            [0.0; 4]
+        );
+        assert!((fullness_of_memtables(0.625, 2) - 0.5).abs() < 1e-9);
+        assert_eq!([1.0, 2.0].map(|filled| fullness_of_memtables(filled, 2)), [1.0; 2]);
+    }
+}

@@ -1,0 +1,103 @@
+//! The memory of memtables, beside that of others.
+
+use std::sync::Arc;
+
+use ecotone_substrate::memory::{Component, Held, Memory, Share};
+use ecotone_sys::{
+    chunk::{Block, Size},
+    primitive::Mutex,
+};
+
+use super::world::{Model, World, expect};
+use crate::{
+    engine::Engine,
+    lsm::{family::Sizes, table::Kind},
+};
+
+/// Memtables that are full by their part of the budget alone.
+const SIZES: Sizes = Sizes { memtable: 64 << 20, table: 1 << 20, level_0: 32 << 20 };
+const VALUE: usize = 1500;
+
+fn used(world: &World) -> usize {
+    world.environment.memory.used(&[Component::Memtable])
+}
+
+/// What all memtables may have at most.
+fn most(world: &World) -> usize {
+    world.environment.memory.budget() / 8 * 3
+}
+
+fn key(number: u32) -> [u8; 4] {
+    number.wrapping_mul(0x9E37_79B9).to_be_bytes()
+}
+
+#[test]
+fn memtables_of_all_keyspaces_stay_within_the_write_cache() {
+    let world = World::with(1, Kind::Linear, SIZES);
+    let others: Vec<_> = (10..15).map(|number| world.another(number, SIZES)).collect();
+    let records = (most(&world) / 3 / (VALUE + 50)) as u32;
+    for keyspace in &others {
+        for number in 0..records {
+            world.write_to(keyspace, &key(number), Some(&[number as u8; VALUE]));
+            assert!(used(&world) <= most(&world));
+        }
+    }
+    let flushes = |keyspace| World::stat_of(keyspace, "flushes");
+    assert!(others.iter().any(|keyspace| flushes(keyspace) > 0), "nobody's memtable was full");
+    assert!(used(&world) > most(&world) / 3);
+    let model: Model = (0..records).map(|number| (key(number).to_vec(), vec![number as u8; VALUE])).collect();
+    others.iter().for_each(|keyspace| expect(keyspace, &model));
+    others.iter().for_each(|keyspace| keyspace.flush(u64::MAX).unwrap());
+    assert_eq!(used(&world), 0, "idle keyspaces have no slab");
+}
+
+/// A cache that takes all the memory there is, and gives back what is asked for.
+struct Greedy {
+    blocks: Arc<Mutex<Vec<Block>>>,
+    share: Share,
+}
+
+impl Greedy {
+    fn new(memory: &Arc<Memory>) -> Greedy {
+        let blocks: Arc<Mutex<Vec<Block>>> = Arc::default();
+        let cache = Arc::downgrade(&blocks);
+        let shrink = move |bytes: usize| {
+            let Some(cache) = cache.upgrade() else { return 0 };
+            let mut cache = cache.lock();
+            let keep = cache.len().saturating_sub(bytes.div_ceil(Size::Slab.bytes()));
+            cache.drain(keep..).map(|block| block.len()).sum()
+        };
+        let greedy = Greedy { share: memory.join(Held::Components(&[Component::Other]), Box::new(shrink)), blocks };
+        greedy.grow(memory);
+        greedy
+    }
+
+    fn grow(&self, memory: &Memory) {
+        self.blocks.lock().extend(std::iter::from_fn(|| memory.lease(Component::Other, Size::Slab)));
+        self.share.count(100);
+    }
+}
+
+#[test]
+fn memtables_get_their_part_from_caches_and_leave_the_reserve() {
+    let world = World::with(1, Kind::Linear, SIZES);
+    let memory = &world.environment.memory;
+    let reserve = memory.budget() / 32;
+    let greedy = Greedy::new(memory);
+    let mut largest = 0;
+    for number in 0..30_000 {
+        world.write(&key(number), Some(&[number as u8; VALUE]));
+        largest = largest.max(used(&world));
+        // A switch may take a slab of it, so that there can be a flush.
+        assert!(memory.used(&Component::ALL) <= memory.budget() - reserve + Size::Slab.bytes(), "write {number}");
+        if number % 50 == 0 {
+            greedy.grow(memory);
+        }
+    }
+    assert!(largest >= 1 << 20 && largest < most(&world) / 2, "{largest}");
+    assert!(world.stat("flushes") > 3);
+    let mut value = Vec::new();
+    for number in 0..30_000 {
+        assert!(world.keyspace.get_into(&key(number), &mut value).unwrap() && value == [number as u8; VALUE]);
+    }
+}
