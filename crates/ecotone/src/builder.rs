@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use ecotone_engines::{engine::Family, hash::HashFamily, tree::TreeFamily};
+use ecotone_engines::{engine::Family, hash::HashFamily, lsm::LsmFamily, tree::TreeFamily};
 use ecotone_substrate::{
     clock::{Clock, SystemClock},
     disk::{Disk, Driver},
@@ -94,7 +94,8 @@ impl Builder {
         self.check()?;
         self.check_path()?;
         let storage = Arc::new(Disk::with_driver(&self.path, self.create, Driver::found(self.poll_disk))?);
-        let families: Vec<Arc<dyn Family>> = vec![Arc::new(TreeFamily::default()), Arc::new(HashFamily::default())];
+        let families: Vec<Arc<dyn Family>> =
+            vec![Arc::new(TreeFamily::default()), Arc::new(LsmFamily::default()), Arc::new(HashFamily::default())];
         let parts = Parts { storage, clock: Arc::new(SystemClock::default()), workers: self.workers, families };
         recovery::open(&self, parts)
     }

@@ -9,6 +9,9 @@ pub enum Engine {
     /// Update-in-place pages behind a record cache; ordered. For reads, skew, mixed reads and writes, scans.
     #[default]
     Tree,
+    /// Tables of sorted records in levels, found by small learned indexes; ordered. For data that is written much and read rarely, and for huge data beside little
+    /// memory. It is new.
+    Lsm,
 }
 
 impl Engine {
@@ -16,6 +19,7 @@ impl Engine {
     pub fn name(self) -> &'static str {
         match self {
             Engine::Tree => "tree",
+            Engine::Lsm => "lsm",
         }
     }
 }
@@ -73,6 +77,11 @@ impl KeyspaceOptions {
     /// | tree | `model` | `optimal` | how the lines of segments are found: `optimal` (piecewise linear approximation) or `greedy` (thesis ch. 4), which is less work |
     /// | tree | `forecast` | `off` | where inserts will come, told from where they came, so that reorganisation leaves room there (TreeLine §4.6): `trend`, `seasonal`, `auto` (the one that told the past better) or `off`; saves reorganisations in a keyspace that grows much, and costs space |
     /// | tree | `record_cache` | `on` | `off`: records that were read, or are in their pages, do not stay in memory (a cache of capacity zero, TreeLine §5.3); only those that wait for their write-out do. For a keyspace whose reads hardly repeat, beside others that share the cache |
+    /// | lsm | `index` | `linear` | how the blocks of a table are found: `linear` (a line for a group of blocks, and how far each block is from it), `plr` (lines that come near, which are smaller and cost some reads a second block) or `single` (a separator of each two blocks). Keys that lines cannot tell apart get `single` (SpongeKV) |
+    /// | lsm | `error` | 2000 | bytes by which lines of `plr` may err, 400 to 16384 |
+    /// | lsm | `filter_bits` | 10 | bits of each key in the filter of a table, 0 (none) to 32 |
+    /// | lsm | `memtable` | an eighth of the budget | bytes of records that are gathered in memory before they become a table, 1 to 64 MiB; less where memory is short |
+    /// | lsm | `table` | half a memtable | bytes of a table, 64 KiB to 64 MiB |
     pub fn set(mut self, option: impl Into<String>, value: impl Into<String>) -> Self {
         self.creation.settings.push((option.into(), value.into()));
         self

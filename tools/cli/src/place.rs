@@ -46,6 +46,8 @@ pub(crate) struct NewSpace {
 enum Engine {
     /// Ordered, with ranges
     Tree,
+    /// Ordered, for data that is written much and read rarely
+    Lsm,
     /// Hashed: point reads and writes, counters
     Hash,
 }
@@ -87,7 +89,10 @@ impl NewSpace {
             }
             (_, Some(_)) => self.space.open(database),
             (Some(Engine::Hash), None) => Ok(Kept::Hashed(database.create_hash_keyspace(name, HashOptions::default())?)),
-            (_, None) => Ok(Kept::Ordered(database.create_keyspace(name, KeyspaceOptions::default())?)),
+            (engine, None) => {
+                let engine = if engine == Some(Engine::Lsm) { ecotone::Engine::Lsm } else { ecotone::Engine::Tree };
+                Ok(Kept::Ordered(database.create_keyspace(name, KeyspaceOptions::default().engine(engine))?))
+            }
         }
     }
 }
@@ -96,7 +101,8 @@ impl Engine {
     /// What the database calls it.
     fn name(self) -> &'static str {
         match self {
-            Engine::Tree => "tree",
+            Engine::Tree => ecotone::Engine::Tree.name(),
+            Engine::Lsm => ecotone::Engine::Lsm.name(),
             Engine::Hash => HASH,
         }
     }

@@ -8,5 +8,6 @@ mod full_disk;
 mod harness;
 mod hashed;
 mod loading;
+mod lsm;
 mod permissions;
 mod repair;
