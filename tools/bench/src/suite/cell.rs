@@ -143,6 +143,8 @@ pub(super) struct Cell {
     pub(super) variants: Vec<Variant>,
     /// Stores, if not those of the suite.
     pub(super) stores: Option<&'static [&'static str]>,
+    /// Stores that only this cell measures, whatever is chosen.
+    pub(super) beside: &'static [&'static str],
     /// What is compared besides throughput against every other store, and the ratios that the paper gives.
     pub(super) comparisons: Vec<Comparison>,
 }
@@ -163,6 +165,7 @@ impl Cell {
             warmup: Warm::Operations(0.0),
             variants: vec![Variant::default()],
             stores: None,
+            beside: &[],
             comparisons: Vec::new(),
         }
     }
@@ -238,7 +241,8 @@ impl Cell {
             Some(wanted) => *store == wanted,
             None => own(store) && !named(store),
         };
-        chosen.iter().filter(fits).cloned().collect()
+        let beside = self.beside.iter().filter(|_| variant.store.is_none()).map(|&store| store.to_owned());
+        chosen.iter().filter(fits).cloned().chain(beside).collect()
     }
 
     /// Whether the state outlives the cell: a load needs an empty directory and leaves nothing that others want.
