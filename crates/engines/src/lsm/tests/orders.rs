@@ -13,6 +13,7 @@ use ecotone_sys::{
 use crate::{
     lsm::{
         memtable::Memtable,
+        pool::Pool,
         room::{Credit, Room},
         view::Present,
     },
