@@ -143,7 +143,7 @@ pub(super) struct Cell {
     pub(super) variants: Vec<Variant>,
     /// Stores, if not those of the suite.
     pub(super) stores: Option<&'static [&'static str]>,
-    /// Stores that only this cell measures, whatever is chosen.
+    /// Stores that only this cell measures, beside those of the chosen ones that it has.
     pub(super) beside: &'static [&'static str],
     /// What is compared besides throughput against every other store, and the ratios that the paper gives.
     pub(super) comparisons: Vec<Comparison>,
@@ -241,8 +241,11 @@ impl Cell {
             Some(wanted) => *store == wanted,
             None => own(store) && !named(store),
         };
-        let beside = self.beside.iter().filter(|_| variant.store.is_none()).map(|&store| store.to_owned());
-        chosen.iter().filter(fits).cloned().chain(beside).collect()
+        let mut stores: Vec<_> = chosen.iter().filter(fits).cloned().collect();
+        if !stores.is_empty() && variant.store.is_none() {
+            stores.extend(self.beside.iter().map(|&store| store.to_owned()));
+        }
+        stores
     }
 
     /// Whether the state outlives the cell: a load needs an empty directory and leaves nothing that others want.

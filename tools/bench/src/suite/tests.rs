@@ -191,6 +191,14 @@ fn a_variant_has_the_stores_that_know_its_settings() {
 }
 
 #[test]
+fn a_store_beside_comes_with_the_stores_that_a_cell_has() {
+    let suite = Suite::named("f2").unwrap();
+    let cell = suite.cells.iter().find(|cell| !cell.beside.is_empty()).unwrap();
+    let stores = |chosen: &str| cell.stores_of(&Variant::default(), &[chosen.to_owned()]);
+    assert_eq!((stores("hash"), stores("rocksdb")), (vec!["hash".to_owned(), "map".to_owned()], vec![]));
+}
+
+#[test]
 fn the_middle_of_rounds_counts() {
     assert_eq!(median(vec![5.0, 1.0, 3.0].into_iter()), Some(3.0));
     assert_eq!(median(vec![4.0, 1.0].into_iter()), Some(2.5));
