@@ -126,7 +126,7 @@ impl HashOptions {
     /// | `disk` | none | bytes that the files of the keyspace may have together, at least 16777216; the log of the database does not count. Where old versions come near it they are given up sooner, at the price of more writes, and writers are slowed down. If what lives comes to it, writes that add data fail with [`Error::DiskBudget`](crate::Error::DiskBudget) until enough was deleted. Choose 1.5 times keys and values, and no less than 1.3 times and 5 MiB |
     /// | `hot_disk` | 0 | bytes of what was written last that stay on disk as they came, beside what memory has of it, before they are sorted. More saves rewriting of what is written again and again, and costs memory for the index (a tenth of it) and time at opening |
     /// | `compaction` | `lookup` | how it is found what is to be kept of what was written long ago: `lookup` asks the index, `scan` reads all that was written since, as FASTER does, which takes more time and memory and is there to be compared |
-    /// | `read_cache` | `on` | `off` keeps no copies in memory of what is read from the disk, so that all memory is for what is written |
+    /// | `read_cache` | `on` | `off` keeps no copies in memory of what is read from the disk, so that the memory is for what is written |
     pub fn set(mut self, option: impl Into<String>, value: impl Into<String>) -> Self {
         self.creation.settings.push((option.into(), value.into()));
         self

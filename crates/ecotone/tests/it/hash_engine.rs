@@ -32,6 +32,14 @@ fn unlogged(database: &Database) -> HashKeyspace {
     database.hash_keyspace("unlogged", HashOptions::default().unlogged()).unwrap()
 }
 
+fn without_copies(database: &Database) -> HashKeyspace {
+    let keyspace = database.hash_keyspace("plain", HashOptions::default().unlogged().set("read_cache", "off")).unwrap();
+    assert_eq!(counter(&keyspace, "read_cache_limit_bytes"), 0);
+    // Compaction and reads need the rest, and no copies can leave for them.
+    assert!(counter(&keyspace, "hot_log_limit_bytes") <= database.stats().memory_budget * 3 / 4);
+    keyspace
+}
+
 fn all(keyspace: &HashKeyspace) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let records = keyspace.iter().collect::<Result<Vec<_>>>().unwrap();
     let count = records.len();
@@ -198,6 +206,12 @@ fn a_logged_keyspace_holds_more_than_memory() {
 fn an_unlogged_keyspace_holds_more_than_memory() {
     more_than_memory(unlogged, 0);
     more_than_memory(unlogged, 2);
+}
+
+#[test]
+fn a_keyspace_without_a_read_cache_holds_more_than_memory() {
+    more_than_memory(without_copies, 0);
+    more_than_memory(without_copies, 2);
 }
 
 #[test]

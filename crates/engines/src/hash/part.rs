@@ -11,7 +11,7 @@ use std::{
 use ecotone_substrate::memory::{Held, Share};
 use ecotone_sys::chunk::Block;
 
-use super::{Hash, Sizes, log::FRAME, room::BLOCK};
+use super::{Hash, Sizes, log::FRAME, room::BLOCK, split::Split};
 
 /// Frames that the hot log may have, however little there is.
 const LEAST: u64 = 8;
@@ -110,7 +110,7 @@ impl Hash {
     pub(super) fn divide(&self) {
         let Some(share) = self.part.share.get() else { return };
         let frames = share.fair_part() as u64 / FRAME;
-        let hot = if self.copies.is_on() { self.split.hot(frames).max(LEAST) } else { frames };
+        let hot = if self.copies.is_on() { self.split.hot(frames).max(LEAST) } else { Split::most(frames) };
         self.part.hot.store(hot, Ordering::Relaxed);
         let in_use = self.part.in_use(self.frames_in_memory()).max(LEAST);
         self.part.copies.store(frames.saturating_sub(hot.min(in_use)).min(self.part.most_copies), Ordering::Relaxed);

@@ -76,6 +76,11 @@ impl Split {
         frames * self.hot.load(Ordering::Relaxed) / PARTS
     }
 
+    /// How many of so many frames are the hot log's where there are no copies. What compaction and folds work with must be free, since nothing else can leave at once.
+    pub(super) fn most(frames: u64) -> u64 {
+        frames * (PARTS - LEAST_COPIES) / PARTS
+    }
+
     /// Compaction takes a record.
     pub(super) fn take(&self, hash: u64) {
         if hash.is_multiple_of(SAMPLE) {
