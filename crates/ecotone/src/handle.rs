@@ -44,8 +44,15 @@ impl<E: Engine + ?Sized> Handle<E> {
     pub(crate) fn multi_get<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
         let keys: Vec<K> = keys.into_iter().collect();
         let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
-        keys.iter().try_for_each(|key| self.readable(key))?;
-        self.engine.multi_get(&keys)
+        let mut values = vec![None; keys.len()];
+        self.multi_get_with(&keys, |number, value| values[number] = value.map(<[u8]>::to_vec))?;
+        Ok(values)
+    }
+
+    pub(crate) fn multi_get_with(&self, keys: &[&[u8]], mut found: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        self.database.inner.check_open()?;
+        keys.iter().try_for_each(|key| limits_check::key(key))?;
+        self.engine.multi_get(keys, &mut found)
     }
 
     pub(crate) fn write(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {

@@ -59,6 +59,23 @@ impl HashKeyspace {
         self.handle.multi_get(keys)
     }
 
+    /// The values of many keys, as [`multi_get`](Self::multi_get), but lent: `found` is called once for each key, in whatever order, with its place in `keys`
+    /// and its value. What is in memory costs no allocation. After an error not all keys have been looked for.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path()).open()?;
+    /// # let visits = database.hash_keyspace("visits", ecotone::HashOptions::default())?;
+    /// visits.insert("one", "1")?;
+    /// let mut bytes = 0;
+    /// visits.multi_get_with(&[b"one", b"two"], |_, value| bytes += value.map_or(0, <[u8]>::len))?;
+    /// assert_eq!(bytes, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn multi_get_with(&self, keys: &[&[u8]], found: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        self.handle.multi_get_with(keys, found)
+    }
+
     /// Replaces the value of `key` by what `update` makes of it (`None`: no value, or delete), atomically, and gives the value before.
     ///
     /// `update` runs without locks, and *again* whenever another write came between, so it should be cheap and have no effects of its own.

@@ -78,6 +78,23 @@ impl Keyspace {
         self.handle.multi_get(keys)
     }
 
+    /// The values of many keys, as [`multi_get`](Self::multi_get), but lent: `found` is called once for each key, in whatever order, with its place in `keys`
+    /// and its value. What is in memory costs no allocation. After an error not all keys have been looked for.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path()).open()?;
+    /// # let fruit = database.keyspace("fruit", ecotone::KeyspaceOptions::default())?;
+    /// fruit.insert("one", "1")?;
+    /// let mut bytes = 0;
+    /// fruit.multi_get_with(&[b"one", b"two"], |_, value| bytes += value.map_or(0, <[u8]>::len))?;
+    /// assert_eq!(bytes, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn multi_get_with(&self, keys: &[&[u8]], found: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        self.handle.multi_get_with(keys, found)
+    }
+
     /// The records whose keys lie in `range`, in order. A range whose start lies above its end is empty. A short scan reads little; the longer one goes
     /// on, the more it reads ahead.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {

@@ -83,6 +83,8 @@ pub type Record = (Vec<u8>, Vec<u8>);
 
 /// A record as cursors lend it: key and value.
 pub type RecordRef<'a> = (&'a [u8], &'a [u8]);
+/// What is done with each of many keys: its number, and its value if it has one.
+pub type VisitValue<'a> = dyn FnMut(usize, Option<&[u8]>) + 'a;
 
 /// Goes through a range from both ends; each record is given by one of them. After an error it ends. What it gives is lent until the next call, so that an
 /// engine need not copy records.
@@ -190,8 +192,9 @@ pub trait Engine: Send + Sync + fmt::Debug {
         found.iter().for_each(|found| value.extend_from_slice(found));
         Ok(found.is_some())
     }
-    /// Many keys at once, with many requests in flight; answers in the order of the keys.
-    fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>>;
+    /// Many keys at once, with many requests in flight. `found` is called once for each key, in whatever order, with its number and its value; nothing is
+    /// locked then. After an error not all keys have been looked for.
+    fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()>;
 
     /// Takes whatever `operation` needs so that applying it cannot fail. May wait and do I/O.
     fn admit(&self, operation: Operation<'_>) -> Result<Admission>;

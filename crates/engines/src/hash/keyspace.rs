@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use ecotone_substrate::{Error, Result, Seq};
 
 use super::{Hash, Sizes, compact::Goals, install::Files, upkeep::Upkeep, walk::Walk as HashWalk};
-use crate::engine::{Admission, Change, Check, Engine, Hashed, Operation, Outcome, RecordRef, Root, Stats, Walk};
+use crate::engine::{Admission, Change, Check, Engine, Hashed, Operation, Outcome, RecordRef, Root, Stats, VisitValue, Walk};
 use crate::merge::Merge;
 
 /// A keyspace of an open database.
@@ -105,10 +105,8 @@ impl Engine for HashKeyspace {
         self.read(1)?.get_into(key, value)
     }
 
-    fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        let (mut values, storage) = (vec![None; keys.len()], &*self.files.environment().storage);
-        self.read(keys.len())?.multi_get(storage, keys, |number, value| values[number] = value.map(<[u8]>::to_vec))?;
-        Ok(values)
+    fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
+        self.read(keys.len())?.multi_get(&*self.files.environment().storage, keys, found)
     }
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {

@@ -87,6 +87,14 @@ impl Seen {
     }
 }
 
+/// An entry of the index as a search has read it: what its chain begins with has not been looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Head {
+    safe: Address,
+    begin: Address,
+    link: Link,
+}
+
 /// Where a search begins, and the copy of the key's record, if there is one. The copy stays as long as the pin.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Begun<'p> {
@@ -196,11 +204,33 @@ impl Hash {
     /// Begins a search for the key.
     #[inline]
     pub(super) fn begin<'p>(&'p self, key: &Key<'_>, pin: &'p Pin<'_>) -> Begun<'p> {
+        self.begin_from(key, self.head(key, pin), pin)
+    }
+
+    /// What the index has for the key.
+    #[inline]
+    pub(super) fn head(&self, key: &Key<'_>, pin: &Pin<'_>) -> Head {
         // In this order: what is linked when the entry has been read is above a SAFE that was read before.
         let (safe, begin) = (self.log.bounds().safe(), self.log.bounds().begin());
         let link = self.table.find(key.hash, pin).map_or(Link::NONE, |found| found.entry.link());
-        let met = self.copies.search(key.bytes, link, pin);
-        Begun { start: Start { safe, begin, hot: met.hot }, copy: met.copy }
+        Head { safe, begin, link }
+    }
+
+    /// Asks for the record or the copy that a search will look at first.
+    #[inline]
+    pub(super) fn prefetch(&self, head: &Head, pin: &Pin<'_>) {
+        if head.link.is_copy() {
+            self.copies.prefetch(head.link, pin);
+        } else if let Some(record) = head.link.head(head.begin).and_then(|address| self.log.record(address, pin)) {
+            record.prefetch();
+        }
+    }
+
+    /// Begins a search for the key with an entry that was read under the pin.
+    #[inline]
+    pub(super) fn begin_from<'p>(&'p self, key: &Key<'_>, head: Head, pin: &'p Pin<'_>) -> Begun<'p> {
+        let met = self.copies.search(key.bytes, head.link, pin);
+        Begun { start: Start { safe: head.safe, begin: head.begin, hot: met.hot }, copy: met.copy }
     }
 
     /// Goes on with a chain in memory, from an address on. The pin may be another than the one under which the search began.

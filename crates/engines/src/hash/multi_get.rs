@@ -2,9 +2,8 @@
 //! (H9; decision 9, "Reading many at once").
 
 use ecotone_substrate::{Result, storage::Storage};
-use ecotone_sys::epoch::Pin;
 
-use super::{Hash, key::Key, lookup::Begun, reads::Search};
+use super::{Hash, key::Key, reads::Search};
 
 /// Keys that are looked for together in memory: as many as the processor's caches keep what was asked for.
 const BATCH: usize = 32;
@@ -48,24 +47,15 @@ impl Hash {
             *key = self.key(bytes);
             self.table.prefetch(key.hash, &pin);
         }
-        let mut starts = [None; BATCH];
-        for (start, key) in starts.iter_mut().zip(&keyed[..keys.len()]) {
-            *start = Some(self.begin_ahead(key, &pin));
+        let mut heads = [None; BATCH];
+        for (head, key) in heads.iter_mut().zip(&keyed[..keys.len()]) {
+            self.prefetch(head.insert(self.head(key, &pin)), &pin);
         }
-        for (number, (start, key)) in (first..).zip(starts.iter().flatten().zip(keyed)) {
-            match self.search_begun(&key, start, &pin, value) {
+        for (number, (head, key)) in (first..).zip(heads.into_iter().flatten().zip(keyed)) {
+            match self.search_begun(&key, &self.begin_from(&key, head, &pin), &pin, value) {
                 Ok(seen) => found(number, seen.has_value().then_some(&value[..])),
                 Err(end) => beyond.push(Search { number, key, beyond: end }),
             }
         }
-    }
-
-    /// Where the search for the key begins. The record that it looks at first is asked for.
-    fn begin_ahead<'p>(&'p self, key: &Key<'_>, pin: &'p Pin<'_>) -> Begun<'p> {
-        let begun = self.begin(key, pin);
-        if let Some(record) = begun.start.hot.head(begun.start.begin).and_then(|address| self.log.record(address, pin)) {
-            record.prefetch();
-        }
-        begun
     }
 }

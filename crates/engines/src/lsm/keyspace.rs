@@ -7,7 +7,7 @@ use ecotone_substrate::{Error, Result, Seq};
 use super::{
     family::Sizes, handle::Handle, install::Files, pool::Pool, records::Lsm, room::Credit, scan::Scan, version::Version,
 };
-use crate::engine::{Admission, Check, Cursor, Engine, Operation, Ordered, Range, Record, Root, Stats};
+use crate::engine::{Admission, Check, Cursor, Engine, Operation, Ordered, Range, Record, Root, Stats, VisitValue};
 
 /// A keyspace of an open database.
 #[derive(Debug)]
@@ -61,8 +61,8 @@ impl Engine for LsmKeyspace {
         self.live()?.get_into(key, value)
     }
 
-    fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        keys.iter().map(|key| self.get(key)).collect()
+    fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
+        keys.iter().enumerate().try_for_each(|(number, key)| self.get(key).map(|value| found(number, value.as_deref())))
     }
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {

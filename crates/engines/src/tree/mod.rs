@@ -50,7 +50,9 @@ use self::{
     writeback::Writeback,
 };
 use crate::delay::Delay;
-use crate::engine::{Admission, Check, Context, Cursor, Engine, Operation, Ordered, Range, Record, Root, Stats, Survey};
+use crate::engine::{
+    Admission, Check, Context, Cursor, Engine, Operation, Ordered, Range, Record, Root, Stats, Survey, VisitValue,
+};
 
 pub use self::{family::TreeFamily, forecast::ForecastKind, layout::Model, options::TreeOptions};
 
@@ -174,21 +176,18 @@ impl Engine for Tree {
         self.find(key, value, Purpose::Read)
     }
 
-    fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+    fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
         self.check_live()?;
-        let mut values: Vec<Option<Vec<u8>>> = vec![None; keys.len()];
-        let mut lookups = Vec::new();
+        let (mut lookups, mut value) = (Vec::new(), Vec::new());
         for (position, key) in keys.iter().enumerate() {
-            match self.cache.get(self.number, key, Purpose::Read, <[u8]>::to_vec) {
-                Found::Value(value) => values[position] = Some(value),
-                Found::Tombstone => {}
+            value.clear();
+            match self.cache.get(self.number, key, Purpose::Read, |cached| value.extend_from_slice(cached)) {
+                Found::Value(()) => found(position, Some(&value)),
+                Found::Tombstone => found(position, None),
                 Found::Missing(ticket) => lookups.push((position, ticket)),
             }
         }
-        if !lookups.is_empty() {
-            self.get_from_pages(keys, lookups, &mut values)?;
-        }
-        Ok(values)
+        if lookups.is_empty() { Ok(()) } else { self.get_from_pages(keys, lookups, found) }
     }
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
@@ -295,7 +294,7 @@ impl Ordered for Tree {
 
 impl Tree {
     /// Searches the pages for keys that the cache does not hold, with many reads in flight.
-    fn get_from_pages(&self, keys: &[&[u8]], missing: Vec<(usize, cache::Ticket)>, values: &mut [Option<Vec<u8>>]) -> Result<()> {
+    fn get_from_pages(&self, keys: &[&[u8]], missing: Vec<(usize, cache::Ticket)>, found: &mut VisitValue<'_>) -> Result<()> {
         let mut queue = self.context.shared.storage.queue()?;
         let mut lookups: Vec<Option<Lookup<'_>>> = keys.iter().map(|_| None).collect();
         let mut missing = missing.into_iter();
@@ -324,7 +323,7 @@ impl Tree {
                     Ok(Step::Read(_)) => {}
                     Ok(Step::Done(value)) => {
                         value.iter().for_each(|value| self.admit_clean(lookup, value));
-                        values[position] = value;
+                        found(position, value.as_deref());
                     }
                     Err(error) => failure = Some(error),
                 }

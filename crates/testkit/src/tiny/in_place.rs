@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use ecotone_engines::engine::{
-    Admission, Check, Context, Cursor, Engine, Family, Made, Operation, Ordered, Range, Record, Root, Stats,
+    Admission, Check, Context, Cursor, Engine, Family, Made, Operation, Ordered, Range, Record, Root, Stats, VisitValue,
 };
 use ecotone_substrate::{
     Error, Result, Seq,
@@ -309,8 +309,8 @@ impl Engine for InPlace {
         self.read(table, key)
     }
 
-    fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        keys.iter().map(|key| self.get(key)).collect()
+    fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
+        keys.iter().enumerate().try_for_each(|(number, key)| self.get(key).map(|value| found(number, value.as_deref())))
     }
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {

@@ -58,9 +58,7 @@ impl Store for Tree {
     }
 
     fn multi_get(&self, keys: &[&[u8]], visit: &mut VisitMany<'_>) -> Result<()> {
-        let values = self.keyspace.multi_get(keys)?;
-        values.iter().enumerate().for_each(|(number, value)| visit(number, value.as_deref()));
-        Ok(())
+        Ok(self.keyspace.multi_get_with(keys, visit)?)
     }
 
     fn insert(&self, key: &[u8], value: &[u8]) -> Result<()> {

@@ -22,6 +22,7 @@ use ecotone_sys::{
     words::WORD,
 };
 
+pub(in crate::hash) use self::record::IN_ITS_LINES;
 pub(crate) use self::{
     address::{Address, FRAME, Link, MAX_LOG, PAGE, PAGE_HEADER},
     page::Page,

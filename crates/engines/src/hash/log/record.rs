@@ -13,7 +13,7 @@ use ecotone_sys::{
 use super::address::Link;
 
 /// Words of it in as many lines as a record of a hundred bytes lies in, wherever it begins.
-const IN_ITS_LINES: [usize; 3] = [0, 8, 15];
+pub(in crate::hash) const IN_ITS_LINES: [usize; 3] = [0, 8, 15];
 /// Words before the key.
 const HEADER_WORDS: usize = 2;
 

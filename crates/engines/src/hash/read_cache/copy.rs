@@ -4,11 +4,12 @@
 //! was used lately (62 and 63). Key and value begin at a word each. Once a copy is known, readers count uses, who evicts changes the link, and nothing else changes.
 
 use ecotone_sys::{
+    prefetch::prefetch_read,
     primitive::atomic::{AtomicU64, Ordering},
     words::{WORD, Words},
 };
 
-use crate::hash::log::Link;
+use crate::hash::log::{IN_ITS_LINES, Link};
 
 const KEY_LEN_SHIFT: u32 = Link::BITS;
 const KEY_LEN: u64 = (1 << 10) - 1;
@@ -82,6 +83,12 @@ impl<'a> CachedRecord<'a> {
         self.words.copy_in(self.at + 1, key);
         self.words.copy_in(self.at + 1 + key.len().div_ceil(WORD), value);
         self.word().store(Header::new(key.len(), value.len(), link, uses).0, Ordering::Release);
+    }
+
+    /// Asks for its first lines, as far as the frame goes on.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        IN_ITS_LINES.iter().filter_map(|word| self.words.get(self.at + word)).for_each(prefetch_read);
     }
 
     /// What is below it in its chain. What that names can be looked at.

@@ -101,6 +101,12 @@ impl ReadCache {
         Met { copy: None, hot: next }
     }
 
+    /// Asks for the copy that a link names.
+    #[inline]
+    pub(super) fn prefetch(&self, link: Link, pin: &Pin<'_>) {
+        Place::of(link).into_iter().for_each(|place| self.copy(place, pin).prefetch());
+    }
+
     /// The link from `link` on that names no copy: the first hot record of the chain, if it has any.
     #[inline]
     pub(super) fn below(&self, link: Link, pin: &Pin<'_>) -> Link {
