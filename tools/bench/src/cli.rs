@@ -140,7 +140,7 @@ pub(crate) struct RunOptions {
     #[arg(long, value_enum, default_value = "buffered")]
     pub(crate) durability: store::Durability,
     /// Operations before the measurement, or `steady`: as many as it takes until the device reads of an operation no longer fall (at most eight a record
-    /// and 300 s); the default is one per record, and none for insert.
+    /// and 300 s), or `all`: every record is read once; the default is one per record, and none for insert.
     #[arg(long, value_name = "OPERATIONS")]
     pub(crate) warmup: Option<Warmup>,
     /// The store's memory budget, such as 64MiB.

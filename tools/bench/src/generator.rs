@@ -26,8 +26,8 @@ pub(crate) struct Operation {
 /// Where operations come from; shared by all threads.
 #[derive(Debug)]
 pub(crate) enum Plan {
-    /// Every record once, by its number; it is the keys that are in no order.
-    Load,
+    /// This with every record once, by its number; it is the keys that are in no order.
+    Each(Kind),
     /// A mix over a distribution.
     Drawn(Mix, Distribution),
     /// A mix over a trace, from an access on.
@@ -68,9 +68,9 @@ impl<'a> Generator<'a> {
         self.block.clear();
         let (block, rng) = (&mut self.block, &mut self.rng);
         match self.plan {
-            Plan::Load => {
+            Plan::Each(kind) => {
                 let records = position.first..position.first + position.count;
-                block.extend(records.map(|record| Operation { record, kind: Kind::Load, length: 1 }));
+                block.extend(records.map(|record| Operation { record, kind: *kind, length: 1 }));
             }
             Plan::Drawn(mix, distribution) => block.extend((0..position.count).map(|_| {
                 let kind = mix.sample(rng);
@@ -97,8 +97,8 @@ mod tests {
     use crate::{distribution::Shape, workload::Workload};
 
     #[test]
-    fn a_load_has_every_record_once() {
-        let mut generator = Generator::new(&Plan::Load, 1, 0);
+    fn a_plan_of_each_has_every_record_once() {
+        let mut generator = Generator::new(&Plan::Each(Kind::Load), 1, 0);
         let mut records = Vec::new();
         for (first, count) in [(0, 512), (512, 488)] {
             let position = Position { first, count, progress: 0.0, existing: 0 };

@@ -31,7 +31,7 @@ impl Run<'_> {
             return Err("--workload load measures a load, and --prepared leaves nothing to load".into());
         }
         let (begin, records) = (Instant::now(), self.state.parameters.records);
-        let loaded = self.measure("load", &Plan::Load, Limit::Operations(records), self.capped(begin), 0)?.outcome;
+        let loaded = self.measure("load", &Plan::Each(Kind::Load), Limit::Operations(records), self.capped(begin), 0)?.outcome;
         self.state.loaded = loaded.operations;
         let updated = self.update(begin)?;
         let settle_seconds = self.settle()?;

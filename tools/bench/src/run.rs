@@ -123,7 +123,7 @@ impl<'a> Run<'a> {
     /// Loads all records and lets the store settle.
     fn load(&mut self) -> Result<(Load, Measured)> {
         let records = self.state.parameters.records;
-        let measured = self.measure("load", &Plan::Load, Limit::Operations(records), self.manner(), 0)?;
+        let measured = self.measure("load", &Plan::Each(Kind::Load), Limit::Operations(records), self.manner(), 0)?;
         let settle_seconds = self.settle()?;
         self.save(true)?;
         let (seconds, ops_per_second) = (measured.outcome.seconds, measured.outcome.per_second());

@@ -9,6 +9,7 @@ use crate::{
     generator::Plan,
     phase::{Limit, Manner},
     run::{Measured, Run},
+    workload::Kind,
 };
 
 /// The operations before a measurement.
@@ -18,6 +19,8 @@ pub(crate) enum Warmup {
     Operations(u64),
     /// Until the device reads of an operation no longer fall.
     Steady,
+    /// Every record is read once.
+    All,
 }
 
 /// Slices in which a warm-up until it is steady goes, for each operation a record.
@@ -36,10 +39,11 @@ impl FromStr for Warmup {
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         match text {
             "steady" => Ok(Warmup::Steady),
+            "all" => Ok(Warmup::All),
             _ => text
                 .parse()
                 .map(Warmup::Operations)
-                .map_err(|_| format!("{text:?} is neither `steady` nor a number of operations")),
+                .map_err(|_| format!("{text:?} is neither `steady` nor `all` nor a number of operations")),
         }
     }
 }
@@ -49,6 +53,7 @@ impl fmt::Display for Warmup {
         match self {
             Warmup::Operations(operations) => operations.fmt(f),
             Warmup::Steady => f.write_str("steady"),
+            Warmup::All => f.write_str("all"),
         }
     }
 }
@@ -62,6 +67,9 @@ impl Run<'_> {
                 self.slice(operations, 0, self.manner(), plan).map(|measured| measured.outcome.operations)
             }
             Warmup::Steady => self.warm_up_until_steady(plan),
+            Warmup::All => {
+                self.slice(self.state.loaded, 0, self.manner(), &mut Plan::Each(Kind::Read)).map(|all| all.outcome.operations)
+            }
         }
     }
 
@@ -100,7 +108,7 @@ mod tests {
 
     #[test]
     fn texts_are_read_and_written() {
-        for text in ["steady", "0", "12345"] {
+        for text in ["steady", "all", "0", "12345"] {
             assert_eq!(text.parse::<Warmup>().unwrap().to_string(), text);
         }
         assert!("-1".parse::<Warmup>().unwrap_err().contains("steady"));

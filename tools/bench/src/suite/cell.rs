@@ -123,6 +123,8 @@ pub(super) enum Warm {
     Operations(f64),
     /// Until the device reads of an operation no longer fall.
     Steady,
+    /// By reading every record once.
+    All,
 }
 
 /// One measurement.
@@ -230,6 +232,7 @@ impl Cell {
         match self.warmup {
             Warm::Operations(a_record) => Warmup::Operations((self.data.records(scale) as f64 * a_record) as u64),
             Warm::Steady => Warmup::Steady,
+            Warm::All => Warmup::All,
         }
     }
 

@@ -63,6 +63,7 @@ fn measuring(cell: &Cell, store: &str, scale: Scale) -> f64 {
     }
     let a_record = match cell.warmup {
         Warm::Operations(a_record) => a_record,
+        Warm::All => 1.0,
         Warm::Steady if keeps_records(store) => STEADY_RECORDS,
         Warm::Steady => STEADY_BLOCKS,
     };

@@ -1,7 +1,7 @@
 //! F2's YCSB workloads: 8-byte keys, 100-byte values, memory about a tenth of the data.
 
 use super::super::{
-    cell::{Cell, Data, Variant},
+    cell::{Cell, Data, Variant, Warm},
     compare::{Comparison, Group, Metric, Side},
     table::Suite,
 };
@@ -55,8 +55,8 @@ pub(in super::super) fn suite() -> Suite {
 
 /// All in memory, beside a map that keeps nothing: single calls and batches.
 fn in_memory(data: &Data) -> [Cell; 2] {
-    let cell = Cell::new(C, Zipfian, data, Unlogged, 3.0).threads(2).warmup(10.0);
-    let cell = Cell { stores: Some(&["hash"]), beside: &["map"], ..cell };
+    let cell = Cell::new(C, Zipfian, data, Unlogged, 3.0).threads(2);
+    let cell = Cell { warmup: Warm::All, stores: Some(&["hash"]), beside: &["map"], ..cell };
     [cell.clone(), Cell { batch: 32, ..cell }]
 }
 
