@@ -35,8 +35,8 @@ crashes POINTS="10000":
     ECOTONE_CRASHES={{POINTS}} cargo test --release -p ecotone --test it crash_campaign_on_the_tree -- --nocapture
 
 # Calls that overlap, interleaved by a seed and by threads with crashes, every history judged
-histories COUNT="5000":
-    ECOTONE_HISTORIES={{COUNT}} cargo test --release -p ecotone --test it -- --nocapture interleaved_calls threads_and_crashes
+histories COUNT="5000" TESTS="interleaved_calls threads_and_crashes":
+    ECOTONE_HISTORIES={{COUNT}} cargo test --release -p ecotone --test it -- --nocapture {{TESTS}}
 
 # Schedules of the whole library that shuttle chooses, and all orders of its small parts by loom
 interleavings SCHEDULES="10000":

@@ -141,7 +141,7 @@ fn trap_11_flushes_and_compactions_beside_checkpoints() {
 
 /// Compactions, folds and merges beside checkpoints, ended at every I/O: no file goes that a checkpoint or the log still needs.
 #[test]
-fn trap_14_checkpoints_beside_compactions_and_folds() {
+fn trap_14_no_file_of_a_needed_checkpoint_goes_by_compactions_and_folds() {
     let world = World::loaded(hash, (0..100).map(|_| 900));
     let story: &Story = &|world| {
         for version in 1..5 {

@@ -261,21 +261,21 @@ fn eight_threads(world: World, write: impl Fn(&World, u64, &[u8]) + Send + Sync 
 
 /// The log's memory is one frame, which all want to have filled, written and emptied all the time.
 #[test]
-fn eight_threads_pass_through_one_frame() {
+fn eight_sessions_pass_through_one_frame_without_a_spin() {
     let world = World::new(8, Sizes { bucket_bits: 6, frames: 1, copies: 0 });
     eight_threads(world, |world, number, value| world.write(&key(number), Some(value)));
 }
 
 /// The engine makes room by itself, which takes a frame more.
 #[test]
-fn eight_threads_pass_through_two_frames() {
+fn eight_sessions_pass_through_two_frames_without_a_spin() {
     let world = World::spilling(8, Sizes { bucket_bits: 6, frames: 2, copies: 0 });
     eight_threads(world, |world, number, value| world.hash.set(&key(number), value));
 }
 
 /// The same with what admission takes, which is more than two frames for eight.
 #[test]
-fn eight_threads_pass_through_the_frames_of_a_logged_keyspace() {
+fn eight_sessions_pass_through_the_frames_of_a_logged_keyspace_without_a_spin() {
     let world = World::spilling(8, Sizes { bucket_bits: 6, frames: 4, copies: 0 });
     let (health, sequence) = (Health::default(), AtomicU64::new(0));
     eight_threads(world, move |world, number, value| {

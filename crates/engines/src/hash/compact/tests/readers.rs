@@ -18,7 +18,7 @@ fn filled() -> World {
 
 /// A reader knows its block and has not read it when the partition is folded, its old base loses its name, and what it has of the deltas could be punched.
 #[test]
-fn a_block_read_outlives_a_fold() {
+fn no_false_absence_on_a_block_read_that_a_fold_passes() {
     let world = filled();
     let key = 7u32.to_be_bytes();
     let hash = hash_of(&key);
