@@ -13,6 +13,8 @@ pub(crate) enum Kind {
     Tree,
     /// Ecotone with the hash engine.
     Hash,
+    /// Ecotone with the lsm engine.
+    Lsm,
     /// RocksDB, a log-structured merge tree.
     Rocksdb,
     /// LMDB, a memory-mapped B+ tree.
@@ -58,7 +60,7 @@ impl Kind {
 
     /// Whether it is Ecotone, which has options of its own.
     pub(crate) fn is_ours(self) -> bool {
-        matches!(self, Kind::Tree | Kind::Hash)
+        matches!(self, Kind::Tree | Kind::Hash | Kind::Lsm)
     }
 
     /// Whether its statistics count requests to the device. Of the others only the kernel knows them, and their own numbers are 0.

@@ -14,6 +14,7 @@ mod kind;
 mod lmdb;
 mod map;
 mod null;
+mod ordered;
 mod quiet;
 #[cfg(feature = "redb")]
 mod redb;
@@ -25,17 +26,17 @@ mod sled;
 mod stripes;
 #[cfg(test)]
 mod tests;
-mod tree;
 #[cfg(any(feature = "lmdb", feature = "redb"))]
 mod write;
 
 use std::{collections::BTreeMap, path::Path};
 
 use clap::ValueEnum;
+use ecotone::Engine;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::kind::{Kind, Unavailable};
-use self::{hash::Hash, map::Map, null::Null, tree::Tree};
+use self::{hash::Hash, map::Map, null::Null, ordered::Ordered};
 use crate::error::Result;
 
 /// What a write promises when it returns.
@@ -173,8 +174,9 @@ pub(crate) type Opener = fn(&Options<'_>) -> Result<Box<dyn Store>>;
 /// How a store of this kind is opened, if it was built in.
 pub(crate) fn opener(kind: Kind) -> Option<Opener> {
     match kind {
-        Kind::Tree => Some(|options| Ok(Box::new(Tree::open(options)?))),
+        Kind::Tree => Some(|options| Ok(Box::new(Ordered::open(Engine::Tree, options)?))),
         Kind::Hash => Some(|options| Ok(Box::new(Hash::open(options)?))),
+        Kind::Lsm => Some(|options| Ok(Box::new(Ordered::open(Engine::Lsm, options)?))),
         Kind::Map => Some(|options| Ok(Box::new(Map::open(options)?))),
         Kind::Null => Some(|options| Ok(Box::new(Null::open(options)?))),
         #[cfg(feature = "rocksdb")]

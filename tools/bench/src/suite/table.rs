@@ -9,7 +9,7 @@ use crate::store;
 pub(super) const NAMES: [&str; 6] = ["treeline-points", "treeline-scans", "treeline-forecast", "f2", "spongekv", "aha"];
 
 /// The engines that suites are for and that no build has yet.
-pub(super) const PLANNED_ENGINES: [&str; 2] = ["lsm", "adaptive"];
+pub(super) const PLANNED_ENGINES: [&str; 1] = ["adaptive"];
 
 /// A paper's tables, as we repeat them.
 pub(super) struct Suite {

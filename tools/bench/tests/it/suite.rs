@@ -95,15 +95,29 @@ fn a_failing_cell_is_shown_and_the_others_go_on() {
 
 #[test]
 fn an_engine_that_does_not_exist_is_told() {
-    for (name, engine, cell) in [("spongekv", "lsm", "C uniform 108B"), ("aha", "adaptive", "load")] {
-        let directory = directory();
-        let told = failure(&format!("suite {name} --scale tiny --json"), directory.path());
-        assert!(told.contains(&format!("the engine {engine} does not exist yet")), "{told}");
-        let rows = lines(&suite(name, &format!("{engine},null"), &[cell], directory.path()));
-        let missing: Vec<_> = of_kind(&rows, "row").into_iter().filter(|row| row["status"] == "unavailable").collect();
-        assert!(!missing.is_empty() && missing.iter().all(|row| row["store"] == engine), "{name}");
-        assert!(of_kind(&rows, "row").iter().any(|row| row["store"] == "null" && row["ops_per_second"].is_number()), "{name}");
-    }
+    let directory = directory();
+    let told = failure("suite aha --scale tiny --json", directory.path());
+    assert!(told.contains("the engine adaptive does not exist yet"), "{told}");
+    let rows = lines(&suite("aha", "adaptive,null", &["load"], directory.path()));
+    let missing: Vec<_> = of_kind(&rows, "row").into_iter().filter(|row| row["status"] == "unavailable").collect();
+    assert!(!missing.is_empty() && missing.iter().all(|row| row["store"] == "adaptive"), "{rows:?}");
+    assert!(of_kind(&rows, "row").iter().any(|row| row["store"] == "null" && row["ops_per_second"].is_number()), "{rows:?}");
+}
+
+#[test]
+fn kinds_of_index_are_compared_with_each_other() {
+    let directory = directory();
+    let output = suite("spongekv", "lsm", &["108B none by index"], directory.path());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let index_bytes = |kind: &str| {
+        let cell = format!("C uniform 108B none by index index={kind}");
+        let found = of_kind(&rows, "row").into_iter().find(|row| row["cell"] == cell).unwrap_or_else(|| panic!("no row {cell}"));
+        assert!(found["status"] == "ok" && found["store"] == "lsm", "{found}");
+        number(found, "index_bytes")
+    };
+    let (single, plr, linear) = (index_bytes("single"), index_bytes("plr"), index_bytes("linear"));
+    assert!(plr > 0.0 && linear > 0.0 && plr.max(linear) < single, "{single} {plr} {linear}");
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub(in super::super) fn suite() -> Suite {
     Suite {
         name: "aha",
         engine: "adaptive",
-        stores: &["adaptive", "tree", "rocksdb"],
+        stores: &["adaptive", "tree", "rocksdb", "lsm"],
         usual: 3,
         cells,
         groups: vec![

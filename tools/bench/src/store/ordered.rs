@@ -1,4 +1,4 @@
-//! Ecotone with the tree engine.
+//! Ecotone with an engine that keeps its records in order.
 
 use ecotone::{Engine, Keyspace, KeyspaceOptions};
 
@@ -8,43 +8,53 @@ use super::{
 };
 use crate::error::Result;
 
-/// Name of the engine's counter that goes on moving while pages are reorganised in the background.
-const OVERFLOW: &str = "overflow_pages";
-/// Name of the engine's level for the memory of its index.
+/// Names of the engines' numbers that go on moving while pages are reorganised, or tables compacted, in the background.
+const MOVING: [&str; 2] = ["overflow_pages", "compactions"];
+/// Name of the engines' level for the memory of their index.
 const INDEX: &str = "index_bytes";
-/// The engine's numbers that are levels; all others are counters that only rise.
-const LEVELS: [&str; 14] = [
-    "segments",
-    OVERFLOW,
+/// The engines' numbers that are levels; all others are counters that only rise.
+const LEVELS: [&str; 22] = [
     INDEX,
-    "file_bytes",
-    "used_bytes",
-    "dirty_bytes",
     "writer_delay_p50_us",
     "writer_delay_p99_us",
     "writer_delay_max_us",
+    // Of the tree.
+    "segments",
+    "overflow_pages",
+    "file_bytes",
+    "used_bytes",
+    "dirty_bytes",
     "cache_records",
     "cache_bytes",
     "cache_dirty_records",
     "page_cache_pages",
     "page_cache_bytes",
+    // Of lsm.
+    "memtables",
+    "memtable_bytes",
+    "runs",
+    "levels",
+    "tables",
+    "table_bytes",
+    "table_records",
+    "table_tombstones",
 ];
 
 /// An open database with one keyspace.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(super) struct Ordered {
     house: House,
     keyspace: Keyspace,
 }
 
-impl Tree {
-    pub(super) fn open(options: &Options<'_>) -> Result<Self> {
+impl Ordered {
+    pub(super) fn open(engine: Engine, options: &Options<'_>) -> Result<Self> {
         let house = House::open(options)?;
-        let plain = KeyspaceOptions::default().engine(Engine::Tree);
+        let plain = KeyspaceOptions::default().engine(engine);
         let logged = if options.durability == Durability::None { plain.unlogged() } else { plain };
         let chosen = options.settings.iter().fold(logged, |chosen, (name, value)| chosen.set(name, value));
         let keyspace = house.database.keyspace(NAME, chosen)?.durability(house.durability);
-        Ok(Tree { house, keyspace })
+        Ok(Ordered { house, keyspace })
     }
 }
 
@@ -52,7 +62,7 @@ fn find(counters: &[(&'static str, u64)], wanted: &str) -> u64 {
     counters.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, value)| *value)
 }
 
-impl Store for Tree {
+impl Store for Ordered {
     fn get(&self, key: &[u8], visit: &mut Visit<'_>) -> Result<()> {
         visit_value(visit, |value| self.keyspace.get_into(key, value))
     }
@@ -86,7 +96,10 @@ impl Store for Tree {
     }
 
     fn settle(&self) -> Result<()> {
-        self.house.settle(|| find(&self.keyspace.stats().counters, OVERFLOW))
+        self.house.settle(|| {
+            let counters = self.keyspace.stats().counters;
+            MOVING.iter().map(|name| find(&counters, name)).sum()
+        })
     }
 
     fn stats(&self) -> Stats {
