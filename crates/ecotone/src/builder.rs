@@ -30,6 +30,7 @@ pub struct Builder {
     pub(crate) create: bool,
     poll_disk: bool,
     workers: usize,
+    table_cache: Option<usize>,
 }
 
 /// The parts that tests replace.
@@ -55,6 +56,7 @@ impl Builder {
             create: true,
             poll_disk: true,
             workers: (2 * cores).clamp(4, 8),
+            table_cache: None,
         }
     }
 
@@ -63,6 +65,12 @@ impl Builder {
     /// results come on top.
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.memory_budget = bytes;
+        self
+    }
+
+    /// Bytes of the memory that indexes and filters of lsm keyspaces have at most. Default: what their share of the budget comes to.
+    pub fn table_cache(mut self, bytes: usize) -> Self {
+        self.table_cache = Some(bytes);
         self
     }
 
@@ -94,8 +102,9 @@ impl Builder {
         self.check()?;
         self.check_path()?;
         let storage = Arc::new(Disk::with_driver(&self.path, self.create, Driver::found(self.poll_disk))?);
+        let lsm = self.table_cache.map_or_else(LsmFamily::default, LsmFamily::with_table_cache);
         let families: Vec<Arc<dyn Family>> =
-            vec![Arc::new(TreeFamily::default()), Arc::new(LsmFamily::default()), Arc::new(HashFamily::default())];
+            vec![Arc::new(TreeFamily::default()), Arc::new(lsm), Arc::new(HashFamily::default())];
         let parts = Parts { storage, clock: Arc::new(SystemClock::default()), workers: self.workers, families };
         recovery::open(&self, parts)
     }

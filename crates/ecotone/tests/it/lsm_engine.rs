@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use ecotone::{
-    Database, Keyspace, KeyspaceOptions, Result,
+    Database, Engine, Keyspace, KeyspaceOptions, MemoryUse, Result,
     internal::{
         Parts,
         engines::lsm::LsmFamily,
@@ -142,4 +142,28 @@ fn more_than_memory(keyspace: fn(&Database) -> Keyspace, workers: usize) {
 fn more_than_memory_goes_to_tables() {
     more_than_memory(logged, 0);
     more_than_memory(unlogged, 2);
+}
+
+#[test]
+fn a_table_cache_of_few_bytes_is_kept_while_everything_is_found() {
+    const BYTES: u64 = 32 << 10;
+    let directory = tempfile::tempdir().unwrap();
+    let builder = Database::builder(directory.path()).memory_budget(limits::MIN_BUDGET).table_cache(BYTES as usize);
+    let database = builder.open().unwrap();
+    let small = KeyspaceOptions::default().engine(Engine::Lsm).set("memtable", "1048576").set("table", "65536");
+    let keyspace = database.keyspace("small", small).unwrap();
+    let record = |number: u32| (number.wrapping_mul(0x9E37_79B9).to_be_bytes(), [number as u8; 100]);
+    for (key, value) in (0..20_000).map(record) {
+        keyspace.insert(key, value).unwrap();
+    }
+    database.flush().unwrap();
+    for (key, value) in (0..20_000).map(record) {
+        assert_eq!(keyspace.get(key).unwrap().as_deref(), Some(&value[..]));
+    }
+    let parts = |used: &&MemoryUse| ["table index", "filters"].contains(&used.component);
+    let bytes: u64 = database.stats().memory.iter().filter(parts).map(|used| used.bytes).sum();
+    let counters: BTreeMap<_, _> = keyspace.stats().counters.into_iter().collect();
+    assert!((1..=BYTES).contains(&bytes) && counters["index_loads"] > counters["tables"], "{bytes} {counters:?}");
+    drop(keyspace);
+    database.close().unwrap();
 }

@@ -64,7 +64,7 @@ impl Load<'_> {
         let (lsm, seq) = (self.lsm, self.lsm.files.context().shared.wal.tail());
         let options = lsm.table_options(self.mean.unwrap_or(first.0.len() + first.1.len()));
         let (name, cuts) = (&mut || lsm.files.fresh_name(), Cuts::new(lsm.sizes.table, None));
-        let mut output = Output::new(lsm.files.environment(), options, cuts, name);
+        let mut output = Output::new(lsm.files.loader(), options, cuts, name);
         let (first_key, mut next) = (first.0.clone(), Ok(Some(first)));
         while let Ok(Some((key, value))) = &next {
             output.push(lsm.hash(key), key, Some(value), (seq, seq))?;

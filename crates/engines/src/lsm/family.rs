@@ -4,7 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use ecotone_substrate::Result;
 
-use super::{blob, install::Files, keyspace::LsmKeyspace, options::LsmOptions, pool::Pool, structure::Structure};
+use super::{
+    blob, install::Files, keyspace::LsmKeyspace, options::LsmOptions, pool::Pool, structure::Structure, table_cache::TableCache,
+};
 use crate::engine::{Context, Family, Made, Root, Shared};
 
 /// The lsm engine.
@@ -14,6 +16,10 @@ pub struct LsmFamily {
     sizes: Option<Sizes>,
     /// What the memtables of a database share.
     pool: OnceLock<Arc<Pool>>,
+    /// Bytes of indexes and filters that it has at most.
+    table_cache: Option<usize>,
+    /// What the tables of a database share.
+    cache: OnceLock<Arc<TableCache>>,
 }
 
 /// How large the parts of a keyspace become.
@@ -47,7 +53,17 @@ impl LsmFamily {
     /// For tests: an lsm engine that flushes where little is written, into small tables.
     #[doc(hidden)]
     pub fn tiny() -> LsmFamily {
-        LsmFamily { sizes: Some(Sizes::TINY), pool: OnceLock::new() }
+        LsmFamily { sizes: Some(Sizes::TINY), ..LsmFamily::default() }
+    }
+
+    /// With so many bytes for indexes and filters of tables at most, which the memory budget has to have left besides.
+    pub fn with_table_cache(bytes: usize) -> LsmFamily {
+        LsmFamily { table_cache: Some(bytes), ..LsmFamily::default() }
+    }
+
+    fn cache(&self, shared: &Shared) -> Arc<TableCache> {
+        let new = || TableCache::new(&shared.memory, &shared.domain, self.table_cache.unwrap_or(usize::MAX));
+        self.cache.get_or_init(new).clone()
     }
 
     fn pool(&self, shared: &Shared) -> Arc<Pool> {
@@ -67,8 +83,8 @@ impl Family for LsmFamily {
     fn create(&self, context: Context) -> Result<(Made, Root)> {
         let options = LsmOptions::parse(&context.settings)?;
         let sizes = self.sizes(&context, &options);
-        let pool = self.pool(&context.shared);
-        let files = Files::new(context, options, Structure::default());
+        let (pool, cache) = (self.pool(&context.shared), self.cache(&context.shared));
+        let files = Files::new(context, options, Structure::default(), &cache);
         let root = files.root();
         Ok((Made::Ordered(Arc::new(LsmKeyspace::create(files, sizes, pool))), root))
     }
@@ -77,7 +93,8 @@ impl Family for LsmFamily {
         let place = format!("the root of keyspace {} in the manifest", context.keyspace);
         let (options, structure) = blob::decode(&root.blob).map_err(|malformed| malformed.at(place, 0))?;
         let sizes = self.sizes(&context, &options);
-        let pool = self.pool(&context.shared);
-        Ok(Made::Ordered(Arc::new(LsmKeyspace::open(Files::new(context, options, structure), sizes, pool))))
+        let (pool, cache) = (self.pool(&context.shared), self.cache(&context.shared));
+        let files = Files::new(context, options, structure, &cache);
+        Ok(Made::Ordered(Arc::new(LsmKeyspace::open(files, sizes, pool))))
     }
 }

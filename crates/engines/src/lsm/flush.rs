@@ -89,7 +89,7 @@ impl Lsm {
         let version = self.present.get().version;
         let behind = version.run(Place::Level(version.top(self.sizes.level_0)));
         let (options, cuts) = (self.table_options(mean(memtable)), Cuts::new(self.sizes.table, behind));
-        let mut output = Output::new(self.files.environment(), options, cuts, name);
+        let mut output = Output::new(self.files.loader(), options, cuts, name);
         let (mut cursor, mut key, mut value) = (memtable.cursor(), Vec::new(), Vec::new());
         while cursor.advance() {
             cursor.read_key(&mut key);

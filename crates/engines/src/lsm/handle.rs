@@ -1,26 +1,66 @@
-//! A table that is a part of a keyspace: open, with what finds keys in it.
+//! A table that is a part of a keyspace: open, with what finds keys in it while that is of use.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
-use ecotone_substrate::{Result, environment::Environment, storage, table::File};
+use ecotone_substrate::{
+    Error, Result,
+    environment::Environment,
+    limits::PAGE,
+    metrics::Counter,
+    storage,
+    table::{Answer, File},
+};
 
 use super::{
-    table::{Answer, Filter, Index, Table},
+    part::Part,
+    table::{Candidates, Filter, Index, Table},
+    table_cache::{Sort, TableCache},
     version::Ranged,
 };
 
-/// A table, and its index and filter from their first use on.
+/// What the tables of one keyspace load their indexes and filters with.
+#[derive(Debug)]
+pub(super) struct Loader {
+    environment: Environment,
+    cache: Arc<TableCache>,
+    /// How often an index was loaded, and a filter.
+    pub(super) indexes: Counter,
+    pub(super) filters: Counter,
+}
+
+impl Loader {
+    /// Nothing was loaded yet.
+    pub(super) fn new(environment: &Environment, cache: &Arc<TableCache>) -> Arc<Loader> {
+        let (indexes, filters) = (Counter::default(), Counter::default());
+        Arc::new(Loader { environment: environment.clone(), cache: cache.clone(), indexes, filters })
+    }
+
+    /// What files are made and opened with.
+    pub(super) fn environment(&self) -> &Environment {
+        &self.environment
+    }
+}
+
+/// A table, and its index and filter while they are in memory.
 #[derive(Debug)]
 pub(super) struct Handle {
     table: Arc<Table>,
-    index: OnceLock<Index>,
-    filter: OnceLock<Option<Filter>>,
+    loader: Arc<Loader>,
+    index: Arc<Part<Index>>,
+    filter: Arc<Part<Filter>>,
+    /// Reads in vain that a filter would have saved, since there was none.
+    vain: AtomicUsize,
 }
 
 impl Handle {
     /// Of an open table.
-    pub(super) fn of(table: Table) -> Handle {
-        Handle { table: Arc::new(table), index: OnceLock::new(), filter: OnceLock::new() }
+    pub(super) fn of(table: Table, loader: &Arc<Loader>) -> Handle {
+        let domain = loader.cache.domain();
+        let (index, filter) = (Part::absent(domain), Part::absent(domain));
+        Handle { table: Arc::new(table), loader: loader.clone(), index, filter, vain: AtomicUsize::new(0) }
     }
 
     /// The table.
@@ -28,34 +68,31 @@ impl Handle {
         &self.table
     }
 
-    /// The index. Several that ask for it first may each load it, and one is kept.
-    ///
-    /// # Errors
-    /// If it is damaged or cannot be read, or there is no memory for it.
-    pub(super) fn index(&self, environment: &Environment) -> Result<&Index> {
-        match self.index.get() {
-            Some(index) => Ok(index),
-            None => {
-                let loaded = self.table.index(environment)?;
-                Ok(self.index.get_or_init(|| loaded))
-            }
-        }
-    }
-
     /// Bytes of the index, if it is in memory.
     pub(super) fn index_bytes(&self) -> u64 {
-        self.index.get().map_or(0, |_| self.table.index_bytes().into())
+        let is_there = self.index.is_there(&self.loader.cache.domain().pin());
+        if is_there { self.table.index_bytes().into() } else { 0 }
     }
 
-    fn filter(&self, environment: &Environment) -> Result<Option<&Filter>> {
-        let filter = match self.filter.get() {
-            Some(filter) => filter,
-            None => {
-                let loaded = self.table.filter(environment)?;
-                self.filter.get_or_init(|| loaded)
-            }
+    /// Bytes of the filter, if it is in memory.
+    pub(super) fn filter_bytes(&self) -> u64 {
+        let is_there = self.filter.is_there(&self.loader.cache.domain().pin());
+        if is_there { (self.table.filter_pages() * PAGE) as u64 } else { 0 }
+    }
+
+    /// The blocks that can have a key between the first and the last of the table.
+    ///
+    /// # Errors
+    /// If the index is damaged or cannot be read, or there is no memory for it.
+    pub(super) fn locate(&self, key: &[u8]) -> Result<Candidates> {
+        let Loader { environment, cache, indexes, .. } = &*self.loader;
+        let bytes = self.table.index_pages() * PAGE;
+        let load = || cache.load(Sort::Index, bytes, |lease| self.table.index(environment, lease));
+        let published = || {
+            indexes.increment();
+            cache.enter(Sort::Index, self.index.resident(), bytes);
         };
-        Ok(filter.as_ref())
+        self.index.look_or_load(cache.domain(), |index| index.locate(key), load, published)
     }
 
     /// Looks for a key that the table covers. A value is appended to `value`. `memory` is for one block, leased when it is needed first.
@@ -64,20 +101,63 @@ impl Handle {
     /// If something of it is damaged or cannot be read, or there is no memory for it.
     pub(super) fn find(
         &self,
-        environment: &Environment,
         (hash, key): (u64, &[u8]),
         memory: &mut Option<storage::Block>,
         value: &mut Vec<u8>,
     ) -> Result<Option<Answer>> {
-        if self.filter(environment)?.is_some_and(|filter| !filter.may_have(hash)) {
-            return Ok(None);
-        }
-        let index = self.index(environment)?;
+        let Some(blocks) = self.candidates(hash, key)? else { return Ok(None) };
         let memory = match memory {
             Some(memory) if memory.len() >= self.table.block_size() => memory,
-            small => small.insert(self.table.memory_for_a_block(environment)?),
+            small => small.insert(self.table.memory_for_a_block(&self.loader.environment)?),
         };
-        self.table.find(index, key, memory, value)
+        let found = self.table.find(blocks, key, memory, value)?;
+        if found.is_none() {
+            self.count_read_in_vain()?;
+        }
+        Ok(found)
+    }
+
+    /// The blocks that can have a key; none if the filter has it not.
+    #[inline]
+    fn candidates(&self, hash: u64, key: &[u8]) -> Result<Option<Candidates>> {
+        {
+            let pin = self.loader.cache.domain().pin();
+            if self.filter.look(&pin, |filter| filter.may_have(hash)) == Some(false) {
+                return Ok(None);
+            }
+            if let Some(blocks) = self.index.look(&pin, |index| index.locate(key)) {
+                return Ok(Some(blocks));
+            }
+        }
+        self.locate(key).map(Some)
+    }
+
+    /// A filter that is not there is loaded when there were as many reads in vain as it has pages: so it costs twice the reads of the best choice at most,
+    /// whatever comes.
+    fn count_read_in_vain(&self) -> Result<()> {
+        let pages = self.table.filter_pages();
+        if pages == 0 || self.filter.is_there(&self.loader.cache.domain().pin()) {
+            return Ok(());
+        }
+        if self.vain.fetch_add(1, Ordering::Relaxed) + 1 < pages {
+            return Ok(());
+        }
+        self.vain.store(0, Ordering::Relaxed);
+        match self.load_filter(pages * PAGE) {
+            // It is done without.
+            Err(Error::Memory { .. }) => Ok(()),
+            ended => ended,
+        }
+    }
+
+    fn load_filter(&self, bytes: usize) -> Result<()> {
+        let Loader { environment, cache, filters, .. } = &*self.loader;
+        let load = || cache.load(Sort::Filter, bytes, |lease| self.table.filter(environment, lease));
+        let published = || {
+            filters.increment();
+            cache.enter(Sort::Filter, self.filter.resident(), bytes);
+        };
+        self.filter.look_or_load(cache.domain(), |_| (), load, published)
     }
 }
 

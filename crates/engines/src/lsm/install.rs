@@ -18,10 +18,11 @@ use ecotone_sys::primitive::{
 
 use super::{
     blob,
-    handle::Handle,
+    handle::{Handle, Loader},
     options::LsmOptions,
     structure::{Change, Structure},
     table::Table,
+    table_cache::TableCache,
     version::{Ranged, Version},
 };
 use crate::{
@@ -37,6 +38,7 @@ const RECORD: &str = "the log's structural record";
 pub(super) struct Files {
     context: Context,
     environment: Environment,
+    loader: Arc<Loader>,
     options: LsmOptions,
     state: Mutex<State>,
     /// Whether the keyspace was dropped.
@@ -54,11 +56,18 @@ pub(super) struct State {
 }
 
 impl Files {
-    /// Of a keyspace that has these tables.
-    pub(super) fn new(context: Context, options: LsmOptions, structure: Structure) -> Files {
+    /// Of a keyspace that has these tables, whose indexes and filters are in this cache.
+    pub(super) fn new(context: Context, options: LsmOptions, structure: Structure, cache: &Arc<TableCache>) -> Files {
         let environment = context.shared.environment();
         let state = State { structure, dead: Vec::new(), numbers: Numbers::default() };
-        Files { context, environment, options, state: Mutex::new(state), retired: AtomicBool::new(false) }
+        Files {
+            context,
+            loader: Loader::new(&environment, cache),
+            environment,
+            options,
+            state: Mutex::new(state),
+            retired: AtomicBool::new(false),
+        }
     }
 
     /// What the keyspace was told at its birth.
@@ -69,6 +78,11 @@ impl Files {
     /// What files are made and opened with.
     pub(super) fn environment(&self) -> &Environment {
         &self.environment
+    }
+
+    /// What its tables load their indexes and filters with.
+    pub(super) fn loader(&self) -> &Arc<Loader> {
+        &self.loader
     }
 
     /// What was chosen for the keyspace.
@@ -195,7 +209,7 @@ impl Files {
         let named: Vec<FileId> = structure.tables().map(|file| self.name(file).file()).collect();
         remove_strays(&*self.environment.storage, keyspace, &named)?;
         self.state.lock().numbers = Numbers::behind(structure.tables().map(|file| file.number).max());
-        let open = |file| Ok(Arc::new(Handle::of(Table::open(&self.environment, self.name(file))?)));
+        let open = |file| Ok(Arc::new(Handle::of(Table::open(&self.environment, self.name(file))?, &self.loader)));
         let tables: Vec<_> = structure.tables().map(open).collect::<Result<_>>()?;
         let overlap = |what| Error::corruption(format!("the tables of keyspace {keyspace}"), 0, what);
         Version::empty().after(&structure, &tables).map_err(overlap)

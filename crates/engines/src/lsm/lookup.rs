@@ -1,6 +1,6 @@
 //! Looks for a key among the tables of a version, one run after the other.
 
-use ecotone_substrate::{Result, environment::Environment, table::Answer};
+use ecotone_substrate::{Result, table::Answer};
 
 use super::{handle::Handle, version::Version};
 
@@ -9,15 +9,10 @@ impl Version<Handle> {
     ///
     /// # Errors
     /// If something is damaged or cannot be read, or there is no memory for it.
-    pub(super) fn find(
-        &self,
-        environment: &Environment,
-        (hash, key): (u64, &[u8]),
-        value: &mut Vec<u8>,
-    ) -> Result<Option<Answer>> {
+    pub(super) fn find(&self, (hash, key): (u64, &[u8]), value: &mut Vec<u8>) -> Result<Option<Answer>> {
         let mut memory = None;
         for handle in self.runs().filter_map(|(_, run)| run.covering(key)) {
-            let answer = handle.find(environment, (hash, key), &mut memory, value)?;
+            let answer = handle.find((hash, key), &mut memory, value)?;
             if answer.is_some() {
                 return Ok(answer);
             }

@@ -3,6 +3,7 @@
 pub mod blob;
 mod bulk;
 mod check;
+mod clock;
 mod compact;
 mod counters;
 mod family;
@@ -15,6 +16,7 @@ mod memtable;
 mod merged;
 mod options;
 mod output;
+mod part;
 mod pool;
 mod pressure;
 mod records;
@@ -24,6 +26,7 @@ mod stored;
 pub mod structure;
 mod switch;
 pub mod table;
+mod table_cache;
 #[cfg(test)]
 mod tests;
 mod version;

@@ -6,13 +6,13 @@ use ecotone_substrate::{Result, Seq, environment::Environment, table::Name};
 
 use super::{
     compact::cuts::Cuts,
-    handle::Handle,
+    handle::{Handle, Loader},
     table::{Options, TableWriter},
 };
 
 /// Tables that are being written one after the other. Dropped before they are finished, they take their files with them.
 pub(super) struct Output<'n> {
-    environment: Environment,
+    loader: Arc<Loader>,
     options: Options,
     cuts: Cuts<Handle>,
     /// Names files that are made next.
@@ -30,12 +30,12 @@ const NONE: (Seq, Seq) = (Seq::MAX, 0);
 impl<'n> Output<'n> {
     /// No records, and no files.
     pub(super) fn new(
-        environment: &Environment,
+        loader: &Arc<Loader>,
         options: Options,
         cuts: Cuts<Handle>,
         name: &'n mut dyn FnMut() -> Name,
     ) -> Output<'n> {
-        Output { environment: environment.clone(), options, cuts, name, writer: None, sequences: NONE, done: Vec::new() }
+        Output { loader: loader.clone(), options, cuts, name, writer: None, sequences: NONE, done: Vec::new() }
     }
 
     /// Adds a record, whose key is above the last one's. No value is a tombstone; the hash is that of the key.
@@ -48,7 +48,7 @@ impl<'n> Output<'n> {
         }
         let writer = match &mut self.writer {
             Some(writer) => writer,
-            none => none.insert(TableWriter::create(&self.environment, (self.name)(), self.options)?),
+            none => none.insert(TableWriter::create(self.loader.environment(), (self.name)(), self.options)?),
         };
         writer.push(hash, key, value)?;
         self.sequences = (self.sequences.0.min(sequences.0), self.sequences.1.max(sequences.1));
@@ -67,7 +67,7 @@ impl<'n> Output<'n> {
     pub(super) fn finish(mut self) -> Result<Vec<Arc<Handle>>> {
         self.end_table()?;
         if !self.done.is_empty() {
-            let Environment { storage, health, .. } = &self.environment;
+            let Environment { storage, health, .. } = self.loader.environment();
             storage.sync_dir().map_err(|error| health.poison(error))?;
         }
         Ok(mem::take(&mut self.done))
@@ -76,14 +76,14 @@ impl<'n> Output<'n> {
     fn end_table(&mut self) -> Result<()> {
         let Some(writer) = self.writer.take() else { return Ok(()) };
         let table = writer.finish(mem::replace(&mut self.sequences, NONE))?;
-        self.done.extend(table.map(|table| Arc::new(Handle::of(table))));
+        self.done.extend(table.map(|table| Arc::new(Handle::of(table, &self.loader))));
         Ok(())
     }
 }
 
 impl Drop for Output<'_> {
     fn drop(&mut self) {
-        remove(&self.environment, &mem::take(&mut self.done));
+        remove(self.loader.environment(), &mem::take(&mut self.done));
     }
 }
 

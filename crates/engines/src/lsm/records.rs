@@ -122,7 +122,7 @@ impl Lsm {
                 None => view.version.clone(),
             }
         };
-        let found = version.find(self.files.environment(), (self.hash(key), key), value)?;
+        let found = version.find((self.hash(key), key), value)?;
         Ok(found == Some(Answer::Value))
     }
 

@@ -51,8 +51,8 @@ impl Stored {
         let handle = &source.run.tables()[number];
         let mut cursor = source.open(handle)?;
         let there = match direction {
-            Direction::Up => to_first(&mut cursor, handle, &source.environment, &rest.low)?,
-            Direction::Down => to_last(&mut cursor, handle, &source.environment, &rest.high)?,
+            Direction::Up => to_first(&mut cursor, handle, &rest.low)?,
+            Direction::Down => to_last(&mut cursor, handle, &rest.high)?,
         };
         source.present = Some((number, cursor)).filter(|_| there);
         Ok(source)
@@ -121,23 +121,23 @@ impl Source for Stored {
 }
 
 /// Goes to the first record that a bound leaves.
-fn to_first(cursor: &mut Cursor, handle: &Handle, environment: &Environment, low: &Bound<Vec<u8>>) -> Result<bool> {
+fn to_first(cursor: &mut Cursor, handle: &Handle, low: &Bound<Vec<u8>>) -> Result<bool> {
     let (Bound::Included(key) | Bound::Excluded(key)) = low else { return cursor.advance() };
     if **key < *handle.first() {
         return cursor.advance();
     }
-    let there = cursor.seek(handle.index(environment)?, key)?;
+    let there = cursor.seek(handle.locate(key)?, key)?;
     let is_left_out = there && matches!(low, Bound::Excluded(_)) && cursor.key() == key;
     if is_left_out { cursor.advance() } else { Ok(there) }
 }
 
 /// Goes to the last record that a bound leaves.
-fn to_last(cursor: &mut Cursor, handle: &Handle, environment: &Environment, high: &Bound<Vec<u8>>) -> Result<bool> {
+fn to_last(cursor: &mut Cursor, handle: &Handle, high: &Bound<Vec<u8>>) -> Result<bool> {
     let (Bound::Included(key) | Bound::Excluded(key)) = high else { return cursor.retreat() };
     if **key > *handle.last() {
         return cursor.retreat();
     }
-    let there = cursor.seek(handle.index(environment)?, key)?;
+    let there = cursor.seek(handle.locate(key)?, key)?;
     let is_last = there && matches!(high, Bound::Included(_)) && cursor.key() == key;
     if is_last { Ok(true) } else { cursor.retreat() }
 }

@@ -36,8 +36,12 @@ pub enum Component {
     DirtyChains,
     /// Pages that scans of a tree read, and the table that finds them.
     PageCache,
-    /// Indexes of pages or blocks.
+    /// Indexes of pages.
     PageIndex,
+    /// Indexes of the blocks of tables.
+    TableIndex,
+    /// Filters of tables.
+    Filter,
     /// Blocks in use by I/O.
     Frames,
     /// The write-ahead log.
@@ -62,12 +66,14 @@ pub enum Component {
 
 impl Component {
     /// All of them, in the order of [`Memory::usage`].
-    pub const ALL: [Component; 15] = [
+    pub const ALL: [Component; 17] = [
         Component::RecordCache,
         Component::CacheTable,
         Component::DirtyChains,
         Component::PageCache,
         Component::PageIndex,
+        Component::TableIndex,
+        Component::Filter,
         Component::Frames,
         Component::Log,
         Component::DoubleWrite,
@@ -88,6 +94,8 @@ impl Component {
             Component::DirtyChains => "dirty chains",
             Component::PageCache => "page cache",
             Component::PageIndex => "page index",
+            Component::TableIndex => "table index",
+            Component::Filter => "filters",
             Component::Frames => "frames",
             Component::Log => "log",
             Component::DoubleWrite => "double-write",
@@ -183,8 +191,8 @@ impl Memory {
         self.arena.lease_keeping(size, component as u8, self.reserve)
     }
 
-    /// Leases for work that must go on, from the reserve too. When nothing is left it asks the shares, each at most once, until one has made
-    /// room; then it fails with [`Error::Memory`]. See the rules above.
+    /// Leases for work that must go on, from the reserve too. When nothing is left it asks the shares, each as long as it gives something, until one has made
+    /// room: what they give may lie apart, and what is wanted may not. If none has, it fails with [`Error::Memory`]. See the rules above.
     pub fn lease_essential(&self, component: Component, size: Size) -> Result<Block> {
         epoch::assert_unpinned();
         let tag = component as u8;
@@ -193,8 +201,13 @@ impl Memory {
         }
         let members = self.members();
         let shrunk = members.iter().find_map(|member| {
-            member.shrink(size.bytes());
-            self.arena.lease(size, tag)
+            loop {
+                let given = member.shrink(size.bytes());
+                let block = self.arena.lease(size, tag);
+                if block.is_some() || given == 0 {
+                    break block;
+                }
+            }
         });
         self.peak.fetch_max(self.essential(&members), Ordering::Relaxed);
         shrunk.ok_or(Error::Memory { what: component.name(), budget: self.budget as u64 })

@@ -44,19 +44,19 @@ impl Pages {
         Ok(pages)
     }
 
-    /// Reads pages of a file, many requests in flight, that have this checksum together.
+    /// Reads pages of a file, many requests in flight, that have this checksum together, into frames that `lease` gives.
     ///
     /// # Errors
     /// If they have another one or cannot be read, or there is no memory for them.
     pub fn read(
         environment: &Environment,
-        component: Component,
+        lease: &dyn Fn() -> Result<Block>,
         file: &Arc<dyn File>,
         offset: u64,
         count: usize,
         checksum: u32,
     ) -> Result<Pages> {
-        let pages = Pages::read_all(environment, component, file, offset, count)?;
+        let pages = Pages::read_all(environment, lease, file, offset, count)?;
         if pages.checksum() == checksum {
             Ok(pages)
         } else {
@@ -66,7 +66,7 @@ impl Pages {
 
     fn read_all(
         environment: &Environment,
-        component: Component,
+        lease: &dyn Fn() -> Result<Block>,
         file: &Arc<dyn File>,
         offset: u64,
         count: usize,
@@ -74,7 +74,7 @@ impl Pages {
         let mut queue = environment.storage.queue()?;
         let mut frames: Vec<Option<Block>> = iter::repeat_with(|| None).take(count).collect();
         let read = (0..count).try_for_each(|page| {
-            let block = environment.memory.lease_essential(component, Size::Frame)?;
+            let block = lease()?;
             let (offset, tag) = (offset + (page * PAGE) as u64, page as u64);
             queue.submit(Request { file: file.clone(), op: Op::Read, offset, block, len: PAGE, tag });
             let wait = usize::from(queue.in_flight() >= DEPTH);

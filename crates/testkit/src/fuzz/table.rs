@@ -62,7 +62,7 @@ pub fn table(pages: usize, input: &[u8]) -> bool {
     let environment = disk.environment(NAME.database, 4 << 20);
     let Ok(table) = Table::open(&environment, NAME).map(Arc::new) else { return false };
     let (forward, backward) = (walk(&environment, &table, true), walk(&environment, &table, false));
-    if let Ok(index) = table.index(&environment) {
+    if let Ok(index) = table.index(&environment, &frames(&environment)) {
         let mut memory = table.memory_for_a_block(&environment).expect("there is memory for a block");
         for key in input.chunks(5).take(200).filter(|key| table.covers(key)) {
             let _ = look(&environment, &table, &index, key, &mut memory);
@@ -95,6 +95,11 @@ fn window(environment: &Environment) -> storage::Block {
     environment.memory.lease_essential(Component::Frames, Size::Slab).expect("there is memory for a window")
 }
 
+/// Frames for an index or a filter.
+fn frames(environment: &Environment) -> impl Fn() -> Result<storage::Block> + '_ {
+    || environment.memory.lease_essential(Component::Other, Size::Frame)
+}
+
 /// What a search for a key comes to, and whether a cursor that seeks it stands on it.
 fn look(
     environment: &Environment,
@@ -104,15 +109,16 @@ fn look(
     memory: &mut storage::Block,
 ) -> Result<(Option<Option<Vec<u8>>>, bool)> {
     let mut value = Vec::new();
-    let answer = table.find(index, key, memory, &mut value)?;
+    let answer = table.find(table.locate(index, key), key, memory, &mut value)?;
     let mut cursor = Cursor::forward(table.clone(), 0..table.blocks(), window(environment));
-    let there = cursor.seek(index, key)? && cursor.key() == key;
+    let there = cursor.seek(table.locate(index, key), key)? && cursor.key() == key;
     Ok((answer.map(|answer| (answer == Answer::Value).then_some(value)), there))
 }
 
 fn all_are_found(environment: &Environment, table: &Arc<Table>, records: &Records) {
-    let index = table.index(environment).expect("a checked table has an index");
-    let filter = table.filter(environment).expect("a checked table has a filter, or none");
+    let index = table.index(environment, &frames(environment)).expect("a checked table has an index");
+    let filter = || table.filter(environment, &frames(environment)).expect("a checked table has its filter");
+    let filter = (table.filter_pages() > 0).then(filter);
     let mut memory = table.memory_for_a_block(environment).expect("there is memory for a block");
     for (key, value) in records {
         let found = look(environment, table, &index, key, &mut memory).expect("a checked table can be searched");

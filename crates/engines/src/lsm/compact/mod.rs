@@ -110,7 +110,7 @@ impl Lsm {
         let mean = tables().map(|table| table.bytes()).sum::<u64>() / tables().map(|table| table.records()).sum::<u64>();
         let behind = piece.depth.checked_sub(1).and_then(|depth| version.run(Place::Level(depth)));
         let (name, cuts) = (&mut || self.files.fresh_name(), Cuts::new(self.sizes.table, behind));
-        let output = Output::new(self.files.environment(), self.table_options(mean as usize), cuts, name);
+        let output = Output::new(self.files.loader(), self.table_options(mean as usize), cuts, name);
         merge(self.files.environment(), &piece.inputs, Drops::of(version, &piece.files()), output, &|key| self.hash(key))
     }
 }

@@ -28,7 +28,9 @@ impl Table {
     /// # Errors
     /// The first damage that is met.
     pub fn check(self: &Arc<Self>, environment: &Environment, hash_of: &dyn Fn(&[u8]) -> u64) -> Result<()> {
-        let (index, filter) = (self.index(environment)?, self.filter(environment)?);
+        let lease = |component| move || environment.memory.lease_essential(component, Size::Frame);
+        let index = self.index(environment, &lease(Component::TableIndex))?;
+        let filter = (self.filter_pages() > 0).then(|| self.filter(environment, &lease(Component::Filter))).transpose()?;
         let mut seen = Seen { table: self, index, filter, hash_of, records: 0, tombstones: 0, bytes: 0, last: Vec::new() };
         let memory = environment.memory.lease_essential(Component::Frames, Size::Slab)?;
         let mut window = Window::new(self.clone(), 0..self.blocks(), memory);

@@ -10,7 +10,7 @@ use ecotone_substrate::{
 };
 
 use super::{
-    Index, Table,
+    Candidates, Table,
     records::Records,
     window::{Direction, Window},
 };
@@ -129,11 +129,11 @@ impl Cursor {
         self.stand(last)
     }
 
-    /// Goes to the first record whose key is not below this one. False, and behind the last, if there is none in these blocks. After an error it is there too.
+    /// Goes to the first record whose key is not below this one, by the blocks that can have the key. False, and behind the last, if there is none in these blocks. After an error it is there too.
     ///
     /// # Errors
     /// As for [`advance`](Self::advance).
-    pub fn seek(&mut self, index: &Index, key: &[u8]) -> Result<bool> {
+    pub fn seek(&mut self, mut left: Candidates, key: &[u8]) -> Result<bool> {
         let (first, last) = self.window.table().range();
         if key <= first {
             self.state = State::Start;
@@ -143,7 +143,6 @@ impl Cursor {
         if key > last {
             return Ok(false);
         }
-        let mut left = index.locate(key);
         loop {
             let block = left.first;
             match self.settle(block, key)? {

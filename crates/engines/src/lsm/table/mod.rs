@@ -40,6 +40,9 @@ pub use self::{
 };
 pub use ecotone_substrate::table::Answer;
 
+/// What gives frames of memory.
+pub type Lease<'l> = &'l dyn Fn() -> Result<storage::Block>;
+
 /// An open table, without its index and filter, which come and go.
 #[derive(Debug)]
 pub struct Table {
@@ -123,15 +126,33 @@ impl Table {
         self.header.kind
     }
 
+    /// Pages of its index.
+    pub fn index_pages(&self) -> usize {
+        self.header.index_pages()
+    }
+
+    /// Pages of its filter; none without one.
+    pub fn filter_pages(&self) -> usize {
+        filter::pages(self.header.filter_lines)
+    }
+
+    /// The blocks that can have a key, or what is next to it.
+    pub fn locate(&self, index: &Index, key: &[u8]) -> Candidates {
+        let (first, last) = self.range();
+        match key {
+            key if key <= first => Candidates::one(0),
+            key if key > last => Candidates::one(self.blocks() - 1),
+            _ => index.locate(key),
+        }
+    }
+
     /// The blocks that can have keys from `first` to `last`, both included.
     pub fn blocks_of(&self, index: &Index, first: &[u8], last: &[u8]) -> Range<u32> {
         let (lowest, highest) = self.range();
         if first > highest || last < lowest || first > last {
             return 0..0;
         }
-        let start = if first <= lowest { 0 } else { index.locate(first).low };
-        let end = if last >= highest { self.blocks() } else { index.locate(last).high + 1 };
-        start..end
+        self.locate(index, first).low..self.locate(index, last).high + 1
     }
 
     /// The file, for who reads by a queue.
@@ -144,30 +165,31 @@ impl Table {
         self.header.block_at(block)
     }
 
-    /// Loads the index.
+    /// Loads the index, into frames that `lease` gives.
     ///
     /// # Errors
     /// If it is damaged or cannot be read, or there is no memory for it.
-    pub fn index(&self, environment: &Environment) -> Result<Index> {
+    pub fn index(&self, environment: &Environment, lease: Lease<'_>) -> Result<Index> {
         let (at, header) = (self.header.index_at(), &self.header);
         let (count, checksum) = (header.index_pages(), header.index_checksum);
-        let pages = Pages::read(environment, Component::PageIndex, &self.file, at, count, checksum)?;
+        let pages = Pages::read(environment, lease, &self.file, at, count, checksum)?;
         let parsed = Index::parse(header.kind, pages, header.index_bytes as usize, header.shape());
         parsed.map_err(|e| e.at(self.name.file(), at))
     }
 
-    /// Loads the filter; none if the table has none.
+    /// Loads the filter, into frames that `lease` gives.
     ///
     /// # Errors
     /// If it is damaged or cannot be read, or there is no memory for it.
-    pub fn filter(&self, environment: &Environment) -> Result<Option<Filter>> {
+    ///
+    /// # Panics
+    /// If the table has none.
+    pub fn filter(&self, environment: &Environment, lease: Lease<'_>) -> Result<Filter> {
         let (at, lines) = (self.header.filter_at(), self.header.filter_lines);
-        if lines == 0 {
-            return Ok(None);
-        }
+        assert!(lines > 0, "a table without filter was asked for it");
         let (count, checksum) = (filter::pages(lines), self.header.filter_checksum);
-        let pages = Pages::read(environment, Component::PageIndex, &self.file, at, count, checksum)?;
-        Filter::parse(pages, lines).map(Some).map_err(|e| e.at(self.name.file(), at))
+        let pages = Pages::read(environment, lease, &self.file, at, count, checksum)?;
+        Filter::parse(pages, lines).map_err(|e| e.at(self.name.file(), at))
     }
 
     /// A block in the bytes that were read for it.
@@ -202,12 +224,17 @@ impl Table {
         environment.memory.lease_essential(Component::Frames, size)
     }
 
-    /// Looks for a key that the table covers, with one request for most. A value is appended to `value`.
+    /// Looks for a key that the table covers in the blocks that can have it, with one request for most. A value is appended to `value`.
     ///
     /// # Errors
     /// If a block is damaged or cannot be read.
-    pub fn find(&self, index: &Index, key: &[u8], memory: &mut storage::Block, value: &mut Vec<u8>) -> Result<Option<Answer>> {
-        let mut left = index.locate(key);
+    pub fn find(
+        &self,
+        mut left: Candidates,
+        key: &[u8],
+        memory: &mut storage::Block,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<Answer>> {
         loop {
             let block = left.first;
             let found = self.read(block, memory)?.find(key).map_err(|e| self.damaged(block, e))?;

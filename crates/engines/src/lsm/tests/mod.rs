@@ -3,6 +3,8 @@
 #[cfg(not(feature = "loom"))]
 mod bulk;
 #[cfg(not(feature = "loom"))]
+mod cache;
+#[cfg(not(feature = "loom"))]
 mod memory;
 #[cfg(not(feature = "loom"))]
 mod model;

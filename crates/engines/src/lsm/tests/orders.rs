@@ -1,18 +1,26 @@
-//! All orders of a few calls, within a number of preemptions, by loom (decision 12, K3 and K5). A slab has 16 words, two nodes.
+//! All orders of a few calls, within a number of preemptions, by loom (decision 12, K3, K5 and K6). A slab has 16 words, two nodes.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use ecotone_substrate::{Seq, memory::Memory, table::Answer};
 use ecotone_sys::{
     chunk::{Arena, CHUNK_BYTES, Size},
     epoch::Domain,
-    primitive::Mutex,
+    primitive::{Mutex, atomic::AtomicBool, thread},
     words::Words,
 };
 
 use crate::{
     lsm::{
+        clock::Clock,
         memtable::Memtable,
+        part::Part,
         pool::Pool,
         room::{Credit, Room},
         view::Present,
@@ -106,6 +114,78 @@ fn nothing_is_lost_or_older_beside_a_switch_and_a_flush() {
         assert_eq!(world.read(), Some(2));
         let view = world.present.get();
         assert!(view.version.contains_key(KEY) && view.memtables.len() == 1);
+    });
+}
+
+/// A value that is counted while it lives.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(alive: &Arc<AtomicUsize>) -> Counted {
+        alive.fetch_add(1, Ordering::Relaxed);
+        Counted(alive.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A part of a table, and the clock.
+struct Shelf {
+    domain: Arc<Domain>,
+    part: Arc<Part<Counted>>,
+    clock: Mutex<Clock>,
+    alive: Arc<AtomicUsize>,
+    loads: AtomicUsize,
+    evictions: AtomicUsize,
+}
+
+impl Shelf {
+    fn new() -> Shelf {
+        let domain = Domain::new();
+        let (part, clock) = (Part::absent(&domain), Mutex::new(Clock::default()));
+        Shelf { domain, part, clock, alive: Arc::default(), loads: AtomicUsize::new(0), evictions: AtomicUsize::new(0) }
+    }
+
+    fn read(&self) {
+        let load = || {
+            self.loads.fetch_add(1, Ordering::Relaxed);
+            Ok(Counted::new(&self.alive))
+        };
+        let enter = || self.clock.lock().enter(self.part.resident(), 1);
+        let alive = self.part.look_or_load(&self.domain, |value| value.0.load(Ordering::Relaxed), load, enter);
+        assert!(alive.is_ok_and(|alive| alive > 0), "it is looked at when it is gone");
+    }
+
+    fn evict(&self) {
+        let Some(victim) = self.clock.lock().take() else { return };
+        let gone = Arc::new(AtomicBool::new(false));
+        let is_gone = gone.clone();
+        victim.part.evict(Box::new(move || is_gone.store(true, Ordering::Release)));
+        while !gone.load(Ordering::Acquire) {
+            self.domain.drain();
+            thread::yield_now();
+        }
+        self.evictions.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// K6: two readers of a part that is absent, and an eviction beside. It is loaded once, and once more where it was evicted. It fails if who has waited for a load
+/// does not look before he loads himself.
+#[test]
+fn a_part_is_loaded_once_between_two_evictions() {
+    all_orders(2, Shelf::new, |shelf| {
+        let readers = [(), ()].map(|()| spawn(&shelf, Shelf::read));
+        shelf.evict();
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        let (loads, evictions) = (shelf.loads.load(Ordering::Relaxed), shelf.evictions.load(Ordering::Relaxed));
+        let alive = shelf.alive.load(Ordering::Relaxed);
+        assert!(loads >= 1 && loads <= 1 + evictions && alive == loads - evictions, "{loads} {evictions} {alive}");
+        let is_there = shelf.part.is_there(&shelf.domain.pin());
+        assert_eq!((is_there, shelf.clock.lock().take().is_some()), (alive == 1, alive == 1));
     });
 }
 

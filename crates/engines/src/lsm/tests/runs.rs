@@ -4,20 +4,21 @@ use std::{collections::BTreeMap, io, sync::Arc};
 
 use ecotone_substrate::{
     Result, Seq,
-    environment::Environment,
     storage::{FileKind, Storage},
     table::{Answer, Name},
 };
+use ecotone_sys::epoch::Domain;
 use ecotone_testkit::sim::SimStorage;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::lsm::{
     compact::cuts::Cuts,
-    handle::Handle,
+    handle::{Handle, Loader},
     output::Output,
     structure::{Change, Place, Structure},
     table::{Kind, Options, Wanted},
+    table_cache::TableCache,
     version::{Ranged, Version},
 };
 
@@ -35,7 +36,7 @@ fn options(kind: Kind) -> Options {
 /// A disk, and names for files on it.
 struct Ground {
     disk: SimStorage,
-    environment: Environment,
+    loader: Arc<Loader>,
     number: u32,
 }
 
@@ -43,7 +44,8 @@ impl Ground {
     fn new(seed: u64) -> Ground {
         let disk = SimStorage::new(seed);
         let environment = disk.environment(7, 64 << 20);
-        Ground { disk, environment, number: 0 }
+        let cache = TableCache::new(&environment.memory, &Domain::new(), usize::MAX);
+        Ground { disk, loader: Loader::new(&environment, &cache), number: 0 }
     }
 
     fn write(&mut self, kind: Kind, records: &Records, first: Seq) -> Result<Vec<Arc<Handle>>> {
@@ -51,7 +53,7 @@ impl Ground {
             self.number += 1;
             Name { database: 7, keyspace: 3, number: self.number, birth: u64::from(self.number) << 32 }
         };
-        let mut output = Output::new(&self.environment, options(kind), Cuts::new(BLOCKS * BLOCK as u64, None), &mut name);
+        let mut output = Output::new(&self.loader, options(kind), Cuts::new(BLOCKS * BLOCK as u64, None), &mut name);
         for (seq, (key, value)) in (first..).zip(records) {
             output.push(xxh3_64(key), key, value.as_deref(), (seq, seq))?;
         }
@@ -73,9 +75,9 @@ fn records(random: &mut SmallRng, count: usize) -> Records {
     (0..count).map(record).collect()
 }
 
-fn find(ground: &Ground, version: &Version<Handle>, key: &[u8]) -> Option<Option<Vec<u8>>> {
+fn find(version: &Version<Handle>, key: &[u8]) -> Option<Option<Vec<u8>>> {
     let mut value = Vec::new();
-    let found = version.find(&ground.environment, (xxh3_64(key), key), &mut value).expect("it can be read");
+    let found = version.find((xxh3_64(key), key), &mut value).expect("it can be read");
     found.map(|answer| (answer == Answer::Value).then_some(value))
 }
 
@@ -115,10 +117,10 @@ fn the_youngest_record_of_a_key_is_found_wherever_it_is() {
             model.extend(records);
         }
         for (key, value) in &model {
-            assert_eq!(find(&ground, &version, key).as_ref(), Some(value));
+            assert_eq!(find(&version, key).as_ref(), Some(value));
         }
         assert!(model.values().filter(|value| value.is_none()).count() > 50);
-        [&b""[..], b"user", b"zebra", b"user\0\0\0\0\0"].iter().for_each(|key| assert_eq!(find(&ground, &version, key), None));
+        [&b""[..], b"user", b"zebra", b"user\0\0\0\0\0"].iter().for_each(|key| assert_eq!(find(&version, key), None));
     }
 }
 
@@ -133,10 +135,10 @@ fn a_key_is_found_by_one_read_whatever_lies_above_it() {
         version = version.after(&structure, &tables).unwrap();
     }
     // Indexes and filters are loaded.
-    keys(0).chain(keys(1)).for_each(|key| assert_eq!(find(&ground, &version, &key), Some(Some(key.clone()))));
+    keys(0).chain(keys(1)).for_each(|key| assert_eq!(find(&version, &key), Some(Some(key.clone()))));
     let reads = |ground: &Ground| ground.disk.counters_of(FileKind::Table).reads;
     let before = reads(&ground);
-    keys(0).for_each(|key| assert!(find(&ground, &version, &key).is_some()));
+    keys(0).for_each(|key| assert!(find(&version, &key).is_some()));
     let taken = reads(&ground) - before;
     assert!((800..=830).contains(&taken), "{taken} reads of 800 keys below another run");
 }
@@ -148,7 +150,7 @@ fn a_full_disk_leaves_no_file_and_no_harm() {
     // A table reserves a mebibyte, of which it keeps what it fills.
     ground.disk.space_limit((1 << 20) + 3 * (BLOCKS + 4) * BLOCK as u64);
     assert!(ground.write(Kind::Linear, &records, 1).unwrap_err().is_no_space());
-    assert!(ground.disk.files().is_empty() && ground.number > 2 && ground.environment.health.check().is_ok());
+    assert!(ground.disk.files().is_empty() && ground.number > 2 && ground.loader.environment().health.check().is_ok());
     ground.disk.space_limit(16 << 20);
     assert!(ground.write(Kind::Linear, &records, 1).unwrap().len() > 3);
 }

@@ -23,7 +23,7 @@ use crate::{
     engine::{Context, Cursor, Engine, Operation, Ordered, Range, Record, Shared},
     lsm::{
         blob, family::Sizes, install::Files, keyspace::LsmKeyspace, options::LsmOptions, pool::Pool, structure::Structure,
-        table::Kind,
+        table::Kind, table_cache::TableCache,
     },
 };
 
@@ -41,6 +41,7 @@ pub(super) struct World {
     pub(super) keyspace: Arc<LsmKeyspace>,
     context: Context,
     pool: Arc<Pool>,
+    cache: Arc<TableCache>,
     sequence: AtomicU64,
 }
 
@@ -55,12 +56,21 @@ impl World {
         World::on(SimStorage::new(seed), seed, index, sizes, 0)
     }
 
+    /// One whose indexes and filters have so many bytes at most.
+    pub(super) fn with_table_cache(seed: u64, index: Kind, bytes: usize) -> World {
+        World::within(SimStorage::new(seed), seed, (index, Sizes::TINY), 0, bytes)
+    }
+
     /// The same with so many threads in the background.
     pub(super) fn threaded(seed: u64, workers: usize) -> World {
         World::on(SimStorage::new(seed), seed, Kind::Linear, Sizes::TINY, workers)
     }
 
     fn on(disk: SimStorage, seed: u64, index: Kind, sizes: Sizes, workers: usize) -> World {
+        World::within(disk, seed, (index, sizes), workers, usize::MAX)
+    }
+
+    fn within(disk: SimStorage, seed: u64, (index, sizes): (Kind, Sizes), workers: usize, table_cache: usize) -> World {
         let mut environment = disk.environment(7, 64 << 20);
         if workers > 0 {
             environment.scheduler = Scheduler::threaded(workers, environment.health.clone());
@@ -71,16 +81,17 @@ impl World {
         let context = Context { keyspace: 3, logged: true, settings: Vec::new(), shared };
         let pool = Pool::new(&context.shared.memory);
         let options = LsmOptions { index, ..LsmOptions::default() };
-        let files = Files::new(context.clone(), options, Structure::default());
+        let cache = TableCache::new(&context.shared.memory, &context.shared.domain, table_cache);
+        let files = Files::new(context.clone(), options, Structure::default(), &cache);
         let keyspace = Arc::new(LsmKeyspace::create(files, sizes, pool.clone()));
-        World { disk, environment, keyspace, context, pool, sequence: AtomicU64::new(1) }
+        World { disk, environment, keyspace, context, pool, cache, sequence: AtomicU64::new(1) }
     }
 
     /// What there is after a flush and another opening.
     pub(super) fn reopened(&self) -> Arc<LsmKeyspace> {
         self.keyspace.flush(Seq::MAX).unwrap();
         let (options, structure) = blob::decode(&self.keyspace.checkpoint().unwrap().blob).unwrap();
-        let files = Files::new(self.context.clone(), options, structure);
+        let files = Files::new(self.context.clone(), options, structure, &self.cache);
         let keyspace = LsmKeyspace::open(files, Sizes::TINY, self.pool.clone());
         keyspace.structure_recovered().unwrap();
         Arc::new(keyspace)
@@ -89,7 +100,7 @@ impl World {
     /// Another empty keyspace of the same database.
     pub(super) fn another(&self, number: u32, sizes: Sizes) -> Arc<LsmKeyspace> {
         let context = Context { keyspace: number, ..self.context.clone() };
-        let files = Files::new(context, LsmOptions::default(), Structure::default());
+        let files = Files::new(context, LsmOptions::default(), Structure::default(), &self.cache);
         Arc::new(LsmKeyspace::create(files, sizes, self.pool.clone()))
     }
 

@@ -1,18 +1,20 @@
 //! Merged tables against merged maps.
 
-use std::{collections::BTreeMap, io::ErrorKind};
+use std::{collections::BTreeMap, io::ErrorKind, sync::Arc};
 
-use ecotone_substrate::{environment::Environment, table::Name};
+use ecotone_substrate::table::Name;
+use ecotone_sys::epoch::Domain;
 use ecotone_testkit::sim::SimStorage;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::lsm::{
     compact::{cuts::Cuts, drops::Drops, merge::merge},
-    handle::Handle,
+    handle::{Handle, Loader},
     output::Output,
     structure::{Change, Place, Structure},
     table::{Kind, Options, Wanted},
+    table_cache::TableCache,
     version::{Ranged, Run, Version},
 };
 
@@ -21,30 +23,40 @@ type Records = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// Tables on a disk.
 struct Ground {
-    environment: Environment,
+    loader: Arc<Loader>,
     number: u32,
     structure: Structure,
     version: Version<Handle>,
 }
 
 /// With a name for the next table.
-fn output<T>(environment: &Environment, number: &mut u32, write: impl FnOnce(Output<'_>) -> T) -> T {
+fn output<T>(loader: &Arc<Loader>, number: &mut u32, write: impl FnOnce(Output<'_>) -> T) -> T {
     let options = Options { block: 4096, filter_bits: 10, index: Wanted { kind: Kind::Linear, error: 2000 } };
     let mut name = || {
         *number += 1;
         Name { database: 7, keyspace: 3, number: *number, birth: u64::from(*number) << 32 }
     };
-    write(Output::new(environment, options, Cuts::new(12 << 10, None), &mut name))
+    write(Output::new(loader, options, Cuts::new(12 << 10, None), &mut name))
 }
 
 impl Ground {
     fn new(seed: u64) -> Ground {
-        let environment = SimStorage::new(seed).environment(7, 64 << 20);
-        Ground { environment, number: 0, structure: Structure::default(), version: Version::empty() }
+        Ground::on(&SimStorage::new(seed))
+    }
+
+    fn on(disk: &SimStorage) -> Ground {
+        let environment = disk.environment(7, 64 << 20);
+        let cache = TableCache::new(&environment.memory, &Domain::new(), usize::MAX);
+        Ground {
+            loader: Loader::new(&environment, &cache),
+            number: 0,
+            structure: Structure::default(),
+            version: Version::empty(),
+        }
     }
 
     fn put(&mut self, place: Place, records: &Records) {
-        let tables = output(&self.environment, &mut self.number, |mut output| {
+        let tables = output(&self.loader, &mut self.number, |mut output| {
             for (key, value) in records {
                 output.push(xxh3_64(key), key, value.as_deref(), (1, 9)).unwrap();
             }
@@ -60,8 +72,8 @@ impl Ground {
         let inputs: Vec<Run<Handle>> = places.iter().filter_map(|place| self.version.run(*place).cloned()).collect();
         let files: Vec<_> = inputs.iter().flat_map(|run| run.files()).collect();
         let drops = Drops::of(&self.version, &files);
-        let environment = self.environment.clone();
-        let tables = output(&self.environment, &mut self.number, |output| merge(&environment, &inputs, drops, output, &xxh3_64));
+        let environment = self.loader.environment().clone();
+        let tables = output(&self.loader, &mut self.number, |output| merge(&environment, &inputs, drops, output, &xxh3_64));
         let mut records = Records::new();
         for handle in tables.unwrap() {
             handle.table().check(&environment, &xxh3_64).unwrap();
@@ -121,14 +133,15 @@ fn what_fails_leaves_no_file() {
     // Merges after so many I/Os without a failure, if there is one. Gives the number of I/Os.
     let merges = |failure: Option<u64>| {
         let disk = SimStorage::new(1);
-        let mut ground = Ground { environment: disk.environment(7, 64 << 20), ..Ground::new(1) };
+        let mut ground = Ground::on(&disk);
         let mut random = SmallRng::seed_from_u64(1);
         [Place::Level(1), Place::Run(0)].iter().for_each(|place| ground.put(*place, &records(&mut random, 300)));
         let inputs: Vec<_> = ground.version.runs().map(|(_, run)| run.clone()).collect();
-        let (environment, drops) = (ground.environment.clone(), Drops::of(&ground.version, &[]));
+        let (environment, drops) = (ground.loader.environment().clone(), Drops::of(&ground.version, &[]));
         let (tables, first) = (disk.files().len(), disk.io_index());
         failure.into_iter().for_each(|ahead| disk.fail_at(first + ahead, ErrorKind::Other));
-        let merged = output(&environment, &mut ground.number, |output| merge(&environment, &inputs, drops, output, &xxh3_64));
+        let merged =
+            output(&ground.loader.clone(), &mut ground.number, |output| merge(&environment, &inputs, drops, output, &xxh3_64));
         assert_eq!(merged.is_err(), failure.is_some());
         assert_eq!(disk.files().len() == tables, failure.is_some(), "{failure:?}");
         disk.io_index() - first

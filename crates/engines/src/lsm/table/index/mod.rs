@@ -99,7 +99,8 @@ impl Candidates {
         Candidates { first: first.clamp(low, high), low, high, step: 1 }
     }
 
-    fn one(block: u32) -> Candidates {
+    /// One block.
+    pub(in super::super) fn one(block: u32) -> Candidates {
         Candidates::new(block, block, block)
     }
 

@@ -25,7 +25,7 @@ impl Ground {
         let disk = SimStorage::new(1);
         let environment = environment(&disk);
         let table = Arc::new(write(&environment, NAME, options(kind, block), &records).unwrap().unwrap());
-        let index = table.index(&environment).unwrap();
+        let index = index_of(&table, &environment).unwrap();
         Ground { disk, environment, table, index, records: records.into_iter().collect() }
     }
 
@@ -51,6 +51,10 @@ impl Ground {
     /// How many records lie below a key.
     fn below(&self, key: &[u8]) -> usize {
         self.records.partition_point(|(other, _)| **other < *key)
+    }
+
+    fn locate(&self, key: &[u8]) -> Candidates {
+        self.table.locate(&self.index, key)
     }
 
     fn is_on(&self, cursor: &Cursor, place: usize) -> bool {
@@ -82,7 +86,7 @@ fn wander(random: &mut SmallRng, ground: &Ground, mut cursor: Cursor, mut place:
             0 => {
                 let key = near(random, ground);
                 place = ground.below(&key) + 1;
-                cursor.seek(&ground.index, &key).unwrap()
+                cursor.seek(ground.locate(&key), &key).unwrap()
             }
             1..5 => {
                 place = last.min(place + 1);
@@ -128,10 +132,10 @@ fn a_cursor_seeks_every_key_and_what_lies_between() {
             let ground = Ground::new(kind, 4096, records);
             let mut cursor = ground.forward(Size::Frame, false);
             for (place, (key, _)) in ground.records.iter().enumerate() {
-                assert!(cursor.seek(&ground.index, key).unwrap() && ground.is_on(&cursor, place));
+                assert!(cursor.seek(ground.locate(key), key).unwrap() && ground.is_on(&cursor, place));
                 let behind = [&key[..], &[0]].concat();
                 let place = ground.below(&behind);
-                assert_eq!(cursor.seek(&ground.index, &behind).unwrap(), place < ground.records.len());
+                assert_eq!(cursor.seek(ground.locate(&behind), &behind).unwrap(), place < ground.records.len());
                 assert!(place == ground.records.len() || ground.is_on(&cursor, place));
             }
         }
@@ -147,7 +151,7 @@ fn the_blocks_of_a_range_have_all_of_its_records() {
             let (first, last) = (near(&mut random, &ground), near(&mut random, &ground));
             let blocks = ground.table.blocks_of(&ground.index, &first, &last);
             let mut cursor = Cursor::forward(ground.table.clone(), blocks.clone(), ground.window(Size::Slab));
-            let mut there = cursor.seek(&ground.index, &first).unwrap();
+            let mut there = cursor.seek(ground.locate(&first), &first).unwrap();
             for place in (ground.below(&first)..ground.records.len()).take_while(|place| ground.records[*place].0 <= last) {
                 assert!(there && ground.is_on(&cursor, place), "{first:?}, {last:?}: {blocks:?}");
                 there = cursor.advance().unwrap();
@@ -210,5 +214,5 @@ fn what_cannot_be_read_ahead_is_an_error_when_it_is_wanted() {
     // The second window fails.
     ground.disk.fail_at(ground.disk.io_index() + 1, std::io::ErrorKind::Other);
     assert!(!error_of(|| cursor.advance()).is_corruption() && !cursor.advance().unwrap());
-    assert!(cursor.seek(&ground.index, &ground.records[600].0).unwrap() && ground.is_on(&cursor, 600));
+    assert!(cursor.seek(ground.locate(&ground.records[600].0), &ground.records[600].0).unwrap() && ground.is_on(&cursor, 600));
 }

@@ -19,7 +19,7 @@ fn original(kind: Kind) -> (SimStorage, Records) {
 /// Opens and asks for everything. Every answer is right; the first error.
 fn exercise(environment: &Environment, records: &Records) -> Result<()> {
     let table = Arc::new(Table::open(environment, NAME)?);
-    let index = table.index(environment)?;
+    let index = index_of(&table, environment)?;
     let mut memory = table.memory_for_a_block(environment)?;
     let mut first = Ok(());
     for (key, value) in records {
@@ -28,7 +28,7 @@ fn exercise(environment: &Environment, records: &Records) -> Result<()> {
             Err(error) => first = first.and(Err(error)),
         }
     }
-    first.and(table.filter(environment).map(drop)).and_then(|()| table.check(environment, &hash))
+    first.and(table.filter(environment, &frames(environment)).map(drop)).and_then(|()| table.check(environment, &hash))
 }
 
 #[test]

@@ -72,8 +72,17 @@ fn usual(count: u64) -> Records {
     (0..count).map(record).collect()
 }
 
+/// Frames for whatever part of a table.
+fn frames(environment: &Environment) -> impl Fn() -> Result<storage::Block> + '_ {
+    || environment.memory.lease_essential(Component::Other, Size::Frame)
+}
+
+fn index_of(table: &Table, environment: &Environment) -> Result<Index> {
+    table.index(environment, &frames(environment))
+}
+
 /// What a table says about a key; the outer `None` is that it has it not.
 fn ask(table: &Table, index: &Index, key: &[u8], memory: &mut storage::Block) -> Result<Option<Option<Vec<u8>>>> {
     let mut value = Vec::new();
-    Ok(table.find(index, key, memory, &mut value)?.map(|answer| (answer == Answer::Value).then_some(value)))
+    Ok(table.find(table.locate(index, key), key, memory, &mut value)?.map(|answer| (answer == Answer::Value).then_some(value)))
 }

@@ -1,0 +1,162 @@
+//! The table cache of a database (L6): indexes and filters of tables have memory while they are of use, and are loaded again when they are needed again
+//! (decision 11, "Caches"; decision 12, invariants 19 and 23).
+
+use std::sync::{Arc, OnceLock, Weak, atomic::Ordering};
+
+use ecotone_substrate::{
+    Error, Result,
+    limits::PAGE,
+    memory::{Component, Held, Memory, Share, gather},
+    storage::Block,
+};
+use ecotone_sys::{
+    chunk::Size,
+    epoch::Domain,
+    primitive::{Mutex, RwLock, atomic::AtomicBool, thread},
+};
+
+use super::{
+    clock::{Clock, Victim},
+    part::Resident,
+};
+
+/// What a part is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// A filter. Without it a key is looked for in a block in vain, so that it is had if there is memory. The first to go: it has many times the bytes of an
+    /// index for each read that it saves.
+    Filter,
+    /// An index, or a page of one. Nothing is found without it.
+    Index,
+}
+
+const COMPONENTS: &[Component] = &[Component::Filter, Component::TableIndex];
+
+impl Sort {
+    /// What its memory is leased under.
+    fn component(self) -> Component {
+        COMPONENTS[self as usize]
+    }
+
+    /// Those that go so that this one has room, the first ones first.
+    fn inferior(self) -> &'static [Sort] {
+        match self {
+            Sort::Filter => &[Sort::Filter],
+            Sort::Index => &[Sort::Filter, Sort::Index],
+        }
+    }
+}
+
+/// The parts of all tables that are in memory.
+#[derive(Debug)]
+pub(super) struct TableCache {
+    memory: Arc<Memory>,
+    domain: Arc<Domain>,
+    /// Bytes of parts that it has at most, but for one a reader.
+    capacity: usize,
+    /// Its claim on the budget, once there was something to load.
+    share: OnceLock<Share>,
+    /// By sort.
+    clocks: [Mutex<Clock>; 2],
+    /// Held shared by who loads, and alone by who found no memory while others were loading too.
+    loads: RwLock<()>,
+    this: Weak<TableCache>,
+}
+
+impl TableCache {
+    /// An empty one, which never has more than so many bytes.
+    pub(super) fn new(memory: &Arc<Memory>, domain: &Arc<Domain>, capacity: usize) -> Arc<TableCache> {
+        Arc::new_cyclic(|this| TableCache {
+            memory: memory.clone(),
+            domain: domain.clone(),
+            capacity,
+            share: OnceLock::new(),
+            clocks: Default::default(),
+            loads: RwLock::default(),
+            this: this.clone(),
+        })
+    }
+
+    /// In this parts are looked at.
+    #[inline]
+    pub(super) fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    /// Loads a part of so many bytes by `read`, which gets its frames from what it is given.
+    ///
+    /// # Errors
+    /// Those of `read`. [`Error::Memory`] for a filter if memory is short, and for an index only if the budget has not its bytes even without all other parts.
+    pub(super) fn load<T>(&self, sort: Sort, bytes: usize, read: impl Fn(&dyn Fn() -> Result<Block>) -> Result<T>) -> Result<T> {
+        self.share().count((bytes / PAGE) as u64);
+        self.make_room(sort, bytes)?;
+        let lease = || self.lease(sort);
+        {
+            let _beside_others = self.loads.read();
+            match read(&lease) {
+                Err(Error::Memory { .. }) if sort == Sort::Index => {}
+                ended => return ended,
+            }
+        }
+        // What others have loaded half cannot be evicted. Now there are no such others.
+        let _alone = self.loads.write();
+        read(&lease)
+    }
+
+    /// A part is there that was loaded.
+    pub(super) fn enter(&self, sort: Sort, part: Weak<dyn Resident>, bytes: usize) {
+        self.clocks[sort as usize].lock().enter(part, bytes);
+    }
+
+    fn share(&self) -> &Share {
+        self.share.get_or_init(|| {
+            let this = self.this.clone();
+            let shrink = move |bytes| this.upgrade().map_or(0, |cache| cache.evict(bytes, Sort::Index.inferior()));
+            self.memory.join(Held::Components(COMPONENTS), Box::new(shrink))
+        })
+    }
+
+    /// Sees to it that there are so many bytes less than may be.
+    fn make_room(&self, sort: Sort, bytes: usize) -> Result<()> {
+        let has_room = || self.memory.used(COMPONENTS) + bytes <= self.capacity;
+        while !has_room() && self.evict(1, sort.inferior()) > 0 {}
+        // One index must be, however large it is.
+        if has_room() || sort == Sort::Index { Ok(()) } else { Err(self.refusal(sort)) }
+    }
+
+    /// A frame that is free, or that another cache has above its part, or in place of a part of this one.
+    fn lease(&self, sort: Sort) -> Result<Block> {
+        let (component, bytes) = (sort.component(), Size::Frame.bytes());
+        let lease = || self.memory.lease(component, Size::Frame);
+        if let Some(block) = lease().or_else(|| self.share().reclaim(bytes).then(lease)?) {
+            return Ok(block);
+        }
+        if self.evict(bytes, sort.inferior()) == 0 && sort == Sort::Filter {
+            return Err(self.refusal(sort));
+        }
+        self.memory.lease_essential(component, Size::Frame)
+    }
+
+    fn refusal(&self, sort: Sort) -> Error {
+        Error::Memory { what: sort.component().name(), budget: self.memory.budget() as u64 }
+    }
+
+    /// Evicts parts until so many bytes are free, or there are no more of these sorts. The bytes that came free. It waits for pins alone.
+    fn evict(&self, bytes: usize, sorts: &[Sort]) -> usize {
+        gather(bytes, 1, || sorts.iter().map(|sort| self.evict_one(*sort)).find(|freed| *freed > 0).unwrap_or(0))
+    }
+
+    fn evict_one(&self, sort: Sort) -> usize {
+        let Some(Victim { part, bytes, spared }) = self.clocks[sort as usize].lock().take() else { return 0 };
+        // Each that was used has saved its load, once at least.
+        self.share.get().into_iter().for_each(|share| share.count((spared / PAGE) as u64));
+        let gone = Arc::new(AtomicBool::new(false));
+        let is_gone = gone.clone();
+        part.evict(Box::new(move || is_gone.store(true, Ordering::Release)));
+        while !gone.load(Ordering::Acquire) {
+            self.domain.drain();
+            thread::yield_now();
+        }
+        bytes
+    }
+}

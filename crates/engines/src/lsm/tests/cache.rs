@@ -1,0 +1,204 @@
+//! Indexes and filters that come and go (decision 12, invariant 19).
+
+use std::{sync::Arc, thread};
+
+use ecotone_substrate::{
+    Result,
+    limits::PAGE,
+    memory::{Component, Memory},
+};
+use ecotone_sys::{
+    chunk::{Block, Size},
+    epoch::Domain,
+};
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+use super::world::{ALL, World, collect, expected};
+use crate::{
+    engine::Engine,
+    lsm::{
+        keyspace::LsmKeyspace,
+        part::Part,
+        table::Kind,
+        table_cache::{Sort, TableCache},
+    },
+};
+
+const KEYS: u32 = 30_000;
+const THREADS: u64 = 4;
+
+fn key(number: u32) -> [u8; 4] {
+    number.wrapping_mul(0x9E37_79B9).to_be_bytes()
+}
+
+fn value(number: u32) -> [u8; 100] {
+    [number as u8; 100]
+}
+
+/// A keyspace of many small tables, each with an index of a page, none of which is in memory.
+fn filled(world: &World) -> Arc<LsmKeyspace> {
+    for number in 0..KEYS {
+        world.write(&key(number), Some(&value(number)));
+        while world.environment.scheduler.run_one() {}
+    }
+    world.reopened()
+}
+
+fn tables(keyspace: &Arc<LsmKeyspace>) -> usize {
+    World::stat_of(keyspace, "tables") as usize
+}
+
+/// Bytes of all indexes and filters.
+fn resident(world: &World) -> usize {
+    world.environment.memory.used(&[Component::TableIndex, Component::Filter])
+}
+
+/// Asks for keys that are there and for others, in whatever order.
+fn read(keyspace: &Arc<LsmKeyspace>, seed: u64, times: u32) {
+    let (mut random, mut found) = (SmallRng::seed_from_u64(seed), Vec::new());
+    for _ in 0..times {
+        let number = random.random_range(0..KEYS + KEYS / 10);
+        let is_there = keyspace.get_into(&key(number), &mut found).expect("what is needed is loaded");
+        assert_eq!(is_there, number < KEYS);
+        assert!(!is_there || found == value(number));
+    }
+}
+
+/// Takes all memory but for so many slabs.
+fn leave(memory: &Memory, slabs: usize) -> Vec<Block> {
+    let mut taken = Vec::new();
+    for size in [Size::Chunk, Size::Slab] {
+        taken.extend(std::iter::from_fn(|| memory.lease_essential(Component::Other, size).ok()));
+    }
+    let rest = std::iter::from_fn(|| memory.lease_essential(Component::Other, Size::Frame).ok()).collect::<Vec<_>>();
+    assert!((0..slabs).all(|_| taken.pop().is_some_and(|block| block.len() == Size::Slab.bytes())), "there are slabs");
+    taken.extend(rest);
+    taken
+}
+
+#[test]
+fn with_ample_memory_each_part_is_loaded_once() {
+    let world = World::new(1, Kind::Linear);
+    let keyspace = filled(&world);
+    assert_eq!((resident(&world), World::stat_of(&keyspace, "index_loads")), (0, 0));
+    (0..KEYS).for_each(|number| assert_eq!(keyspace.get(&key(number)).unwrap(), Some(value(number).to_vec())));
+    read(&keyspace, 1, KEYS);
+    assert_eq!(World::stat_of(&keyspace, "index_loads") as usize, tables(&keyspace));
+    let filters = World::stat_of(&keyspace, "filter_loads");
+    assert!(filters > 0 && World::stat_of(&keyspace, "filter_bytes") == filters * PAGE as u64);
+}
+
+/// The memory that is left has room for a third of the indexes. Keys are found rightly all the same, whoever reads beside.
+#[test]
+fn indexes_of_three_times_the_memory_that_is_left_are_loaded_again_and_again() {
+    let world = World::new(1, Kind::Single);
+    let keyspace = filled(&world);
+    let slabs = tables(&keyspace) * PAGE / 3 / Size::Slab.bytes();
+    assert!(slabs > 3);
+    let _taken = leave(&world.environment.memory, slabs);
+    thread::scope(|scope| {
+        for seed in 0..THREADS {
+            let keyspace = &keyspace;
+            scope.spawn(move || read(keyspace, seed, KEYS / 4));
+        }
+    });
+    assert!(resident(&world) <= slabs * Size::Slab.bytes());
+    let loads = World::stat_of(&keyspace, "index_loads") as usize;
+    assert!(loads > 2 * tables(&keyspace), "{loads} loads of {} indexes", tables(&keyspace));
+    let all = collect(&keyspace, ALL, false);
+    let model = (0..KEYS).map(|number| (key(number).to_vec(), value(number).to_vec())).collect();
+    assert!(all == expected(&model, &ALL));
+}
+
+#[test]
+fn a_capacity_in_bytes_is_kept() {
+    const CAPACITY: usize = 12 * PAGE;
+    let world = World::with_table_cache(1, Kind::Linear, CAPACITY);
+    let keyspace = filled(&world);
+    for seed in 0..50 {
+        read(&keyspace, seed, 40);
+        assert!(resident(&world) <= CAPACITY);
+    }
+    assert!(World::stat_of(&keyspace, "index_loads") as usize > tables(&keyspace));
+}
+
+/// What is asked for again and again stays, though there is room for few.
+#[test]
+fn parts_that_are_used_stay() {
+    let world = World::with_table_cache(1, Kind::Linear, 8 * PAGE);
+    let keyspace = filled(&world);
+    // Loads of indexes by a read of this key.
+    let loads = |number: u32| {
+        let before = World::stat_of(&keyspace, "index_loads");
+        assert!(keyspace.get(&key(number)).unwrap().is_some());
+        World::stat_of(&keyspace, "index_loads") - before
+    };
+    let (mut of_one, mut of_others) = (0, 0);
+    for number in 0..1000 {
+        of_one += loads(0);
+        of_others += loads(number * 7);
+    }
+    assert!(of_others > 500 && of_one < of_others / 10, "{of_one} {of_others}");
+}
+
+/// Parts of a frame each.
+struct Shelf {
+    memory: Arc<Memory>,
+    cache: Arc<TableCache>,
+    parts: Vec<(Sort, Arc<Part<Block>>)>,
+}
+
+impl Shelf {
+    fn new(budget: usize, capacity: usize, sorts: impl IntoIterator<Item = Sort>) -> Shelf {
+        let (memory, domain) = (Memory::new(budget), Domain::new());
+        let cache = TableCache::new(&memory, &domain, capacity);
+        let parts = sorts.into_iter().map(|sort| (sort, Part::absent(&domain))).collect();
+        Shelf { memory, cache, parts }
+    }
+
+    fn use_part(&self, number: usize) -> Result<()> {
+        let (sort, part) = &self.parts[number];
+        let load = || self.cache.load(*sort, PAGE, |lease| lease());
+        part.look_or_load(self.cache.domain(), |_| (), load, || self.cache.enter(*sort, part.resident(), PAGE))
+    }
+
+    fn there(&self) -> Vec<usize> {
+        let pin = self.cache.domain().pin();
+        (0..self.parts.len()).filter(|number| self.parts[*number].1.is_there(&pin)).collect()
+    }
+}
+
+#[test]
+fn filters_go_before_indexes_and_no_index_goes_for_a_filter() {
+    let shelf = Shelf::new(
+        4 << 20,
+        4 * PAGE,
+        [Sort::Index, Sort::Filter, Sort::Index, Sort::Filter, Sort::Index, Sort::Index, Sort::Filter],
+    );
+    (0..4).for_each(|number| shelf.use_part(number).unwrap());
+    assert_eq!(shelf.there(), [0, 1, 2, 3]);
+    shelf.use_part(4).unwrap();
+    assert_eq!(shelf.there(), [0, 2, 3, 4]);
+    shelf.use_part(5).unwrap();
+    assert_eq!(shelf.there(), [0, 2, 4, 5]);
+    assert!(shelf.use_part(6).is_err(), "four indexes are all that there may be");
+    assert_eq!(shelf.there(), [0, 2, 4, 5]);
+    shelf.use_part(0).unwrap();
+    assert_eq!(shelf.memory.used(&[Component::TableIndex]), 4 * PAGE);
+}
+
+/// Parts lie in frames all over the memory. Others that need slabs get them nevertheless, as long as there is anything left to evict.
+#[test]
+fn what_must_go_on_gets_the_memory_of_parts() {
+    let shelf = Shelf::new(8 << 20, usize::MAX, std::iter::repeat_n(Sort::Index, 4096));
+    for number in 0..4096 {
+        shelf.use_part(number).unwrap();
+    }
+    let frames = shelf.memory.used(&[Component::TableIndex]) / PAGE;
+    assert!(frames > 1500 && frames < 4096, "{frames}");
+    let slabs: Vec<_> = std::iter::from_fn(|| shelf.memory.lease_essential(Component::Frames, Size::Slab).ok()).collect();
+    assert_eq!((slabs.len(), shelf.there()), (128, vec![]));
+    assert!(shelf.use_part(0).unwrap_err().to_string().contains("memory"));
+    drop(slabs);
+    shelf.use_part(0).unwrap();
+}
