@@ -187,6 +187,29 @@ impl Keyspace {
         self.handle.engine.clone().bulk_load(&mut records)
     }
 
+    /// Merges what was written before into as few tables as it takes, so that nothing is left of what was deleted or replaced: for a keyspace that is read
+    /// for long after it was written. `progress` is told again and again how many bytes have been moved of how many. Others may read and write meanwhile;
+    /// what they write may stay where it is. It writes a few tables at a time, for which the disk needs room. False if the engine has nothing to merge: a
+    /// tree is kept in shape where it lies.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = ecotone::Database::builder(directory.path()).open()?;
+    /// use ecotone::{Engine, KeyspaceOptions};
+    /// let visits = database.keyspace("visits", KeyspaceOptions::default().engine(Engine::Lsm))?;
+    /// visits.insert("Utrecht", "1")?;
+    /// visits.remove("Utrecht")?;
+    /// assert!(visits.compact(|moved, all| println!("{moved} of {all} bytes"))?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`](crate::Error::NoSpace) while the disk is full, and what reading what is there can fail with. What was merged until then stays so.
+    pub fn compact(&self, mut progress: impl FnMut(u64, u64)) -> Result<bool> {
+        self.handle.database.inner.check_writable()?;
+        self.handle.engine.compact(&mut progress)
+    }
+
     /// This keyspace's own numbers.
     pub fn stats(&self) -> KeyspaceStats {
         self.handle.stats()

@@ -85,6 +85,8 @@ pub type Record = (Vec<u8>, Vec<u8>);
 pub type RecordRef<'a> = (&'a [u8], &'a [u8]);
 /// What is done with each of many keys: its number, and its value if it has one.
 pub type VisitValue<'a> = dyn FnMut(usize, Option<&[u8]>) + 'a;
+/// What long work tells again and again: how much of it is done, and how much there is in all.
+pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
 /// Goes through a range from both ends; each record is given by one of them. After an error it ends. What it gives is lent until the next call, so that an
 /// engine need not copy records.
@@ -228,6 +230,11 @@ pub trait Engine: Send + Sync + fmt::Debug {
         Ok(())
     }
 
+    /// Brings everything that was applied before to where it takes the least space and the fewest reads, and tells its progress in bytes. False if the engine
+    /// has nothing of the sort to do. Others may read and write meanwhile.
+    fn compact(&self, _progress: &mut Progress<'_>) -> Result<bool> {
+        Ok(false)
+    }
     /// Reads and checks everything. Damage goes into the report; an error means that checking itself could not go on.
     fn verify(&self) -> Result<Check>;
     /// Numbers for people and tools.

@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     commands::{
-        delete::Delete, drop::Drop, dump::Dump, get::Get, list::List, put::Put, repair::RepairCommand, scan::Scan, stats::Stats,
-        verify::Verify,
+        compact::Compact, delete::Delete, drop::Drop, dump::Dump, get::Get, list::List, put::Put, repair::RepairCommand,
+        scan::Scan, stats::Stats, verify::Verify,
     },
     demo::{self, Demo},
     failure::Failure,
@@ -38,6 +38,7 @@ pub(crate) enum Command {
     Drop(Drop),
     Stats(Stats),
     Verify(Verify),
+    Compact(Compact),
     Repair(RepairCommand),
     Dump(Dump),
     Demo(Demo),
@@ -59,6 +60,7 @@ impl Command {
             Command::Drop(command) => command.run(),
             Command::Stats(command) => command.run(),
             Command::Verify(command) => command.run(),
+            Command::Compact(command) => command.run(),
             Command::Repair(command) => command.run(),
             Command::Dump(command) => command.run(),
             Command::Demo(command) => command.run(),

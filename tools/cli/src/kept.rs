@@ -41,6 +41,14 @@ impl Kept {
         }
     }
 
+    /// Merges what can be merged. False if its engine has nothing of the sort.
+    pub(crate) fn compact(&self, progress: impl FnMut(u64, u64)) -> Result<bool> {
+        match self {
+            Kept::Ordered(keyspace) => keyspace.compact(progress),
+            Kept::Hashed(_) => Ok(false),
+        }
+    }
+
     /// The value of a key.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match self {

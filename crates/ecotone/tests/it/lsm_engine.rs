@@ -107,6 +107,33 @@ fn a_dropped_keyspace_leaves_no_file() {
     database.close().unwrap();
 }
 
+#[test]
+fn what_was_compacted_survives_a_crash_in_fewer_files() {
+    let disk = SimStorage::new(1);
+    let database = open(&disk);
+    let (logged, unlogged) = (logged(&database), unlogged(&database));
+    for keyspace in [&logged, &unlogged] {
+        for value in ["1", "2", "3"] {
+            ["a", "b", "c"].iter().for_each(|key| keyspace.insert(key, value).unwrap());
+            database.flush().unwrap();
+        }
+        keyspace.remove("b").unwrap();
+    }
+    // What was removed from the first came into a table with the flushes of the second.
+    assert_eq!(tables(&disk).len(), 7);
+    for keyspace in [&logged, &unlogged] {
+        let mut told = (0, 0);
+        assert!(keyspace.compact(|moved, all| told = (moved, all)).unwrap());
+        assert!(told.0 == told.1 && told.0 > 0, "{told:?}");
+    }
+    let after = disk.crash(Crash::DropAll);
+    disk.power_off();
+    let database = open(&after);
+    let left = map([("a", "3"), ("c", "3")]);
+    assert_eq!((all(&self::logged(&database)), all(&self::unlogged(&database))), (left.clone(), left));
+    assert_eq!(tables(&after).len(), 2);
+}
+
 /// Records of several times the memory, some changed and some deleted later, over lives with more and with less memory.
 fn more_than_memory(keyspace: fn(&Database) -> Keyspace, workers: usize) {
     const COUNT: u32 = 30_000;

@@ -7,7 +7,7 @@ use ecotone_substrate::{Error, Result, Seq};
 use super::{
     family::Sizes, handle::Handle, install::Files, pool::Pool, records::Lsm, room::Credit, scan::Scan, version::Version,
 };
-use crate::engine::{Admission, Check, Cursor, Engine, Operation, Ordered, Range, Record, Root, Stats, VisitValue};
+use crate::engine::{Admission, Check, Cursor, Engine, Operation, Ordered, Progress, Range, Record, Root, Stats, VisitValue};
 
 /// A keyspace of an open database.
 #[derive(Debug)]
@@ -116,6 +116,10 @@ impl Engine for LsmKeyspace {
         let admission = self.admit(operation)?;
         self.apply(admission, seq, operation);
         Ok(())
+    }
+
+    fn compact(&self, progress: &mut Progress<'_>) -> Result<bool> {
+        self.live()?.compact_all(progress).map(|()| true)
     }
 
     fn verify(&self) -> Result<Check> {

@@ -1,5 +1,6 @@
 //! The commands on one database, a file each.
 
+pub(crate) mod compact;
 pub(crate) mod delete;
 pub(crate) mod drop;
 pub(crate) mod dump;

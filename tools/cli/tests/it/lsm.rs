@@ -26,6 +26,33 @@ fn a_keyspace_of_tables_is_loaded_read_scanned_and_dumped() {
 }
 
 #[test]
+fn what_was_deleted_and_replaced_goes_when_everything_is_compacted() {
+    let place = Place::new();
+    let lines = |value: &str| -> String { (0..2000).map(|number| format!("key-{number:04}\t{}\n", value.repeat(50))).collect() };
+    for value in ["old", "new"] {
+        // Each of these leaves a run, since the command ends with a flush.
+        place.feed("load", &["-", "--format", "tsv", "--engine", "lsm"], lines(value).as_bytes()).good();
+    }
+    for number in 1..4 {
+        place.run("delete", &[&format!("key-{number:04}")]).good();
+    }
+    place.run("put", &["key", "value", "--keyspace", "pages"]).good();
+    let text = place.run("compact", &["--keyspace", "pages"]).good();
+    assert_eq!(text.text(), "pages: nothing to merge in a keyspace with the engine tree\n");
+    let told = place.run("compact", &["--json"]).good().json();
+    let (before, after) = (told[0]["bytes_before"].as_u64().unwrap(), told[0]["bytes"].as_u64().unwrap());
+    assert!((told[0]["keyspace"] == "default") && after > 2000 * 150 && after < before * 6 / 10, "{told:?}");
+    assert_eq!(told[1], json!({"keyspace": "pages", "engine": "tree", "bytes_before": null, "bytes": null}));
+    assert!(place.run("verify", &[]).good().text().contains("default: 1997 records"));
+    assert_eq!(place.run("get", &["key-0004"]).good().text(), format!("{}\n", "new".repeat(50)));
+    assert_eq!(
+        place.run("compact", &[]).good().text().lines().next(),
+        Some(&*format!("default: {after} bytes of tables, {after} before"))
+    );
+    place.run("compact", &["--keyspace", "towns"]).fails(1, &["towns"]);
+}
+
+#[test]
 fn sorted_records_become_tables_at_once() {
     let place = Place::new();
     let lines: String = (0..2000).map(|number| format!("key-{number:04}\n")).collect();

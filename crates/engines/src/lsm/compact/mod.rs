@@ -7,6 +7,7 @@ mod merge;
 mod pick;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 use std::sync::Arc;
 
@@ -53,29 +54,30 @@ impl Lsm {
 
     /// Compacts what is due, or nothing.
     fn compact_next(&self) -> Result<()> {
-        let _turn = self.compacting.lock();
-        let version = self.present.get().version;
-        version.pick(self.sizes.level_0).map_or(Ok(()), |piece| self.compact(version, piece))
+        self.compact_by(|version| version.pick(self.sizes.level_0)).map(drop)
     }
 
     /// Sees to it that level 0 can get another run.
     pub(super) fn make_place(&self) -> Result<()> {
         loop {
             let most = if self.files.environment().scheduler.is_threaded() { LEEWAY * FULL_RUNS } else { FULL_RUNS };
-            if self.present.get().version.level_0_runs() < most {
+            let has_most = |version: &Version<Handle>| version.level_0_runs() >= most;
+            if !has_most(&self.present.get().version) {
                 return Ok(());
             }
-            let _turn = self.compacting.lock();
-            let version = self.present.get().version;
-            if version.level_0_runs() >= most
-                && let Some(piece) = version.piece_of_level_0(self.sizes.level_0)
-            {
-                self.compact(version, piece)?;
-            }
+            self.compact_by(|version| has_most(version).then(|| version.piece_of_level_0(self.sizes.level_0)).flatten())?;
         }
     }
 
-    /// Makes one job. The piece is of this version; nobody else compacts, so that all of it is there still.
+    /// Makes the job that is chosen from the present version, which has all of it still, since nobody else compacts. Whether one was.
+    fn compact_by(&self, pick: impl FnOnce(&Version<Handle>) -> Option<Piece<Handle>>) -> Result<bool> {
+        let _turn = self.compacting.lock();
+        let version = self.present.get().version;
+        let Some(piece) = pick(&version) else { return Ok(false) };
+        self.compact(version, piece).map(|()| true)
+    }
+
+    /// Makes one job.
     fn compact(&self, version: Arc<Version<Handle>>, piece: Piece<Handle>) -> Result<()> {
         self.replace(&version, &piece)?;
         self.compactions.increment();

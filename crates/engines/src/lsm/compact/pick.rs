@@ -1,6 +1,6 @@
 //! Which tables are compacted next (decision 11, "Picking").
 
-use std::{ops::RangeInclusive, sync::Arc};
+use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc};
 
 use ecotone_substrate::table::File;
 
@@ -65,9 +65,9 @@ impl<T: Ranged> Version<T> {
     pub(in crate::lsm) fn pick(&self, level_0: u64) -> Option<Piece<T>> {
         let level = self.levels(level_0).max_by(|a, b| a.0.total_cmp(&b.0));
         match (self.level_0_excess(level_0), level) {
-            (Some(runs), Some((excess, depth))) if excess > runs => self.piece_of_level(depth),
+            (Some(runs), Some((excess, depth))) if excess > runs => self.piece_of_level(depth, |_| true),
             (Some(_), _) => self.piece_of_level_0(level_0),
-            (None, level) => level.and_then(|(_, depth)| self.piece_of_level(depth)),
+            (None, level) => level.and_then(|(_, depth)| self.piece_of_level(depth, |_| true)),
         }
     }
 
@@ -76,6 +76,21 @@ impl<T: Ranged> Version<T> {
         let (_, oldest) = self.runs().rfind(|(place, _)| place.is_run())?;
         let depth = self.top(level_0);
         cheapest(oldest.tables().iter().filter_map(|table| Piece::of(self, self.closure(table), depth)))
+    }
+
+    /// A piece with some of these tables of a level, or of level 0 if it has no depth, as long as any of them are there.
+    pub(in crate::lsm) fn piece_of_tables(&self, depth: Option<u8>, files: &BTreeSet<File>, level_0: u64) -> Option<Piece<T>> {
+        match depth {
+            Some(depth) => self.piece_of_level(depth, |table| files.contains(&table.file())),
+            // The oldest run has some as long as any are there: those that came later are in younger ones.
+            None => self.files_at(None).any(|file| files.contains(&file)).then(|| self.piece_of_level_0(level_0)).flatten(),
+        }
+    }
+
+    /// The tables of a level, or of level 0 if it has no depth.
+    pub(in crate::lsm) fn files_at(&self, depth: Option<u8>) -> impl Iterator<Item = File> {
+        let is_there = move |place: Place| depth.map_or(place.is_run(), |depth| place == Place::Level(depth));
+        self.runs().filter(move |(place, _)| is_there(*place)).flat_map(|(_, run)| run.files())
     }
 
     /// Runs of level 0 by those that it may have, if it is to be compacted.
@@ -95,10 +110,10 @@ impl<T: Ranged> Version<T> {
         })
     }
 
-    /// The table of a level that overlaps least of the one below.
-    fn piece_of_level(&self, depth: u8) -> Option<Piece<T>> {
-        let tables = self.run(Place::Level(depth))?.tables();
-        cheapest(tables.iter().filter_map(|table| Piece::of(self, vec![vec![table.clone()]], depth - 1)))
+    /// The table of a level, of those that may be taken, that overlaps least of the one below.
+    fn piece_of_level(&self, depth: u8, may_be: impl Fn(&T) -> bool) -> Option<Piece<T>> {
+        let tables = self.run(Place::Level(depth))?.tables().iter().filter(|table| may_be(table));
+        cheapest(tables.filter_map(|table| Piece::of(self, vec![vec![table.clone()]], depth - 1)))
     }
 
     /// A table with everything of level 0 that overlaps it, or what is taken with it, by runs from young to old (invariant 12).

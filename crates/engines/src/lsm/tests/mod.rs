@@ -21,4 +21,6 @@ mod scans;
 #[cfg(not(feature = "loom"))]
 mod threads;
 #[cfg(not(feature = "loom"))]
+mod whole;
+#[cfg(not(feature = "loom"))]
 mod world;

@@ -1,0 +1,91 @@
+//! Everything compacted at once.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+use super::world::{Model, World, expect};
+use crate::{engine::Engine, lsm::table::Kind};
+
+fn key(number: u32) -> Vec<u8> {
+    number.wrapping_mul(0x9E37_79B9).to_be_bytes().to_vec()
+}
+
+/// Writes and deletes keys, some of them several times.
+fn fill(world: &World, model: &mut Model, random: &mut SmallRng) {
+    for _ in 0..4000 {
+        let (key, value) = (key(random.random_range(0..1500)), vec![random.random(); 100]);
+        if random.random_bool(0.3) {
+            world.write(&key, None);
+            model.remove(&key);
+        } else {
+            world.write(&key, Some(&value));
+            model.insert(key, value);
+        }
+        if random.random_bool(0.02) {
+            world.environment.scheduler.run_one();
+        }
+    }
+}
+
+/// Compacts everything. What was told of the progress rises, to all that there was to do.
+fn compact(world: &World) {
+    let mut told = Vec::new();
+    assert!(world.keyspace.compact(&mut |done, all| told.push((done, all))).unwrap());
+    assert!(told.is_sorted() && told[0].0 == 0 && told[told.len() - 1] == (told[0].1, told[0].1), "{told:?}");
+    world.keyspace.checkpoint_is_durable();
+}
+
+#[test]
+fn one_level_is_left_with_what_is_there_and_nothing_else() {
+    for (seed, kind) in (1..).zip(Kind::ALL) {
+        let (world, mut model, mut random) = (World::new(seed, kind), Model::new(), SmallRng::seed_from_u64(seed));
+        for _ in 0..3 {
+            fill(&world, &mut model, &mut random);
+            compact(&world);
+            let stats = ["memtables", "runs", "levels", "table_tombstones", "table_records"].map(|name| world.stat(name));
+            assert_eq!(stats, [1, 0, 1, 0, model.len() as u64]);
+            assert_eq!(world.tables(), world.stat("tables"), "what was replaced is removed");
+            world.expect(&model);
+        }
+        let compactions = world.stat("compactions");
+        compact(&world);
+        assert_eq!(world.stat("compactions"), compactions, "there is nothing more to do");
+        expect(&world.reopened(), &model);
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_keyspace_whose_keys_were_all_deleted() {
+    let (world, mut model) = (World::new(1, Kind::Linear), Model::new());
+    fill(&world, &mut model, &mut SmallRng::seed_from_u64(1));
+    model.keys().for_each(|key| world.write(key, None));
+    compact(&world);
+    assert_eq!((world.stat("levels"), world.stat("tables"), world.tables()), (0, 0, 0));
+    world.expect(&Model::new());
+}
+
+/// It ends though others write all the time, and what they wrote is there.
+#[test]
+fn it_ends_whatever_others_write() {
+    let (world, is_over) = (World::threaded(1, 2), AtomicBool::new(false));
+    let mut model = Model::new();
+    fill(&world, &mut model, &mut SmallRng::seed_from_u64(1));
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut random = SmallRng::seed_from_u64(2);
+            while !is_over.load(Ordering::Relaxed) {
+                let (key, value) = (key(random.random_range(0..1500)), vec![random.random(); 100]);
+                world.write(&key, Some(&value));
+                model.insert(key, value);
+            }
+        });
+        (0..5).for_each(|_| assert!(world.keyspace.compact(&mut |_, _| ()).unwrap()));
+        is_over.store(true, Ordering::Relaxed);
+        writer.join().expect("writing goes on");
+    });
+    world.expect(&model);
+}
