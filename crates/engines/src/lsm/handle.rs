@@ -16,7 +16,7 @@ use ecotone_substrate::{
 
 use super::{
     part::Part,
-    table::{Candidates, Filter, Index, Table},
+    table::{Candidates, Filter, Index, Located, Partition, Table},
     table_cache::{Sort, TableCache},
     version::Ranged,
 };
@@ -26,7 +26,7 @@ use super::{
 pub(super) struct Loader {
     environment: Environment,
     cache: Arc<TableCache>,
-    /// How often an index was loaded, and a filter.
+    /// How often an index or a partition of one was loaded, and a filter.
     pub(super) indexes: Counter,
     pub(super) filters: Counter,
 }
@@ -50,6 +50,8 @@ pub(super) struct Handle {
     table: Arc<Table>,
     loader: Arc<Loader>,
     index: Arc<Part<Index>>,
+    /// Those of the index.
+    partitions: Box<[Arc<Part<Partition>>]>,
     filter: Arc<Part<Filter>>,
     /// Reads in vain that a filter would have saved, since there was none.
     vain: AtomicUsize,
@@ -60,7 +62,8 @@ impl Handle {
     pub(super) fn of(table: Table, loader: &Arc<Loader>) -> Handle {
         let domain = loader.cache.domain();
         let (index, filter) = (Part::absent(domain), Part::absent(domain));
-        Handle { table: Arc::new(table), loader: loader.clone(), index, filter, vain: AtomicUsize::new(0) }
+        let partitions = (0..table.partitions()).map(|_| Part::absent(domain)).collect();
+        Handle { table: Arc::new(table), loader: loader.clone(), index, partitions, filter, vain: AtomicUsize::new(0) }
     }
 
     /// The table.
@@ -68,10 +71,12 @@ impl Handle {
         &self.table
     }
 
-    /// Bytes of the index, if it is in memory.
+    /// Bytes of the index and of partitions of it that are in memory.
     pub(super) fn index_bytes(&self) -> u64 {
-        let is_there = self.index.is_there(&self.loader.cache.domain().pin());
-        if is_there { self.table.index_bytes().into() } else { 0 }
+        let pin = self.loader.cache.domain().pin();
+        let partitions = self.partitions.iter().filter(|partition| partition.is_there(&pin)).count();
+        let index = if self.index.is_there(&pin) { self.table.index_bytes() } else { 0 };
+        u64::from(index) + (partitions * PAGE) as u64
     }
 
     /// Bytes of the filter, if it is in memory.
@@ -92,7 +97,21 @@ impl Handle {
             indexes.increment();
             cache.enter(Sort::Index, self.index.resident(), bytes);
         };
-        self.index.look_or_load(cache.domain(), |index| index.locate(key), load, published)
+        match self.index.look_or_load(cache.domain(), |index| index.locate(key), load, published)? {
+            Located::Blocks(blocks) => Ok(blocks),
+            Located::Partition(number) => self.locate_within(number, key),
+        }
+    }
+
+    /// The same of a key that a partition of the index knows.
+    fn locate_within(&self, number: u32, key: &[u8]) -> Result<Candidates> {
+        let (Loader { cache, indexes, .. }, part) = (&*self.loader, &self.partitions[number as usize]);
+        let load = || cache.load(Sort::Index, PAGE, |lease| self.table.partition(number, lease));
+        let published = || {
+            indexes.increment();
+            cache.enter(Sort::Index, part.resident(), PAGE);
+        };
+        part.look_or_load(cache.domain(), |partition| partition.locate(key), load, published)
     }
 
     /// Looks for a key that the table covers. A value is appended to `value`. `memory` is for one block, leased when it is needed first.
@@ -125,8 +144,15 @@ impl Handle {
             if self.filter.look(&pin, |filter| filter.may_have(hash)) == Some(false) {
                 return Ok(None);
             }
-            if let Some(blocks) = self.index.look(&pin, |index| index.locate(key)) {
-                return Ok(Some(blocks));
+            let blocks = match self.index.look(&pin, |index| index.locate(key)) {
+                Some(Located::Partition(number)) => {
+                    self.partitions[number as usize].look(&pin, |partition| partition.locate(key))
+                }
+                Some(Located::Blocks(blocks)) => Some(blocks),
+                None => None,
+            };
+            if blocks.is_some() {
+                return Ok(blocks);
             }
         }
         self.locate(key).map(Some)

@@ -111,7 +111,7 @@ fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(name: &str, val
 
 fn kind(value: &str) -> Result<Kind> {
     let kind = Kind::ALL.into_iter().find(|kind| kind.name() == value);
-    kind.ok_or_else(|| Error::Invalid(format!("the option index is {value:?}, and must be single, plr or linear")))
+    kind.ok_or_else(|| Error::Invalid(format!("the option index is {value:?}, and must be single, partitioned, plr or linear")))
 }
 
 #[cfg(test)]

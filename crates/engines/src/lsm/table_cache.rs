@@ -26,7 +26,7 @@ pub(super) enum Sort {
     /// A filter. Without it a key is looked for in a block in vain, so that it is had if there is memory. The first to go: it has many times the bytes of an
     /// index for each read that it saves.
     Filter,
-    /// An index, or a page of one. Nothing is found without it.
+    /// An index, or a partition of one. Nothing is found without it.
     Index,
 }
 

@@ -32,6 +32,11 @@ impl Pages {
         Ok(pages)
     }
 
+    /// One page, in a frame that has it.
+    pub fn one(frame: Block) -> Pages {
+        Pages { frames: vec![frame] }
+    }
+
     /// Pages with these bytes, and zeros up to the end of the last.
     ///
     /// # Errors

@@ -6,6 +6,8 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use ecotone_substrate::{limits::PAGE, table::Name};
 use ecotone_sys::checksum::crc32c;
 
@@ -46,10 +48,11 @@ fn name(bytes: &mut [u8], magic: &[u8; 8]) {
     bytes[56..64].copy_from_slice(&NAME.birth.to_le_bytes());
 }
 
-/// Puts right checksums into blocks, which lie behind the first page.
-fn seal_blocks(bytes: &mut [u8], end: usize, size: usize) {
-    let end = end.clamp(PAGE, bytes.len());
-    for (number, block) in (0..).zip(bytes[PAGE..end].chunks_mut(size)) {
-        crate::table::seal_block(NAME.place(number), block);
+/// Puts right checksums into blocks, which lie behind the first page; `first` is the number of the first of them.
+fn seal_blocks(bytes: &mut [u8], Range { start, end }: Range<usize>, size: usize, first: u32) {
+    let start = start.clamp(PAGE, bytes.len());
+    let end = end.clamp(start, bytes.len());
+    for (number, block) in (0..).zip(bytes[start..end].chunks_mut(size)) {
+        crate::table::seal_block(NAME.place(first.wrapping_add(number)), block);
     }
 }

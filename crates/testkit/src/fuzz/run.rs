@@ -72,7 +72,7 @@ fn seal(bytes: &mut [u8]) {
     let (fences, tags) = (number::<8>(bytes, 104), number::<8>(bytes, 112));
     // Sizes that there are stay what they are.
     bytes[65] = 10 + (bytes[65] % 3 + 2) % 3;
-    seal_blocks(bytes, fences, 1 << bytes[65]);
+    seal_blocks(bytes, PAGE..fences, 1 << bytes[65], 0);
     let sums = [sum(bytes, fences, tags), sum(bytes, tags, bytes.len())].concat();
     bytes[120..128].copy_from_slice(&sums);
     name(bytes, b"ECOhsrun");

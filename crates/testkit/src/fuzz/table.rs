@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_engines::lsm::table::{Answer, Block, BlockBuilder, Cursor, Find, Index, Table};
+use ecotone_engines::lsm::table::{Answer, Block, BlockBuilder, Cursor, Find, Table, WholeIndex};
 use ecotone_substrate::{
     Result,
     environment::Environment,
@@ -62,7 +62,7 @@ pub fn table(pages: usize, input: &[u8]) -> bool {
     let environment = disk.environment(NAME.database, 4 << 20);
     let Ok(table) = Table::open(&environment, NAME).map(Arc::new) else { return false };
     let (forward, backward) = (walk(&environment, &table, true), walk(&environment, &table, false));
-    if let Ok(index) = table.index(&environment, &frames(&environment)) {
+    if let Ok(index) = table.whole_index(&environment, &frames(&environment)) {
         let mut memory = table.memory_for_a_block(&environment).expect("there is memory for a block");
         for key in input.chunks(5).take(200).filter(|key| table.covers(key)) {
             let _ = look(&environment, &table, &index, key, &mut memory);
@@ -104,7 +104,7 @@ fn frames(environment: &Environment) -> impl Fn() -> Result<storage::Block> + '_
 fn look(
     environment: &Environment,
     table: &Arc<Table>,
-    index: &Index,
+    index: &WholeIndex,
     key: &[u8],
     memory: &mut storage::Block,
 ) -> Result<(Option<Option<Vec<u8>>>, bool)> {
@@ -116,7 +116,7 @@ fn look(
 }
 
 fn all_are_found(environment: &Environment, table: &Arc<Table>, records: &Records) {
-    let index = table.index(environment, &frames(environment)).expect("a checked table has an index");
+    let index = table.whole_index(environment, &frames(environment)).expect("a checked table has an index");
     let filter = || table.filter(environment, &frames(environment)).expect("a checked table has its filter");
     let filter = (table.filter_pages() > 0).then(filter);
     let mut memory = table.memory_for_a_block(environment).expect("there is memory for a block");
@@ -127,15 +127,18 @@ fn all_are_found(environment: &Environment, table: &Arc<Table>, records: &Record
     }
 }
 
-/// Blocks, index and filter where the header says, then the header, which gets its own name.
+/// Blocks, partitions, index and filter where the header says, then the header, which gets its own name.
 fn seal(bytes: &mut [u8]) {
     let pages = |bytes: usize| bytes.div_ceil(PAGE).saturating_mul(PAGE);
     bytes[64] = 12 + bytes[64] % 3;
     let size = 1 << bytes[64];
-    let index = PAGE.saturating_add(number::<4>(bytes, 68).saturating_mul(size));
+    let blocks = number::<4>(bytes, 68);
+    let partitions = PAGE.saturating_add(blocks.saturating_mul(size));
+    let index = partitions.saturating_add(number::<4>(bytes, 112).saturating_mul(PAGE));
     let filter = index.saturating_add(pages(number::<4>(bytes, 116)));
     let end = filter.saturating_add(pages(number::<4>(bytes, 120).saturating_mul(64)));
-    seal_blocks(bytes, index, size);
+    seal_blocks(bytes, PAGE..partitions, size, 0);
+    seal_blocks(bytes, partitions..index, PAGE, blocks as u32);
     let sums = [sum(bytes, index, filter), sum(bytes, filter, end)].concat();
     bytes[124..132].copy_from_slice(&sums);
     name(bytes, b"ECOlstab");

@@ -6,14 +6,14 @@ use ecotone_substrate::{Error, Result, codec::Malformed, environment::Environmen
 use ecotone_sys::chunk::Size;
 
 use super::{
-    Candidates, Filter, Index, Table,
+    Candidates, Filter, Table, WholeIndex,
     window::{Direction, Window},
 };
 
 /// What a check has seen.
 struct Seen<'t> {
     table: &'t Table,
-    index: Index,
+    index: WholeIndex,
     filter: Option<Filter>,
     hash_of: &'t dyn Fn(&[u8]) -> u64,
     records: u64,
@@ -29,7 +29,7 @@ impl Table {
     /// The first damage that is met.
     pub fn check(self: &Arc<Self>, environment: &Environment, hash_of: &dyn Fn(&[u8]) -> u64) -> Result<()> {
         let lease = |component| move || environment.memory.lease_essential(component, Size::Frame);
-        let index = self.index(environment, &lease(Component::TableIndex))?;
+        let index = self.whole_index(environment, &lease(Component::TableIndex))?;
         let filter = (self.filter_pages() > 0).then(|| self.filter(environment, &lease(Component::Filter))).transpose()?;
         let mut seen = Seen { table: self, index, filter, hash_of, records: 0, tombstones: 0, bytes: 0, last: Vec::new() };
         let memory = environment.memory.lease_essential(Component::Frames, Size::Slab)?;

@@ -42,6 +42,8 @@ pub(super) struct Header {
     pub(super) bytes: u64,
     /// The smallest and the largest of the records.
     pub(super) sequences: (u64, u64),
+    /// Pages of a partitioned index.
+    pub(super) partitions: u32,
     pub(super) index_bytes: u32,
     pub(super) filter_lines: u32,
     pub(super) index_checksum: u32,
@@ -53,7 +55,8 @@ pub(super) struct Header {
 impl Header {
     /// What the blocks are like.
     pub(super) fn shape(&self) -> Shape {
-        Shape { blocks: self.blocks, block: self.block, skip: common(&self.first, &self.last) }
+        let skip = common(&self.first, &self.last);
+        Shape { blocks: self.blocks, block: self.block, skip, partitions: self.partitions }
     }
 
     /// Where a block begins.
@@ -61,9 +64,14 @@ impl Header {
         PAGE as u64 + u64::from(block) * self.block as u64
     }
 
-    /// Where the index begins: behind the blocks.
+    /// Where a partition of the index begins: behind the blocks.
+    pub(super) fn partition_at(&self, number: u32) -> u64 {
+        self.block_at(self.blocks) + u64::from(number) * PAGE as u64
+    }
+
+    /// Where the index begins: behind its partitions.
     pub(super) fn index_at(&self) -> u64 {
-        self.block_at(self.blocks)
+        self.partition_at(self.partitions)
     }
 
     /// Pages of the index.
@@ -87,8 +95,7 @@ impl Header {
         w.u8(self.block.trailing_zeros() as u8).u8(self.kind.number()).u16(self.filter_bits);
         w.u32(self.blocks).u64(self.records).u64(self.tombstones).u64(self.bytes);
         w.u64(self.sequences.0).u64(self.sequences.1);
-        // No pages of a partitioned index.
-        w.u32(0).u32(self.index_bytes).u32(self.filter_lines).u32(self.index_checksum).u32(self.filter_checksum);
+        w.u32(self.partitions).u32(self.index_bytes).u32(self.filter_lines).u32(self.index_checksum).u32(self.filter_checksum);
         w.u16(self.first.len() as u16).u16(self.last.len() as u16).bytes(&self.first).bytes(&self.last);
         FORMAT.seal(name, &w, page);
     }
@@ -100,7 +107,7 @@ impl Header {
 
     fn plausible(&self) -> result::Result<(), Malformed> {
         let fail = |offset, what| Err(Malformed::new(offset, what));
-        if self.blocks == 0 || self.index_at() > MOST_BLOCK_BYTES {
+        if self.blocks == 0 || self.block_at(self.blocks) > MOST_BLOCK_BYTES {
             return fail(68, "a table has no blocks, or too many");
         }
         if self.records < self.blocks.into() || self.tombstones > self.records {
@@ -108,6 +115,9 @@ impl Header {
         }
         if self.sequences.0 > self.sequences.1 || self.first > self.last {
             return fail(96, "what comes first in a table comes last");
+        }
+        if (self.kind == Kind::Partitioned) != (self.partitions > 0) || self.partitions > self.blocks {
+            return fail(112, "an index has pages that its kind has not, or more than there are blocks");
         }
         if self.index_bytes == 0 || self.index_bytes > MOST_INDEX {
             return fail(116, "a table has no index, or one that is too long");
@@ -128,10 +138,7 @@ fn fields(r: &mut Reader<'_>) -> result::Result<Header, Malformed> {
     let Some(kind) = Kind::of(r.u8()?) else { return r.fail("there is no such kind of index") };
     let (filter_bits, blocks) = (r.u16()?, r.u32()?);
     let (records, tombstones, bytes, sequences) = (r.u64()?, r.u64()?, r.u64()?, (r.u64()?, r.u64()?));
-    if r.u32()? != 0 {
-        return r.fail("an index has pages that its kind has not");
-    }
-    let (index_bytes, filter_lines) = (r.u32()?, r.u32()?);
+    let (partitions, index_bytes, filter_lines) = (r.u32()?, r.u32()?, r.u32()?);
     let (index_checksum, filter_checksum) = (r.u32()?, r.u32()?);
     let (first, last) = (usize::from(r.u16()?), usize::from(r.u16()?));
     if !(1..=MAX_KEY).contains(&first) || !(1..=MAX_KEY).contains(&last) {
@@ -147,6 +154,7 @@ fn fields(r: &mut Reader<'_>) -> result::Result<Header, Malformed> {
         tombstones,
         bytes,
         sequences,
+        partitions,
         index_bytes,
         filter_lines,
         index_checksum,

@@ -23,6 +23,7 @@ use ecotone_substrate::{
     Error, Result,
     codec::Malformed,
     environment::Environment,
+    limits::PAGE,
     memory::Component,
     storage::{self, File},
     table::{Name, Pages},
@@ -35,7 +36,7 @@ pub use self::{
     block::{Block, BlockBuilder, Find},
     cursor::Cursor,
     filter::Filter,
-    index::{Candidates, Index, Kind, Wanted},
+    index::{Candidates, Index, Kind, Located, Partition, Wanted, WholeIndex},
     writer::{Options, TableWriter, block_size},
 };
 pub use ecotone_substrate::table::Answer;
@@ -116,7 +117,7 @@ impl Table {
         self.header.block
     }
 
-    /// Bytes of its index.
+    /// Bytes of its index, without partitions.
     pub fn index_bytes(&self) -> u32 {
         self.header.index_bytes
     }
@@ -126,7 +127,12 @@ impl Table {
         self.header.kind
     }
 
-    /// Pages of its index.
+    /// Partitions of its index.
+    pub fn partitions(&self) -> u32 {
+        self.header.partitions
+    }
+
+    /// Pages of its index, without partitions.
     pub fn index_pages(&self) -> usize {
         self.header.index_pages()
     }
@@ -137,7 +143,7 @@ impl Table {
     }
 
     /// The blocks that can have a key, or what is next to it.
-    pub fn locate(&self, index: &Index, key: &[u8]) -> Candidates {
+    pub fn locate(&self, index: &WholeIndex, key: &[u8]) -> Candidates {
         let (first, last) = self.range();
         match key {
             key if key <= first => Candidates::one(0),
@@ -147,7 +153,7 @@ impl Table {
     }
 
     /// The blocks that can have keys from `first` to `last`, both included.
-    pub fn blocks_of(&self, index: &Index, first: &[u8], last: &[u8]) -> Range<u32> {
+    pub fn blocks_of(&self, index: &WholeIndex, first: &[u8], last: &[u8]) -> Range<u32> {
         let (lowest, highest) = self.range();
         if first > highest || last < lowest || first > last {
             return 0..0;
@@ -165,7 +171,7 @@ impl Table {
         self.header.block_at(block)
     }
 
-    /// Loads the index, into frames that `lease` gives.
+    /// Loads the index, without partitions, into frames that `lease` gives.
     ///
     /// # Errors
     /// If it is damaged or cannot be read, or there is no memory for it.
@@ -175,6 +181,27 @@ impl Table {
         let pages = Pages::read(environment, lease, &self.file, at, count, checksum)?;
         let parsed = Index::parse(header.kind, pages, header.index_bytes as usize, header.shape());
         parsed.map_err(|e| e.at(self.name.file(), at))
+    }
+
+    /// Loads a partition of the index, into a frame that `lease` gives.
+    ///
+    /// # Errors
+    /// If it is damaged or cannot be read, or there is no memory for it.
+    pub fn partition(&self, number: u32, lease: Lease<'_>) -> Result<Partition> {
+        let (at, mut frame, blocks) = (self.header.partition_at(number), lease()?, self.blocks());
+        self.file.read(&mut frame[..PAGE], at)?;
+        let parsed = Partition::parse(Pages::one(frame), self.name.place(blocks + number), blocks);
+        parsed.map_err(|e| e.at(self.name.file(), at))
+    }
+
+    /// Loads the index and all of its partitions, into frames that `lease` gives.
+    ///
+    /// # Errors
+    /// If something of it is damaged or cannot be read, or there is no memory for it.
+    pub fn whole_index(&self, environment: &Environment, lease: Lease<'_>) -> Result<WholeIndex> {
+        let index = self.index(environment, lease)?;
+        let partitions = (0..self.partitions()).map(|number| self.partition(number, lease)).collect::<Result<_>>()?;
+        Ok(WholeIndex::new(index, partitions))
     }
 
     /// Loads the filter, into frames that `lease` gives.

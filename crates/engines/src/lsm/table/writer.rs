@@ -131,7 +131,8 @@ impl TableWriter {
         }
         self.end_block()?;
         let (memory, options) = (&self.environment.memory, self.options);
-        let index = index::build(&self.boundaries, options.block, options.index);
+        let mut index = index::build(&self.boundaries, options.block, options.index);
+        (self.blocks..).zip(&mut index.partitions).for_each(|(number, page)| index::seal(page, self.name.place(number)));
         let index_pages = Pages::of(memory, Component::Frames, &index.bytes)?;
         let filter = self.filter.finish(memory, options.filter_bits)?;
         let header = Header {
@@ -143,6 +144,7 @@ impl TableWriter {
             tombstones: self.tombstones,
             bytes: self.bytes,
             sequences,
+            partitions: index.partitions.len() as u32,
             index_bytes: index.bytes.len() as u32,
             filter_lines: filter.as_ref().map_or(0, |filter| filter.lines()),
             index_checksum: index_pages.checksum(),
@@ -154,7 +156,8 @@ impl TableWriter {
         header.encode(self.name, &mut first);
         let filter_pages = filter.iter().flat_map(|filter| filter.pages().iter());
         let output = &mut self.output;
-        index_pages.iter().chain(filter_pages).try_for_each(|page| output.append(page))?;
+        let partitions = index.partitions.iter().map(Vec::as_slice);
+        partitions.chain(index_pages.iter()).chain(filter_pages).try_for_each(|page| output.append(page))?;
         let file = self.output.finish(first)?;
         Ok(Some(Table::of(file, self.name, header)))
     }

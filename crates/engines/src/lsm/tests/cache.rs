@@ -17,6 +17,7 @@ use super::world::{ALL, World, collect, expected};
 use crate::{
     engine::Engine,
     lsm::{
+        family::Sizes,
         keyspace::LsmKeyspace,
         part::Part,
         table::Kind,
@@ -113,7 +114,7 @@ fn indexes_of_three_times_the_memory_that_is_left_are_loaded_again_and_again() {
 #[test]
 fn a_capacity_in_bytes_is_kept() {
     const CAPACITY: usize = 12 * PAGE;
-    let world = World::with_table_cache(1, Kind::Linear, CAPACITY);
+    let world = World::with_table_cache(1, Kind::Linear, Sizes::TINY, CAPACITY);
     let keyspace = filled(&world);
     for seed in 0..50 {
         read(&keyspace, seed, 40);
@@ -125,7 +126,7 @@ fn a_capacity_in_bytes_is_kept() {
 /// What is asked for again and again stays, though there is room for few.
 #[test]
 fn parts_that_are_used_stay() {
-    let world = World::with_table_cache(1, Kind::Linear, 8 * PAGE);
+    let world = World::with_table_cache(1, Kind::Linear, Sizes::TINY, 8 * PAGE);
     let keyspace = filled(&world);
     // Loads of indexes by a read of this key.
     let loads = |number: u32| {

@@ -57,8 +57,8 @@ impl World {
     }
 
     /// One whose indexes and filters have so many bytes at most.
-    pub(super) fn with_table_cache(seed: u64, index: Kind, bytes: usize) -> World {
-        World::within(SimStorage::new(seed), seed, (index, Sizes::TINY), 0, bytes)
+    pub(super) fn with_table_cache(seed: u64, index: Kind, sizes: Sizes, bytes: usize) -> World {
+        World::within(SimStorage::new(seed), seed, (index, sizes), 0, bytes)
     }
 
     /// The same with so many threads in the background.

@@ -6,17 +6,20 @@
 mod bits;
 mod layout;
 mod linear;
+mod partitioned;
 mod plr;
 mod single;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 use std::result;
 
 use ecotone_substrate::{codec::Malformed, table::Pages};
 
-pub(super) use self::single::Separators;
 use self::{linear::Linear, plr::Plr, single::Single};
+pub use self::{partitioned::Partition, whole::WholeIndex};
+pub(super) use self::{partitioned::seal, single::Separators};
 use super::boundaries::Boundaries;
 
 /// Memory for indexes comes in cells of so many bytes, so that less is not worth another kind.
@@ -27,6 +30,8 @@ const CELL: usize = 256;
 pub enum Kind {
     /// By a separator of each two blocks, in memory.
     Single,
+    /// The same in partitions, which are in memory one by one.
+    Partitioned,
     /// By lines that come near, for stretches of the table.
     Plr,
     /// By a line for a group of blocks and how far each block is from it.
@@ -35,12 +40,13 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 3] = [Kind::Single, Kind::Plr, Kind::Linear];
+    pub const ALL: [Kind; 4] = [Kind::Single, Kind::Partitioned, Kind::Plr, Kind::Linear];
 
     /// Its name among the options.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Single => "single",
+            Kind::Partitioned => "partitioned",
             Kind::Plr => "plr",
             Kind::Linear => "linear",
         }
@@ -50,6 +56,7 @@ impl Kind {
     pub(crate) fn number(self) -> u8 {
         match self {
             Kind::Single => 1,
+            Kind::Partitioned => 2,
             Kind::Plr => 3,
             Kind::Linear => 4,
         }
@@ -64,7 +71,7 @@ impl Kind {
 /// What an index should be like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// The kind, unless it cannot tell the blocks of a table apart, which then gets a [`Kind::Single`].
+    /// The kind, unless it cannot tell the blocks of a table apart or is not worth it, and the table gets a [`Kind::Single`].
     pub kind: Kind,
     /// By how many bytes lines of [`Kind::Plr`] may err.
     pub error: u32,
@@ -79,6 +86,17 @@ pub(super) struct Shape {
     pub(super) block: usize,
     /// Bytes that all keys of the table share, behind which digests begin.
     pub(super) skip: usize,
+    /// Partitions of the index.
+    pub(super) partitions: u32,
+}
+
+/// Where a key can be, as far as an index knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Located {
+    /// In these blocks.
+    Blocks(Candidates),
+    /// In a block that this partition tells.
+    Partition(u32),
 }
 
 /// Blocks that can have a key. Those from `low` to `high` are left; `first` is the one to look at next.
@@ -135,20 +153,26 @@ impl Candidates {
 pub(super) struct Built {
     pub(super) kind: Kind,
     pub(super) bytes: Vec<u8>,
+    /// Pages before it in the file, but for their checksums.
+    pub(super) partitions: Vec<Vec<u8>>,
 }
 
 /// Learns an index of the blocks of a table.
 pub(super) fn build(boundaries: &Boundaries, block: usize, wanted: Wanted) -> Built {
-    let single = || boundaries.separators().encode();
-    let model = match wanted.kind {
+    let separators = boundaries.separators();
+    let whole = |bytes| (bytes, Vec::new());
+    let built = match wanted.kind {
         Kind::Single => None,
-        Kind::Plr => plr::build(&boundaries.bounds(), block, wanted.error),
-        Kind::Linear => linear::build(&boundaries.bounds()),
+        Kind::Partitioned => partitioned::build(separators),
+        Kind::Plr => plr::build(&boundaries.bounds(), block, wanted.error).map(whole),
+        Kind::Linear => linear::build(&boundaries.bounds()).map(whole),
     };
-    match model {
+    match built {
         // Where keys are no numbers, separators may take less.
-        Some(bytes) if bytes.len() <= boundaries.separators().encoded_len().max(CELL) => Built { kind: wanted.kind, bytes },
-        _ => Built { kind: Kind::Single, bytes: single() },
+        Some((bytes, partitions)) if bytes.len() <= separators.encoded_len().max(CELL) => {
+            Built { kind: wanted.kind, bytes, partitions }
+        }
+        _ => Built { kind: Kind::Single, bytes: separators.encode(0), partitions: Vec::new() },
     }
 }
 
@@ -162,6 +186,8 @@ pub struct Index {
 #[derive(Debug)]
 enum Model {
     Single(Single),
+    /// In place of blocks it has partitions.
+    Partitioned(Single),
     Plr(Plr),
     Linear(Linear),
 }
@@ -173,20 +199,22 @@ impl Index {
             return Err(Malformed::new(len, "reserved bytes are not zero"));
         }
         let model = match kind {
-            Kind::Single => Model::Single(Single::parse(pages, len, shape.blocks)?),
+            Kind::Single => Model::Single(Single::parse(pages, (0, len), shape.blocks)?),
+            Kind::Partitioned => Model::Partitioned(Single::parse(pages, (0, len), shape.partitions)?),
             Kind::Plr => Model::Plr(Plr::parse(pages, len, shape)?),
             Kind::Linear => Model::Linear(Linear::parse(pages, len, shape.blocks)?),
         };
         Ok(Index { shape, model })
     }
 
-    /// The blocks that can have a key, which must lie between the first and the last key of the table.
+    /// Where a key can be, which must lie between the first and the last key of the table.
     #[inline]
-    pub fn locate(&self, key: &[u8]) -> Candidates {
+    pub fn locate(&self, key: &[u8]) -> Located {
         match &self.model {
-            Model::Single(single) => Candidates::one(single.locate(key)),
-            Model::Plr(plr) => plr.locate(key, self.shape),
-            Model::Linear(linear) => linear.locate(key, self.shape),
+            Model::Single(single) => Located::Blocks(Candidates::one(single.locate(key))),
+            Model::Partitioned(between) => Located::Partition(between.locate(key)),
+            Model::Plr(plr) => Located::Blocks(plr.locate(key, self.shape)),
+            Model::Linear(linear) => Located::Blocks(linear.locate(key, self.shape)),
         }
     }
 
@@ -194,6 +222,7 @@ impl Index {
     pub fn kind(&self) -> Kind {
         match &self.model {
             Model::Single(_) => Kind::Single,
+            Model::Partitioned(_) => Kind::Partitioned,
             Model::Plr(_) => Kind::Plr,
             Model::Linear(_) => Kind::Linear,
         }

@@ -20,6 +20,8 @@ const RUN_BYTES: usize = 1024;
 /// Bytes in front of the table of runs, and of each of its rows.
 const HEAD: usize = 8;
 const ROW: usize = 8;
+/// Most bytes of the two lengths of a separator.
+const LENGTHS: usize = 4;
 
 /// The separators of a table that is being written, coded as they come.
 #[derive(Debug, Default)]
@@ -47,20 +49,37 @@ impl Separators {
         self.last.extend_from_slice(separator);
     }
 
-    /// About how many bytes the index takes.
+    /// Each of them.
+    pub(super) fn each(&self, mut found: impl FnMut(&[u8])) {
+        let (mut r, mut separator) = (Reader::new(self.coded.as_slice()), Vec::new());
+        for _ in 0..self.count {
+            let (shared, rest) = separator_of(&mut r).expect("what was coded here can be read");
+            separator.truncate(shared);
+            separator.extend_from_slice(rest);
+            found(&separator);
+        }
+    }
+
+    /// Whether the index takes no more than so many bytes with another separator too. They are of one page.
+    pub(super) fn has_room(&self, separator: &[u8], bytes: usize) -> bool {
+        self.encoded_len() + ROW + LENGTHS + separator.len() <= bytes
+    }
+
+    /// About how many bytes the index takes; not about if it is in one page.
     pub(super) fn encoded_len(&self) -> usize {
         HEAD + ROW * self.runs.len() + self.coded.len()
     }
 
-    /// The index.
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut layout = Layout::zeroed(HEAD + ROW * self.runs.len());
-        layout.set(0, &(self.runs.len() as u32).to_le_bytes());
+    /// The index, with so many zeros in front.
+    pub(super) fn encode(&self, front: usize) -> Vec<u8> {
+        let table = front + HEAD;
+        let mut layout = Layout::zeroed(table + ROW * self.runs.len());
+        layout.set(front, &(self.runs.len() as u32).to_le_bytes());
         let ends = self.runs.iter().skip(1).map(|(start, _)| *start).chain([self.coded.len()]);
         for (number, ((start, first), end)) in self.runs.iter().zip(ends).enumerate() {
             let at = layout.put(&self.coded.as_slice()[*start..end], 1, 0);
             let row = [(at as u32).to_le_bytes(), (first + 1).to_le_bytes()].concat();
-            layout.set(HEAD + ROW * number, &row);
+            layout.set(table + ROW * number, &row);
         }
         layout.finish()
     }
@@ -70,28 +89,35 @@ impl Separators {
 #[derive(Debug)]
 pub(super) struct Single {
     pages: Pages,
+    /// Where they begin.
+    front: usize,
     runs: usize,
     blocks: u32,
 }
 
 impl Single {
-    /// Takes the index of a file, and looks at all of it.
-    pub(super) fn parse(pages: Pages, len: usize, blocks: u32) -> result::Result<Single, Malformed> {
-        let runs = match pages.iter().next() {
-            Some(page) => Reader::new(page).u32()? as usize,
-            None => return Err(Malformed::new(0, "the index has no bytes")),
+    /// Takes the index of a file, from a place in its first page up to another, and looks at all of it.
+    pub(super) fn parse(pages: Pages, (front, len): (usize, usize), blocks: u32) -> result::Result<Single, Malformed> {
+        let Some(bytes) = pages.iter().next().and_then(|page| page.get(front..)) else {
+            return Err(Malformed::new(0, "the index has no bytes"));
         };
-        if HEAD + runs.saturating_mul(ROW) > len {
-            return Err(Malformed::new(0, "the index has more runs than bytes"));
+        let mut r = Reader::new(bytes);
+        let (runs, reserved) = (r.u32()? as usize, r.u32()?);
+        if front + HEAD + runs.saturating_mul(ROW) > len || reserved != 0 {
+            return Err(Malformed::new(front, "the index has more runs than bytes"));
         }
-        let single = Single { pages, runs, blocks };
+        let single = Single { pages, front, runs, blocks };
         single.check(len)?;
         Ok(single)
     }
 
+    fn row_at(&self, run: usize) -> usize {
+        self.front + HEAD + ROW * run
+    }
+
     /// Where a run begins, and the block behind its first separator.
     fn row(&self, run: usize) -> (usize, u32) {
-        let at = HEAD + ROW * run;
+        let at = self.row_at(run);
         let [a, b, c, d, e, f, g, h] = *self.pages.get::<ROW>(at / PAGE, at % PAGE);
         (u32::from_le_bytes([a, b, c, d]) as usize, u32::from_le_bytes([e, f, g, h]))
     }
@@ -111,9 +137,9 @@ impl Single {
         let (mut last, mut next) = (Vec::new(), 1);
         for run in 0..self.runs {
             let (at, first) = self.row(run);
-            let fail = |what| Err(Malformed::new(HEAD + ROW * run, what));
+            let fail = |what| Err(Malformed::new(self.row_at(run), what));
             let end = self.first_block(run + 1);
-            if at < HEAD + ROW * self.runs || at >= len || first != next || end <= first || end > self.blocks {
+            if at < self.row_at(self.runs) || at >= len || first != next || end <= first || end > self.blocks {
                 return fail("a run of separators is not where it can be");
             }
             let mut r = Reader::new(self.bytes(run));
@@ -135,8 +161,8 @@ impl Single {
                 return fail("the last run of separators does not end the index");
             }
         }
-        if next != self.blocks.max(1) {
-            Err(Malformed::new(0, "the index has not a separator for each two blocks"))
+        if next != self.blocks.max(1) || (self.runs == 0 && len != self.row_at(0)) {
+            Err(Malformed::new(self.front, "the index has not a separator for each two blocks"))
         } else {
             Ok(())
         }

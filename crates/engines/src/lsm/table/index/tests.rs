@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use ecotone_substrate::memory::{Component, Memory};
+use ecotone_substrate::{
+    memory::{Component, Memory},
+    table::Name,
+};
 use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{
@@ -11,13 +14,32 @@ use super::{
 };
 
 const BLOCK: usize = 4096;
+const NAME: Name = Name { database: 7, keyspace: 3, number: 9, birth: 41 };
+
+/// An index as it is after it was written and read; the number of its bytes, and that of its partitions.
+fn written(boundaries: &Boundaries, wanted: Wanted) -> (WholeIndex, usize, usize) {
+    let memory = Memory::new(8 << 20);
+    let pages = |bytes: &[u8]| Pages::of(&memory, Component::Other, bytes).unwrap();
+    let Built { kind, bytes, partitions } = build(boundaries, BLOCK, wanted);
+    let (blocks, skip) = (boundaries.bounds().len() as u32, common(boundaries.first_key(), boundaries.last_key()));
+    let shape = Shape { blocks, block: BLOCK, skip, partitions: partitions.len() as u32 };
+    let index = Index::parse(kind, pages(&bytes), bytes.len(), shape).unwrap();
+    let partition = |(number, mut partition): (u32, Vec<u8>)| {
+        let place = NAME.place(blocks + number);
+        seal(&mut partition, place);
+        Partition::parse(pages(&partition), place, blocks).unwrap()
+    };
+    let count = partitions.len();
+    (WholeIndex::new(index, (0..).zip(partitions).map(partition).collect()), bytes.len(), count)
+}
 
 /// Keys in blocks, and an index over them.
 struct Set {
     keys: Vec<Vec<u8>>,
     per_block: usize,
-    index: Index,
+    index: WholeIndex,
     bytes: usize,
+    partitions: usize,
 }
 
 impl Set {
@@ -27,12 +49,8 @@ impl Set {
         for block in keys.chunks(per_block) {
             boundaries.push(&block[0], &block[block.len() - 1], block.len() as u32);
         }
-        let skip = common(boundaries.first_key(), boundaries.last_key());
-        let shape = Shape { blocks: boundaries.bounds().len() as u32, block: BLOCK, skip };
-        let built = build(&boundaries, BLOCK, wanted);
-        let pages = Pages::of(&Memory::new(8 << 20), Component::Other, &built.bytes).unwrap();
-        let index = Index::parse(built.kind, pages, built.bytes.len(), shape).unwrap();
-        Set { keys, per_block, index, bytes: built.bytes.len() }
+        let (index, bytes, partitions) = written(&boundaries, wanted);
+        Set { keys, per_block, index, bytes, partitions }
     }
 
     fn block(&self, block: u32) -> &[Vec<u8>] {
@@ -192,11 +210,15 @@ fn uniform(length: usize, per_block: usize, kind: Kind) -> Set {
 #[test]
 fn an_index_takes_so_many_bytes_a_block_and_so_many_reads_a_key() {
     for (length, per_block) in PER_BLOCK {
-        for (kind, most, looks) in [(Kind::Single, 4.5, 1.0), (Kind::Plr, 0.8, 1.25), (Kind::Linear, 1.2, 1.01)] {
+        for (kind, most, looks) in
+            [(Kind::Single, 4.5, 1.0), (Kind::Partitioned, 0.02, 1.0), (Kind::Plr, 0.8, 1.25), (Kind::Linear, 1.2, 1.01)]
+        {
             let set = uniform(length, per_block, kind);
             let (bytes, seen) = (set.bytes_a_block(), set.looks());
             eprintln!("keys of {length}, {kind:?}: {bytes} bytes a block, {seen} reads a key");
             assert_eq!(set.index.kind(), kind);
+            // What is not in memory is what a single index has, in whole pages.
+            assert!(kind != Kind::Partitioned || set.partitions == 3, "{} partitions", set.partitions);
             assert!(bytes <= most && seen <= looks, "keys of {length}, {kind:?}: {bytes} bytes a block, {seen} reads a key");
         }
     }
@@ -221,29 +243,82 @@ fn keys_that_digests_do_not_tell_apart_get_separators() {
     }
 }
 
-/// Every bit of a whole index flipped: refused, or an index with which every search ends.
+/// Every bit of some bytes flipped in turn. `parse` takes them or refuses them, which it does at least once.
+fn flipped(bytes: &[u8], mut parse: impl FnMut(Pages) -> result::Result<(), Malformed>) {
+    let (memory, mut refused) = (Memory::new(8 << 20), 0);
+    for bit in 0..8 * bytes.len() {
+        let mut bytes = bytes.to_vec();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        refused += u32::from(parse(Pages::of(&memory, Component::Other, &bytes).unwrap()).is_err());
+    }
+    assert!(refused > 0);
+}
+
+/// A whole index with a flipped bit: refused, or one with which every search ends.
 #[test]
 fn a_damaged_index_is_refused_or_harmless() {
     let mut random = SmallRng::seed_from_u64(5);
     let keys: Vec<Vec<u8>> = (0..2000).map(|_| number(b"", random.random(), 8)).collect::<BTreeSet<_>>().into_iter().collect();
-    for kind in Kind::ALL {
-        let mut boundaries = Boundaries::default();
-        keys.chunks(10).for_each(|block| boundaries.push(&block[0], &block[9], 10));
-        let shape = Shape { blocks: 200, block: BLOCK, skip: 0 };
+    let mut boundaries = Boundaries::default();
+    keys.chunks(10).for_each(|block| boundaries.push(&block[0], &block[9], 10));
+    let shape = Shape { blocks: 200, block: BLOCK, skip: 0, partitions: 0 };
+    for kind in [Kind::Single, Kind::Plr, Kind::Linear] {
         let built = build(&boundaries, BLOCK, wanted(kind));
-        let (memory, mut refused) = (Memory::new(8 << 20), 0);
-        for bit in 0..8 * built.bytes.len() {
-            let mut bytes = built.bytes.clone();
-            bytes[bit / 8] ^= 1 << (bit % 8);
+        flipped(&built.bytes, |pages| {
+            let index = Index::parse(kind, pages, built.bytes.len(), shape)?;
+            keys.iter().step_by(97).for_each(|key| {
+                let Located::Blocks(Candidates { first, low, high, .. }) = index.locate(key) else { panic!("{kind:?}") };
+                assert!(low <= first && first <= high && high < 200);
+            });
+            Ok(())
+        });
+    }
+}
+
+/// The same of partitions, and of what is between them. With its checksum no flipped bit is missed.
+#[test]
+fn a_damaged_partition_is_refused_or_harmless() {
+    let keys: Vec<Vec<u8>> = (0..12_u8).map(|number| [&[b'a' + number.div_ceil(2); 900][..], &[number]].concat()).collect();
+    let mut boundaries = Boundaries::default();
+    keys.chunks(2).for_each(|block| boundaries.push(&block[0], &block[1], 2));
+    let built = build(&boundaries, BLOCK, wanted(Kind::Partitioned));
+    let (partitions, place) = (built.partitions, NAME.place(6));
+    assert_eq!(partitions.len(), 2, "one has the last block alone");
+    flipped(&built.bytes, |pages| {
+        let shape = Shape { blocks: 6, block: BLOCK, skip: 0, partitions: 2 };
+        let index = Index::parse(Kind::Partitioned, pages, built.bytes.len(), shape)?;
+        keys.iter().for_each(|key| assert!(matches!(index.locate(key), Located::Partition(0..2))));
+        Ok(())
+    });
+    let memory = Memory::new(8 << 20);
+    for mut partition in partitions {
+        // And a few of the zeros behind.
+        let used = 8 + partition.iter().rposition(|byte| *byte != 0).expect("it has blocks");
+        flipped(&partition[..used], |pages| {
+            let mut bytes = pages.page(0).to_vec();
+            seal(&mut bytes, place);
             let pages = Pages::of(&memory, Component::Other, &bytes).unwrap();
-            match Index::parse(kind, pages, bytes.len(), shape) {
-                Err(_) => refused += 1,
-                Ok(index) => keys.iter().step_by(97).for_each(|key| {
-                    let Candidates { first, low, high, .. } = index.locate(key);
-                    assert!(low <= first && first <= high && high < 200);
-                }),
-            }
-        }
-        assert!(refused > 0, "{kind:?}");
+            let partition = Partition::parse(pages, place, 6)?;
+            keys.iter().for_each(|key| assert!(partition.locate(key).high < 6));
+            Ok(())
+        });
+        seal(&mut partition, place);
+        flipped(&partition[..used], |pages| {
+            let parsed = Partition::parse(pages, place, 6);
+            assert!(parsed.is_err(), "a flipped bit is missed");
+            parsed.map(drop)
+        });
+    }
+}
+
+/// Separators are mostly small beside a page: so partitions are full, and together they are what a single index is.
+#[test]
+fn partitions_have_together_what_a_single_index_has() {
+    let mut random = SmallRng::seed_from_u64(6);
+    for (name, keys) in sets(&mut random, 20_000) {
+        let single = Set::new(keys.clone(), 2, wanted(Kind::Single)).bytes.div_ceil(BLOCK);
+        let set = Set::new(keys, 2, wanted(Kind::Partitioned));
+        assert!(set.index.kind() == Kind::Partitioned && set.looks() == 1.0, "{name}");
+        assert!((single..=single + single / 8 + 1).contains(&set.partitions), "{name}: {} for {single} pages", set.partitions);
     }
 }

@@ -16,7 +16,7 @@ struct Ground {
     disk: SimStorage,
     environment: Environment,
     table: Arc<Table>,
-    index: Index,
+    index: WholeIndex,
     records: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
@@ -128,7 +128,7 @@ fn cursors_go_where_one_goes_in_a_list() {
 fn a_cursor_seeks_every_key_and_what_lies_between() {
     let mut random = SmallRng::seed_from_u64(2);
     for kind in Kind::ALL {
-        for records in [usual(3000), sized(&mut random, 3000, 40)] {
+        for records in [usual(3000), sized(&mut random, 3000, 40), long(100)] {
             let ground = Ground::new(kind, 4096, records);
             let mut cursor = ground.forward(Size::Frame, false);
             for (place, (key, _)) in ground.records.iter().enumerate() {

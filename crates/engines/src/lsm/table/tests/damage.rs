@@ -47,6 +47,23 @@ fn every_flipped_byte_is_noticed_where_it_is() {
 }
 
 #[test]
+fn every_flipped_byte_of_a_partition_is_noticed_where_it_is() {
+    let (disk, records) = (SimStorage::new(1), long(12));
+    let environment = environment(&disk);
+    write(&environment, NAME, options(Kind::Partitioned, 4096), &records).unwrap();
+    let read = || exercise(&environment, &records);
+    let damaged = Damaged::new(&disk, NAME, &read);
+    // The header, six blocks, two partitions, what is between them, the filter.
+    assert_eq!(damaged.whole().len(), 11 * PAGE);
+    for offset in (7 * PAGE..10 * PAGE).step_by(3) {
+        let error = damaged.flip(offset).unwrap_err();
+        let place = damaged.place(&error).unwrap_or_else(|| panic!("byte {offset}: {error}"));
+        assert_eq!(place / PAGE as u64, (offset / PAGE) as u64, "byte {offset}: {error}");
+    }
+    damaged.a_header_that_makes_no_sense_is_noticed(136, |offset| matches!(offset, 66..68 | 96..112));
+}
+
+#[test]
 fn a_file_of_another_length_or_another_file_is_noticed() {
     let (disk, records) = original(Kind::Linear);
     let environment = environment(&disk);

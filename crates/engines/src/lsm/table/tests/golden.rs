@@ -28,6 +28,11 @@ const HEADER: [(usize, &str); 16] = [
     (2, "of the last key"),
 ];
 
+/// The labels of a key. Long ones are of one letter up to the last byte.
+fn key_labels(length: usize, label: &'static str) -> Vec<(usize, &'static str)> {
+    if length > 100 { vec![(length - 1, label), (1, "its last byte")] } else { vec![(length, label)] }
+}
+
 /// The labels of a block.
 fn block(table: &Table, number: u32, memory: &mut storage::Block) -> Vec<(usize, &'static str)> {
     let block = table.read(number, memory).unwrap();
@@ -41,8 +46,8 @@ fn block(table: &Table, number: u32, memory: &mut storage::Block) -> Vec<(usize,
             let value = value.map_or(0, <[u8]>::len);
             labels.push((1, "entry: kind, shared"));
             labels.push((entry.len() - 1 - entry.rest.len() - value, "lengths"));
-            labels
-                .extend([(entry.rest.len(), "rest of the key"), (value, "value")].into_iter().filter(|(length, _)| *length > 0));
+            labels.extend(key_labels(entry.rest.len(), "rest of the key"));
+            labels.extend([(value, "value")].into_iter().filter(|(length, _)| *length > 0));
             (at, count, last) = (at + entry.len(), count + 1, key.to_vec());
             Ok(())
         })
@@ -51,8 +56,29 @@ fn block(table: &Table, number: u32, memory: &mut storage::Block) -> Vec<(usize,
     labels
 }
 
+/// The labels of a partition, of which each separator is a run.
+fn partition(separators: usize) -> Vec<(usize, &'static str)> {
+    let mut labels =
+        vec![(4, "checksum of the partition"), (4, "first block"), (4, "blocks"), (4, "end"), (4, "runs"), (4, "zero")];
+    labels.extend([(4, "run: place"), (4, "first block, within the partition")].repeat(separators));
+    let separator = [&[(1, "separator: shared"), (2, "rest")][..], &key_labels(901, "rest of the separator")].concat();
+    labels.extend(separator.repeat(separators));
+    labels.push((PAGE - 24 - separators * (8 + 904), "to the end of the page"));
+    labels
+}
+
 fn index(kind: Kind) -> Vec<(usize, &'static str)> {
     match kind {
+        Kind::Partitioned => vec![
+            (4, "index: runs"),
+            (4, "zero"),
+            (4, "run: place"),
+            (4, "first partition"),
+            (1, "separator: shared"),
+            (2, "rest"),
+            (900, "rest of the separator"),
+            (1, "its last byte"),
+        ],
         Kind::Single => vec![
             (4, "index: runs"),
             (4, "zero"),
@@ -98,29 +124,37 @@ fn a_table_with_each_kind_of_index() {
     ]
     .into();
     for (kind, name) in [(Kind::Single, "lsm-single"), (Kind::Plr, "lsm-plr"), (Kind::Linear, "lsm-linear")] {
-        let disk = SimStorage::new(1);
-        let environment = environment(&disk);
-        let table = write(&environment, NAME, options(kind, 4096), &records).unwrap().unwrap();
-        let (first, last) = table.range();
-        assert_eq!((table.blocks(), table.index_kind()), (3, kind));
-        let mut labels = [&BEGINNING[..], &HEADER].concat();
-        labels.extend([
-            (first.len(), "first key"),
-            (last.len(), "last key"),
-            (PAGE - 136 - first.len() - last.len(), "reserved"),
-        ]);
-        let mut memory = table.memory_for_a_block(&environment).unwrap();
-        (0..table.blocks()).for_each(|number| labels.extend(block(&table, number, &mut memory)));
-        let before: usize = labels.iter().map(|(length, _)| length).sum();
-        labels.extend(index(kind));
-        let inside: usize = index(kind).iter().map(|(length, _)| length).sum();
-        assert_eq!(before, 4 * PAGE);
-        labels.push((table.index_bytes() as usize - inside, "rest of the index"));
-        labels.extend([
-            (PAGE - table.index_bytes() as usize, "to the end of the page"),
-            (64, "filter: line"),
-            (PAGE - 64, "to the end of the page"),
-        ]);
-        golden(name, &render(&disk.files()[&NAME.file()], &labels));
+        whole(kind, name, &records, (3, &[]));
     }
+}
+
+#[test]
+fn a_table_with_a_partitioned_index() {
+    whole(Kind::Partitioned, "lsm-partitioned", &long(12), (6, &[4, 0]));
+}
+
+/// The bytes of a table of so many blocks, and of partitions with so many separators each.
+fn whole(kind: Kind, name: &str, records: &Records, (blocks, partitions): (u32, &[usize])) {
+    let disk = SimStorage::new(1);
+    let environment = environment(&disk);
+    let table = write(&environment, NAME, options(kind, 4096), records).unwrap().unwrap();
+    let (first, last) = table.range();
+    assert_eq!((table.blocks(), table.index_kind(), table.partitions() as usize), (blocks, kind, partitions.len()));
+    let mut labels = [&BEGINNING[..], &HEADER].concat();
+    labels.extend(key_labels(first.len(), "first key").into_iter().chain(key_labels(last.len(), "last key")));
+    labels.push((PAGE - 136 - first.len() - last.len(), "reserved"));
+    let mut memory = table.memory_for_a_block(&environment).unwrap();
+    (0..table.blocks()).for_each(|number| labels.extend(block(&table, number, &mut memory)));
+    partitions.iter().for_each(|separators| labels.extend(partition(*separators)));
+    let before: usize = labels.iter().map(|(length, _)| length).sum();
+    assert_eq!(before, (1 + blocks as usize + partitions.len()) * PAGE);
+    labels.extend(index(kind));
+    let inside: usize = index(kind).iter().map(|(length, _)| length).sum();
+    labels.extend([
+        (table.index_bytes() as usize - inside, "rest of the index"),
+        (PAGE - table.index_bytes() as usize, "to the end of the page"),
+        (64, "filter: line"),
+        (PAGE - 64, "to the end of the page"),
+    ]);
+    golden(name, &render(&disk.files()[&NAME.file()], &labels));
 }

@@ -72,17 +72,23 @@ fn usual(count: u64) -> Records {
     (0..count).map(record).collect()
 }
 
+/// So many records of which two fill a block, and of which the last of each block shares 900 bytes with the first of the next one, so that separators are long.
+fn long(count: u8) -> Records {
+    let record = |number: u8| ([&[b'A' + number.div_ceil(2); 900][..], &[number]].concat(), Some(vec![number; 900]));
+    (0..count).map(record).collect()
+}
+
 /// Frames for whatever part of a table.
 fn frames(environment: &Environment) -> impl Fn() -> Result<storage::Block> + '_ {
     || environment.memory.lease_essential(Component::Other, Size::Frame)
 }
 
-fn index_of(table: &Table, environment: &Environment) -> Result<Index> {
-    table.index(environment, &frames(environment))
+fn index_of(table: &Table, environment: &Environment) -> Result<WholeIndex> {
+    table.whole_index(environment, &frames(environment))
 }
 
 /// What a table says about a key; the outer `None` is that it has it not.
-fn ask(table: &Table, index: &Index, key: &[u8], memory: &mut storage::Block) -> Result<Option<Option<Vec<u8>>>> {
+fn ask(table: &Table, index: &WholeIndex, key: &[u8], memory: &mut storage::Block) -> Result<Option<Option<Vec<u8>>>> {
     let mut value = Vec::new();
     Ok(table.find(table.locate(index, key), key, memory, &mut value)?.map(|answer| (answer == Answer::Value).then_some(value)))
 }

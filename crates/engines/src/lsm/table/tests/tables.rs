@@ -37,8 +37,8 @@ fn what_is_written_is_found_after_opening() {
 
 #[test]
 fn a_key_is_found_by_one_read() {
-    let records = usual(20_000);
-    for (kind, most) in [(Kind::Single, 1.0), (Kind::Linear, 1.01), (Kind::Plr, 1.25)] {
+    let records = usual(60_000);
+    for (kind, most) in [(Kind::Single, 1.0), (Kind::Partitioned, 1.0), (Kind::Linear, 1.01), (Kind::Plr, 1.25)] {
         let disk = SimStorage::new(1);
         let environment = environment(&disk);
         let table = write(&environment, NAME, options(kind, 4096), &records).unwrap().unwrap();
