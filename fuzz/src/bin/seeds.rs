@@ -69,7 +69,7 @@ fn runs() -> io::Result<()> {
 fn tables() -> io::Result<()> {
     for kind in Kind::ALL {
         let disk = SimStorage::new(1);
-        let options = Options { block: 4096, filter_bits: 10, index: Wanted { kind, error: 2000 } };
+        let options = Options { block: 4096, filter_bits: 10, index: Wanted::of(kind, 2000) };
         let environment = disk.environment(NAME.database, 4 << 20);
         let mut writer = TableWriter::create(&environment, NAME, options).map_err(io::Error::other)?;
         for number in 0..200_u32 {

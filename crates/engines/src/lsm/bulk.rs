@@ -1,6 +1,6 @@
 //! Sorted bulk load: tables straight into the last level, one after the other (decision 11, "The contracts that change", 2).
 
-use std::{ops::Bound, sync::Arc};
+use std::{iter, ops::Bound, sync::Arc};
 
 use ecotone_substrate::{Result, Seq};
 
@@ -62,7 +62,8 @@ impl Load<'_> {
     fn next_table(&mut self, records: &mut Records<'_>) -> Result<bool> {
         let Some(first) = self.next(records)? else { return Ok(false) };
         let (lsm, seq) = (self.lsm, self.lsm.files.context().shared.wal.tail());
-        let options = lsm.table_options(self.mean.unwrap_or(first.0.len() + first.1.len()));
+        let mean = self.mean.unwrap_or(first.0.len() + first.1.len());
+        let options = lsm.table_options(mean, iter::empty(), &lsm.present.get().version);
         let (name, cuts) = (&mut || lsm.files.fresh_name(), Cuts::new(lsm.sizes.table, None));
         let mut output = Output::new(lsm.files.loader(), options, cuts, name);
         let (first_key, mut next) = (first.0.clone(), Ok(Some(first)));

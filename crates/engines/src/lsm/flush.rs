@@ -1,6 +1,9 @@
 //! Bringing what was written into tables (decision 11, "Immutable memtables and flush").
 
-use std::sync::{Arc, Weak};
+use std::{
+    iter,
+    sync::{Arc, Weak},
+};
 
 use ecotone_substrate::{Result, Seq, table::Answer};
 
@@ -88,7 +91,7 @@ impl Lsm {
         let name = &mut || self.files.fresh_name();
         let version = self.present.get().version;
         let behind = version.run(Place::Level(version.top(self.sizes.level_0)));
-        let (options, cuts) = (self.table_options(mean(memtable)), Cuts::new(self.sizes.table, behind));
+        let (options, cuts) = (self.table_options(mean(memtable), iter::empty(), &version), Cuts::new(self.sizes.table, behind));
         let mut output = Output::new(self.files.loader(), options, cuts, name);
         let (mut cursor, mut key, mut value) = (memtable.cursor(), Vec::new(), Vec::new());
         while cursor.advance() {
@@ -100,10 +103,15 @@ impl Lsm {
         output.finish()
     }
 
-    /// What tables of records with so many bytes are like.
-    pub(super) fn table_options(&self, mean: usize) -> Options {
-        let options = self.files.options();
-        Options { block: block_size(mean), filter_bits: options.filter_bits, index: options.wanted() }
+    /// What tables of records with so many bytes are like, which come of those tables of the version.
+    pub(super) fn table_options<'t>(
+        &self,
+        mean: usize,
+        inputs: impl Iterator<Item = &'t Handle>,
+        version: &Version<Handle>,
+    ) -> Options {
+        let (options, heat) = (self.files.options(), self.files.loader().heat.of(inputs, version));
+        Options { block: block_size(mean), filter_bits: options.filter_bits, index: options.wanted(heat) }
     }
 }
 

@@ -15,6 +15,7 @@ use ecotone_substrate::{
 };
 
 use super::{
+    heat::{Heat, Reads},
     part::Part,
     table::{Candidates, Filter, Index, Located, Partition, Table},
     table_cache::{Sort, TableCache},
@@ -29,13 +30,14 @@ pub(super) struct Loader {
     /// How often an index or a partition of one was loaded, and a filter.
     pub(super) indexes: Counter,
     pub(super) filters: Counter,
+    pub(super) heat: Heat,
 }
 
 impl Loader {
     /// Nothing was loaded yet.
     pub(super) fn new(environment: &Environment, cache: &Arc<TableCache>) -> Arc<Loader> {
         let (indexes, filters) = (Counter::default(), Counter::default());
-        Arc::new(Loader { environment: environment.clone(), cache: cache.clone(), indexes, filters })
+        Arc::new(Loader { environment: environment.clone(), cache: cache.clone(), indexes, filters, heat: Heat::default() })
     }
 
     /// What files are made and opened with.
@@ -55,6 +57,7 @@ pub(super) struct Handle {
     filter: Arc<Part<Filter>>,
     /// Reads in vain that a filter would have saved, since there was none.
     vain: AtomicUsize,
+    pub(super) reads: Reads,
 }
 
 impl Handle {
@@ -63,7 +66,9 @@ impl Handle {
         let domain = loader.cache.domain();
         let (index, filter) = (Part::absent(domain), Part::absent(domain));
         let partitions = (0..table.partitions()).map(|_| Part::absent(domain)).collect();
-        Handle { table: Arc::new(table), loader: loader.clone(), index, partitions, filter, vain: AtomicUsize::new(0) }
+        let reads = Reads::new(&loader.heat);
+        let (table, loader, vain) = (Arc::new(table), loader.clone(), AtomicUsize::new(0));
+        Handle { table, loader, index, partitions, filter, vain, reads }
     }
 
     /// The table.
@@ -85,11 +90,16 @@ impl Handle {
         if is_there { (self.table.filter_pages() * PAGE) as u64 } else { 0 }
     }
 
-    /// The blocks that can have a key between the first and the last of the table.
+    /// The blocks that can have a key between the first and the last of the table, which are read then.
     ///
     /// # Errors
     /// If the index is damaged or cannot be read, or there is no memory for it.
     pub(super) fn locate(&self, key: &[u8]) -> Result<Candidates> {
+        self.reads.increment();
+        self.load_and_locate(key)
+    }
+
+    fn load_and_locate(&self, key: &[u8]) -> Result<Candidates> {
         let Loader { environment, cache, indexes, .. } = &*self.loader;
         let bytes = self.table.index_pages() * PAGE;
         let load = || cache.load(Sort::Index, bytes, |lease| self.table.index(environment, lease));
@@ -125,6 +135,7 @@ impl Handle {
         value: &mut Vec<u8>,
     ) -> Result<Option<Answer>> {
         let Some(blocks) = self.candidates(hash, key)? else { return Ok(None) };
+        self.reads.increment();
         let memory = match memory {
             Some(memory) if memory.len() >= self.table.block_size() => memory,
             small => small.insert(self.table.memory_for_a_block(&self.loader.environment)?),
@@ -155,7 +166,7 @@ impl Handle {
                 return Ok(blocks);
             }
         }
-        self.locate(key).map(Some)
+        self.load_and_locate(key).map(Some)
     }
 
     /// A filter that is not there is loaded when there were as many reads in vain as it has pages: so it costs twice the reads of the best choice at most,

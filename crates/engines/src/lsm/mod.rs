@@ -9,6 +9,7 @@ mod counters;
 mod family;
 mod flush;
 mod handle;
+mod heat;
 mod install;
 mod keyspace;
 mod lookup;

@@ -9,6 +9,8 @@ use ecotone_substrate::{
 
 use super::table::{Kind, Wanted};
 
+/// What stands for no kind of index.
+const AUTO: u8 = 0;
 /// Bytes by which lines may err.
 const ERROR: RangeInclusive<u32> = 400..=16_384;
 /// Bytes of a memtable, and of a table.
@@ -23,8 +25,8 @@ const LEAST_TABLE: u64 = 8 << 20;
 /// What can be chosen when an lsm keyspace is made; kept in its root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LsmOptions {
-    /// How the blocks of a table are found (L2). Default linear.
-    pub index: Kind,
+    /// How the blocks of a table are found (L2); none for whatever costs a table least. Default linear.
+    pub index: Option<Kind>,
     /// By how many bytes lines of [`Kind::Plr`] may err, 400..=16384. Default 2000.
     pub error: u32,
     /// Bytes of a full memtable, 1 to 64 MiB. Default an eighth of the memory budget, within these.
@@ -37,7 +39,7 @@ pub struct LsmOptions {
 
 impl Default for LsmOptions {
     fn default() -> Self {
-        LsmOptions { index: Kind::Linear, error: 2000, memtable: None, table: None, filter_bits: 10 }
+        LsmOptions { index: Some(Kind::Linear), error: 2000, memtable: None, table: None, filter_bits: 10 }
     }
 }
 
@@ -52,21 +54,24 @@ impl LsmOptions {
         self.table.unwrap_or((self.memtable_bytes(budget) / 2).max(LEAST_TABLE))
     }
 
-    /// What an index should be like.
-    pub fn wanted(&self) -> Wanted {
-        Wanted { kind: self.index, error: self.error }
+    /// What an index should be like of a table of which so much is read.
+    pub fn wanted(&self, heat: f64) -> Wanted {
+        Wanted { kind: self.index, error: self.error, heat }
     }
 
     /// Appends them to a root.
     pub(super) fn encode(self, w: &mut Writer) {
-        w.u8(self.index.number()).u32(self.error);
+        w.u8(self.index.map_or(AUTO, Kind::number)).u32(self.error);
         w.u64(self.memtable.unwrap_or(0)).u64(self.table.unwrap_or(0)).u16(self.filter_bits);
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
     pub(super) fn decode(r: &mut Reader<'_>) -> std::result::Result<Self, Malformed> {
         let start = r.position();
-        let Some(index) = Kind::of(r.u8()?) else { return r.fail("there is no such kind of index") };
+        let index = match r.u8()? {
+            AUTO => None,
+            number => Some(Kind::of(number).ok_or_else(|| Malformed::new(start, "there is no such kind of index"))?),
+        };
         let told = |bytes: u64| Some(bytes).filter(|bytes| *bytes > 0);
         let (error, memtable, table, filter_bits) = (r.u32()?, told(r.u64()?), told(r.u64()?), r.u16()?);
         let options = LsmOptions { index, error, memtable, table, filter_bits };
@@ -109,9 +114,12 @@ fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(name: &str, val
     parsed.ok_or_else(|| Error::Invalid(format!("the option {name} is {value:?}, and must be a number from {least} to {most}")))
 }
 
-fn kind(value: &str) -> Result<Kind> {
+fn kind(value: &str) -> Result<Option<Kind>> {
     let kind = Kind::ALL.into_iter().find(|kind| kind.name() == value);
-    kind.ok_or_else(|| Error::Invalid(format!("the option index is {value:?}, and must be single, partitioned, plr or linear")))
+    if kind.is_some() || value == "auto" {
+        return Ok(kind);
+    }
+    Err(Error::Invalid(format!("the option index is {value:?}, and must be single, partitioned, plr, linear or auto")))
 }
 
 #[cfg(test)]
@@ -121,7 +129,8 @@ mod tests {
     #[test]
     fn settings_are_read_and_checked() {
         let set = |name: &str, value: &str| LsmOptions::parse(&[(name.to_owned(), value.to_owned())]);
-        assert_eq!(set("index", "plr").unwrap().index, Kind::Plr);
+        assert_eq!(set("index", "plr").unwrap().index, Some(Kind::Plr));
+        assert_eq!(set("index", "auto").unwrap().index, None);
         assert_eq!(set("error", "400").unwrap().error, 400);
         assert_eq!(set("memtable", "1048576").unwrap().memtable, Some(1 << 20));
         assert_eq!(set("table", "65536").unwrap().table, Some(1 << 16));
@@ -156,8 +165,9 @@ mod tests {
             options.encode(&mut w);
             LsmOptions::decode(&mut Reader::new(w.as_slice())).is_ok_and(|read| read == options)
         };
-        let options = LsmOptions { index: Kind::Plr, memtable: Some(1 << 20), table: Some(1 << 20), ..LsmOptions::default() };
-        assert!(reads(options) && reads(LsmOptions::default()));
+        let options =
+            LsmOptions { index: Some(Kind::Plr), memtable: Some(1 << 20), table: Some(1 << 20), ..LsmOptions::default() };
+        assert!(reads(options) && reads(LsmOptions::default()) && reads(LsmOptions { index: None, ..options }));
         assert!(!reads(LsmOptions { error: 399, ..options }));
         assert!(!reads(LsmOptions { memtable: Some(1), ..options }));
         assert!(!reads(LsmOptions { table: Some(1 << 30), ..options }));

@@ -36,7 +36,7 @@ fn a_table(kind: Kind, block: usize, count: u32) -> Vec<u8> {
 
 fn table_of(kind: Kind, block: usize, records: &BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Vec<u8> {
     let disk = SimStorage::new(1);
-    let options = Options { block, filter_bits: 10, index: Wanted { kind, error: 2000 } };
+    let options = Options { block, filter_bits: 10, index: Wanted::of(kind, 2000) };
     let mut writer = TableWriter::create(&disk.environment(NAME.database, 4 << 20), NAME, options).unwrap();
     records.iter().for_each(|(key, value)| writer.push(hash(key), key, value.as_deref()).unwrap());
     writer.finish((1, 2)).unwrap();

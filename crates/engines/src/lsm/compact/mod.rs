@@ -94,7 +94,11 @@ impl Lsm {
         let comes = moves.into_iter().chain(&tables).map(|handle| (place, handle.file())).collect();
         let change = Change { goes: piece.files(), comes };
         let installed = self.install(&change, &tables, |version| self.present.installed(version));
-        installed.inspect_err(|_| output::remove(self.files.environment(), &tables))
+        installed.inspect_err(|_| output::remove(self.files.environment(), &tables))?;
+        if moves.is_none() {
+            piece.inputs.iter().flat_map(Run::tables).for_each(|handle| self.files.loader().heat.forget(handle));
+        }
+        Ok(())
     }
 
     /// Whether a table that overlaps nothing of a level may be there as it is: in the last one without tombstones, in others not above much.
@@ -112,7 +116,8 @@ impl Lsm {
         let mean = tables().map(|table| table.bytes()).sum::<u64>() / tables().map(|table| table.records()).sum::<u64>();
         let behind = piece.depth.checked_sub(1).and_then(|depth| version.run(Place::Level(depth)));
         let (name, cuts) = (&mut || self.files.fresh_name(), Cuts::new(self.sizes.table, behind));
-        let output = Output::new(self.files.loader(), self.table_options(mean as usize), cuts, name);
+        let handles = piece.inputs.iter().flat_map(Run::tables).map(|handle| &**handle);
+        let output = Output::new(self.files.loader(), self.table_options(mean as usize, handles, version), cuts, name);
         merge(self.files.environment(), &piece.inputs, Drops::of(version, &piece.files()), output, &|key| self.hash(key))
     }
 }

@@ -27,7 +27,7 @@ pub fn block_size(mean: usize) -> usize {
 }
 
 /// What a table should be like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     /// Bytes of a block: 4096, 8192 or 16384.
     pub block: usize,

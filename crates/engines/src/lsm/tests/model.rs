@@ -70,7 +70,7 @@ fn step(world: &World, model: &mut Model, random: &mut SmallRng) {
 
 #[test]
 fn random_calls_follow_the_model_and_so_does_what_is_opened_again() {
-    for (seed, kind) in (1..).zip(Kind::ALL) {
+    for (seed, kind) in (1..).zip(Kind::ALL.into_iter().map(Some).chain([None])) {
         let (world, mut model, mut random) = (World::new(seed, kind), Model::new(), SmallRng::seed_from_u64(seed));
         for _ in 0..2500 {
             step(&world, &mut model, &mut random);

@@ -30,7 +30,7 @@ const BLOCK: usize = 4096;
 const BLOCKS: u64 = 4;
 
 fn options(kind: Kind) -> Options {
-    Options { block: BLOCK, filter_bits: 10, index: Wanted { kind, error: 2000 } }
+    Options { block: BLOCK, filter_bits: 10, index: Wanted::of(kind, 2000) }
 }
 
 /// A disk, and names for files on it.

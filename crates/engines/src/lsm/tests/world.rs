@@ -46,31 +46,31 @@ pub(super) struct World {
 }
 
 impl World {
-    /// An empty keyspace with an index of this kind.
-    pub(super) fn new(seed: u64, index: Kind) -> World {
+    /// An empty keyspace with an index of this kind, or of whichever costs least.
+    pub(super) fn new(seed: u64, index: impl Into<Option<Kind>>) -> World {
         World::with(seed, index, Sizes::TINY)
     }
 
     /// One whose parts have these sizes.
-    pub(super) fn with(seed: u64, index: Kind, sizes: Sizes) -> World {
-        World::on(SimStorage::new(seed), seed, index, sizes, 0)
+    pub(super) fn with(seed: u64, index: impl Into<Option<Kind>>, sizes: Sizes) -> World {
+        World::on(SimStorage::new(seed), seed, index.into(), sizes, 0)
     }
 
     /// One whose indexes and filters have so many bytes at most.
     pub(super) fn with_table_cache(seed: u64, index: Kind, sizes: Sizes, bytes: usize) -> World {
-        World::within(SimStorage::new(seed), seed, (index, sizes), 0, bytes)
+        World::within(SimStorage::new(seed), seed, (Some(index), sizes), 0, bytes)
     }
 
     /// The same with so many threads in the background.
     pub(super) fn threaded(seed: u64, workers: usize) -> World {
-        World::on(SimStorage::new(seed), seed, Kind::Linear, Sizes::TINY, workers)
+        World::on(SimStorage::new(seed), seed, Some(Kind::Linear), Sizes::TINY, workers)
     }
 
-    fn on(disk: SimStorage, seed: u64, index: Kind, sizes: Sizes, workers: usize) -> World {
+    fn on(disk: SimStorage, seed: u64, index: Option<Kind>, sizes: Sizes, workers: usize) -> World {
         World::within(disk, seed, (index, sizes), workers, usize::MAX)
     }
 
-    fn within(disk: SimStorage, seed: u64, (index, sizes): (Kind, Sizes), workers: usize, table_cache: usize) -> World {
+    fn within(disk: SimStorage, seed: u64, (index, sizes): (Option<Kind>, Sizes), workers: usize, table_cache: usize) -> World {
         let mut environment = disk.environment(7, 64 << 20);
         if workers > 0 {
             environment.scheduler = Scheduler::threaded(workers, environment.health.clone());

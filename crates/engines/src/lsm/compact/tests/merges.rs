@@ -31,7 +31,7 @@ struct Ground {
 
 /// With a name for the next table.
 fn output<T>(loader: &Arc<Loader>, number: &mut u32, write: impl FnOnce(Output<'_>) -> T) -> T {
-    let options = Options { block: 4096, filter_bits: 10, index: Wanted { kind: Kind::Linear, error: 2000 } };
+    let options = Options { block: 4096, filter_bits: 10, index: Wanted::of(Kind::Linear, 2000) };
     let mut name = || {
         *number += 1;
         Name { database: 7, keyspace: 3, number: *number, birth: u64::from(*number) << 32 }

@@ -17,7 +17,7 @@ use ecotone_substrate::{
 };
 
 use self::group::{Draft, Group, Line};
-use super::{super::boundaries::Bounds, Candidates, Shape, bits::LOOK, layout::Layout};
+use super::{super::boundaries::Bounds, Built, Candidates, Kind, Shape, bits::LOOK, layout::Layout};
 
 /// Bytes in front of the heads, and of each of them.
 const FRONT: usize = 16;
@@ -28,12 +28,12 @@ const LOGS: std::ops::RangeInclusive<u8> = 5..=9;
 const MOST_COST: u64 = 64;
 
 /// The index, if digests tell the blocks apart.
-pub(super) fn build(blocks: &[Bounds]) -> Option<Vec<u8>> {
-    LOGS.filter_map(|log| build_with(blocks, log)).min_by_key(Vec::len)
+pub(super) fn build(blocks: &[Bounds]) -> Option<Built> {
+    LOGS.filter_map(|log| build_with(blocks, log)).min_by_key(|built| built.bytes.len())
 }
 
 /// The index with groups of 2^`log` blocks.
-fn build_with(blocks: &[Bounds], log: u8) -> Option<Vec<u8>> {
+fn build_with(blocks: &[Bounds], log: u8) -> Option<Built> {
     let last = blocks.last()?.last;
     let groups: Vec<&[Bounds]> = blocks.chunks(1 << log).collect();
     let mut layout = Layout::zeroed(FRONT + HEAD * groups.len());
@@ -49,7 +49,7 @@ fn build_with(blocks: &[Bounds], log: u8) -> Option<Vec<u8>> {
         cost += draft.cost;
         records += group.iter().map(|bounds| u64::from(bounds.records)).sum::<u64>();
     }
-    (cost * MOST_COST <= records).then(|| layout.finish())
+    (cost * MOST_COST <= records).then(|| Built::whole(Kind::Linear, layout.finish(), cost as f64 / records as f64))
 }
 
 /// The groups of a table, in memory.

@@ -3,6 +3,7 @@
 //! Every kind gives the block to look at first and bounds that hold for every key of the table. The blocks themselves decide, so that neither a bad model nor equal
 //! digests can give a wrong answer.
 
+mod auto;
 mod bits;
 mod layout;
 mod linear;
@@ -69,12 +70,22 @@ impl Kind {
 }
 
 /// What an index should be like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wanted {
-    /// The kind, unless it cannot tell the blocks of a table apart or is not worth it, and the table gets a [`Kind::Single`].
-    pub kind: Kind,
+    /// The kind, unless it cannot tell the blocks of a table apart or is not worth it, and the table gets a [`Kind::Single`]; none for the one that costs
+    /// least.
+    pub kind: Option<Kind>,
     /// By how many bytes lines of [`Kind::Plr`] may err.
     pub error: u32,
+    /// How often a byte of the table is expected to be read, by how often one of the keyspace is in the mean.
+    pub heat: f64,
+}
+
+impl Wanted {
+    /// One of this kind, whatever is read.
+    pub fn of(kind: Kind, error: u32) -> Wanted {
+        Wanted { kind: Some(kind), error, heat: 1.0 }
+    }
 }
 
 /// What the blocks of a table are like.
@@ -148,31 +159,39 @@ impl Candidates {
     }
 }
 
-/// The bytes of an index, and what it became.
+/// An index that was learned.
 #[derive(Debug)]
 pub(super) struct Built {
     pub(super) kind: Kind,
     pub(super) bytes: Vec<u8>,
     /// Pages before it in the file, but for their checksums.
     pub(super) partitions: Vec<Vec<u8>>,
+    /// Blocks that a search reads in vain, in the mean over all keys, as far as boundaries tell.
+    in_vain: f64,
+}
+
+impl Built {
+    fn whole(kind: Kind, bytes: Vec<u8>, in_vain: f64) -> Built {
+        Built { kind, bytes, partitions: Vec::new(), in_vain }
+    }
 }
 
 /// Learns an index of the blocks of a table.
 pub(super) fn build(boundaries: &Boundaries, block: usize, wanted: Wanted) -> Built {
-    let separators = boundaries.separators();
-    let whole = |bytes| (bytes, Vec::new());
-    let built = match wanted.kind {
-        Kind::Single => None,
-        Kind::Partitioned => partitioned::build(separators),
-        Kind::Plr => plr::build(&boundaries.bounds(), block, wanted.error).map(whole),
-        Kind::Linear => linear::build(&boundaries.bounds()).map(whole),
-    };
-    match built {
-        // Where keys are no numbers, separators may take less.
-        Some((bytes, partitions)) if bytes.len() <= separators.encoded_len().max(CELL) => {
-            Built { kind: wanted.kind, bytes, partitions }
-        }
-        _ => Built { kind: Kind::Single, bytes: separators.encode(0), partitions: Vec::new() },
+    let Some(kind) = wanted.kind else { return auto::build(boundaries, block, wanted) };
+    // Where keys are no numbers, separators may take less.
+    let most = boundaries.separators().encoded_len().max(CELL);
+    let built = build_kind(boundaries, block, kind, wanted.error).filter(|built| built.bytes.len() <= most);
+    built.unwrap_or_else(|| single::build(boundaries.separators()))
+}
+
+/// One of a kind, if the blocks can have it.
+fn build_kind(boundaries: &Boundaries, block: usize, kind: Kind, error: u32) -> Option<Built> {
+    match kind {
+        Kind::Single => Some(single::build(boundaries.separators())),
+        Kind::Partitioned => partitioned::build(boundaries.separators()),
+        Kind::Plr => plr::build(&boundaries.bounds(), block, error),
+        Kind::Linear => linear::build(&boundaries.bounds()),
     }
 }
 

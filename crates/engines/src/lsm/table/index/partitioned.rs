@@ -9,16 +9,15 @@ use ecotone_substrate::{
 };
 
 use super::{
-    Candidates,
+    Built, Candidates, Kind,
     single::{Separators, Single},
 };
 
 /// Bytes in front of the separators of a partition: checksum, first block, blocks, where the separators end.
 const FRONT: usize = 16;
 
-/// The separators between partitions, as a single index has those between blocks, and the partitions, but for their checksums. None if one partition has room
-/// for all.
-pub(super) fn build(separators: &Separators) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
+/// Learns one. None if one partition has room for all.
+pub(super) fn build(separators: &Separators) -> Option<Built> {
     let (mut between, mut partitions) = (Separators::default(), Vec::new());
     let (mut inside, mut first, mut next) = (Separators::default(), 0, 1);
     separators.each(|separator| {
@@ -32,7 +31,7 @@ pub(super) fn build(separators: &Separators) -> Option<(Vec<u8>, Vec<Vec<u8>>)> 
         next += 1;
     });
     partitions.push(encode(&inside, first, next - first));
-    (partitions.len() > 1).then(|| (between.encode(0), partitions))
+    (partitions.len() > 1).then(|| Built { kind: Kind::Partitioned, bytes: between.encode(0), partitions, in_vain: 0.0 })
 }
 
 fn encode(separators: &Separators, first: u32, blocks: u32) -> Vec<u8> {

@@ -10,7 +10,7 @@ use ecotone_substrate::{
     table::Pages,
 };
 
-use super::{super::boundaries::Bounds, Candidates, Shape};
+use super::{super::boundaries::Bounds, Built, Candidates, Kind, Shape};
 
 /// Bytes in front of the segments, and of each of them.
 const HEAD: usize = 16;
@@ -37,18 +37,22 @@ impl Segment {
 }
 
 /// The index, if its lines come near enough.
-pub(super) fn build(blocks: &[Bounds], block: usize, error: u32) -> Option<Vec<u8>> {
+pub(super) fn build(blocks: &[Bounds], block: usize, error: u32) -> Option<Built> {
     let segments = segments(blocks, block, error.into());
-    let bound = bound(blocks, block, &segments);
+    let errors = errors(blocks, block, &segments);
+    let bound = errors.iter().copied().max().unwrap_or(0);
     if bound > MOST_BLOCKS * block as u64 {
         return None;
     }
+    // Keys that lie between the beginning of a block and its prediction are looked for beside it first.
+    let missed: u64 = errors.iter().map(|error| (*error).min(block as u64)).sum();
+    let in_vain = missed as f64 / (blocks.len() * block) as f64;
     let mut w = Writer::new();
     w.u32(segments.len() as u32).u32(bound as u32).u64(0);
     for segment in segments {
         w.u64(segment.digest).u32(segment.block).u32(segment.slope.to_bits());
     }
-    Some(w.finish())
+    Some(Built::whole(Kind::Plr, w.finish(), in_vain))
 }
 
 fn segments(blocks: &[Bounds], block: usize, error: u64) -> Vec<Segment> {
@@ -74,8 +78,8 @@ fn segments(blocks: &[Bounds], block: usize, error: u64) -> Vec<Segment> {
     segments
 }
 
-/// By how many bytes lines and blocks differ at most, over all blocks.
-fn bound(blocks: &[Bounds], block: usize, segments: &[Segment]) -> u64 {
+/// By how many bytes lines and blocks differ.
+fn errors(blocks: &[Bounds], block: usize, segments: &[Segment]) -> Vec<u64> {
     let mut number = 0;
     let errors = (0..).zip(blocks).map(|(at, bounds): (u64, &Bounds)| {
         while segments.get(number + 1).is_some_and(|next| next.digest <= bounds.first) {
@@ -84,7 +88,7 @@ fn bound(blocks: &[Bounds], block: usize, segments: &[Segment]) -> u64 {
         let most = segments.get(number + 1).map_or(blocks.len() as u64 - 1, |next| next.block.into()) * block as u64;
         segments[number].position(bounds.first, block, most).abs_diff(at * block as u64)
     });
-    errors.max().unwrap_or(0)
+    errors.collect()
 }
 
 /// The lines of a table, in memory.

@@ -10,6 +10,7 @@ use ecotone_substrate::{
 
 use super::{
     super::rank::{Rank, common},
+    Built, Kind,
     layout::Layout,
 };
 
@@ -83,6 +84,11 @@ impl Separators {
         }
         layout.finish()
     }
+}
+
+/// Learns one.
+pub(super) fn build(separators: &Separators) -> Built {
+    Built::whole(Kind::Single, separators.encode(0), 0.0)
 }
 
 /// The separators of a table, in memory.

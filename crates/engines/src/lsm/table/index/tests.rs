@@ -20,7 +20,7 @@ const NAME: Name = Name { database: 7, keyspace: 3, number: 9, birth: 41 };
 fn written(boundaries: &Boundaries, wanted: Wanted) -> (WholeIndex, usize, usize) {
     let memory = Memory::new(8 << 20);
     let pages = |bytes: &[u8]| Pages::of(&memory, Component::Other, bytes).unwrap();
-    let Built { kind, bytes, partitions } = build(boundaries, BLOCK, wanted);
+    let Built { kind, bytes, partitions, .. } = build(boundaries, BLOCK, wanted);
     let (blocks, skip) = (boundaries.bounds().len() as u32, common(boundaries.first_key(), boundaries.last_key()));
     let shape = Shape { blocks, block: BLOCK, skip, partitions: partitions.len() as u32 };
     let index = Index::parse(kind, pages(&bytes), bytes.len(), shape).unwrap();
@@ -101,7 +101,7 @@ impl Set {
 }
 
 fn wanted(kind: Kind) -> Wanted {
-    Wanted { kind, error: 2000 }
+    Wanted::of(kind, 2000)
 }
 
 /// Big-endian numbers behind a prefix, with a rest that follows from them.
@@ -228,7 +228,7 @@ fn an_index_takes_so_many_bytes_a_block_and_so_many_reads_a_key() {
 fn a_smaller_error_takes_more_segments_and_fewer_reads() {
     let mut random = SmallRng::seed_from_u64(4);
     let keys: Vec<Vec<u8>> = (0..75_000).map(|_| number(b"", random.random(), 8)).collect();
-    let sets = [400, 2000, 8000].map(|error| Set::new(keys.clone(), 37, Wanted { kind: Kind::Plr, error }));
+    let sets = [400, 2000, 8000].map(|error| Set::new(keys.clone(), 37, Wanted::of(Kind::Plr, error)));
     let (bytes, looks) = (sets.each_ref().map(Set::bytes_a_block), sets.each_ref().map(Set::looks));
     assert!(bytes.is_sorted_by(|a, b| a > b) && looks.is_sorted(), "{bytes:?}, {looks:?}");
 }
@@ -320,5 +320,33 @@ fn partitions_have_together_what_a_single_index_has() {
         let set = Set::new(keys, 2, wanted(Kind::Partitioned));
         assert!(set.index.kind() == Kind::Partitioned && set.looks() == 1.0, "{name}");
         assert!((single..=single + single / 8 + 1).contains(&set.partitions), "{name}: {} for {single} pages", set.partitions);
+    }
+}
+
+/// Bytes and reads in vain of all kinds over the same keys: from a table that is read much to one that is not read at all.
+#[test]
+fn what_costs_least_follows_from_how_often_a_table_is_read() {
+    let of = |keys: &[Vec<u8>], heat: f64| Set::new(keys.to_vec(), 37, Wanted { kind: None, error: 2000, heat }).index.kind();
+    let numbers = uniform(8, 37, Kind::Single).keys;
+    let kinds = [10.0, 1.0, 0.01, 0.0003, 0.00001, 0.0].map(|heat| of(&numbers, heat));
+    assert_eq!(kinds, [Kind::Single, Kind::Single, Kind::Linear, Kind::Plr, Kind::Partitioned, Kind::Partitioned]);
+    // No line comes near these.
+    let mut random = SmallRng::seed_from_u64(7);
+    let paths = sets(&mut random, 20_000).into_iter().find(|(name, _)| *name == "paths").expect("there are paths").1;
+    assert_eq!([1.0, 0.01, 0.0001].map(|heat| of(&paths, heat)), [Kind::Single, Kind::Single, Kind::Partitioned]);
+    assert_eq!(of(&numbers[..500], 0.0), Kind::Single, "a cell is all that any kind takes");
+}
+
+/// What is expected of reads in vain is what there is of them.
+#[test]
+fn boundaries_tell_how_many_reads_are_in_vain() {
+    for (length, per_block) in PER_BLOCK {
+        for kind in Kind::ALL {
+            let set = uniform(length, per_block, kind);
+            let mut boundaries = Boundaries::default();
+            set.keys.chunks(per_block).for_each(|block| boundaries.push(&block[0], &block[block.len() - 1], block.len() as u32));
+            let (told, seen) = (build(&boundaries, BLOCK, wanted(kind)).in_vain, set.looks() - 1.0);
+            assert!((told - seen).abs() <= 0.002 + seen / 5.0, "keys of {length}, {kind:?}: {told} told, {seen} seen");
+        }
     }
 }

@@ -30,7 +30,7 @@ fn environment(disk: &SimStorage) -> Environment {
 }
 
 fn options(kind: Kind, block: usize) -> Options {
-    Options { block, filter_bits: 10, index: Wanted { kind, error: 2000 } }
+    Options { block, filter_bits: 10, index: Wanted::of(kind, 2000) }
 }
 
 fn write(environment: &Environment, name: Name, options: Options, records: &Records) -> Result<Option<Table>> {
