@@ -149,7 +149,7 @@ impl Handle {
 
     /// The blocks that can have a key; none if the filter has it not.
     #[inline]
-    fn candidates(&self, hash: u64, key: &[u8]) -> Result<Option<Candidates>> {
+    pub(super) fn candidates(&self, hash: u64, key: &[u8]) -> Result<Option<Candidates>> {
         {
             let pin = self.loader.cache.domain().pin();
             if self.filter.look(&pin, |filter| filter.may_have(hash)) == Some(false) {
@@ -171,7 +171,7 @@ impl Handle {
 
     /// A filter that is not there is loaded when there were as many reads in vain as it has pages: so it costs twice the reads of the best choice at most,
     /// whatever comes.
-    fn count_read_in_vain(&self) -> Result<()> {
+    pub(super) fn count_read_in_vain(&self) -> Result<()> {
         let pages = self.table.filter_pages();
         if pages == 0 || self.filter.is_there(&self.loader.cache.domain().pin()) {
             return Ok(());

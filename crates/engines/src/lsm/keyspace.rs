@@ -62,7 +62,7 @@ impl Engine for LsmKeyspace {
     }
 
     fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
-        keys.iter().enumerate().try_for_each(|(number, key)| self.get(key).map(|value| found(number, value.as_deref())))
+        self.live()?.multi_get(keys, found)
     }
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {

@@ -15,6 +15,7 @@ mod keyspace;
 mod lookup;
 mod memtable;
 mod merged;
+mod multi_get;
 mod options;
 mod output;
 mod part;

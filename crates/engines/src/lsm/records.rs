@@ -136,7 +136,7 @@ impl Lsm {
 impl<V> View<V> {
     /// What the memtables say of a key. The value is put into `value`.
     #[inline]
-    fn find(&self, key: &[u8], value: &mut Vec<u8>) -> Option<Answer> {
+    pub(super) fn find(&self, key: &[u8], value: &mut Vec<u8>) -> Option<Answer> {
         self.memtables.iter().find_map(|member| member.memtable.get(key, value)).map(|(answer, _)| answer)
     }
 }

@@ -10,6 +10,8 @@ mod heat;
 mod memory;
 #[cfg(not(feature = "loom"))]
 mod model;
+#[cfg(not(feature = "loom"))]
+mod multi_get;
 #[cfg(feature = "loom")]
 mod orders;
 #[cfg(not(feature = "loom"))]

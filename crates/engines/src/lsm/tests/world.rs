@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    io,
     ops::{Bound, RangeBounds},
     sync::{
         Arc,
@@ -137,6 +138,11 @@ impl World {
     /// Requests to read from tables so far.
     pub(super) fn reads(&self) -> u64 {
         self.disk.counters_of(FileKind::Table).reads
+    }
+
+    /// Has the next I/O but so many fail.
+    pub(super) fn fail_io(&self, after: u64) {
+        self.disk.fail_at(self.disk.io_index() + after, io::ErrorKind::Other);
     }
 
     /// Files on the disk.

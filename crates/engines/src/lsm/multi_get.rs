@@ -1,0 +1,212 @@
+//! Looks for many keys at once: in memory one after the other, then run by run, with many requests in flight, of which each is for all keys of a block
+//! (decision 11, "Reading").
+
+use std::{collections::VecDeque, sync::Arc};
+
+use ecotone_substrate::{
+    Error, Result,
+    limits::PAGE,
+    storage::{Block, Completion, Op, Queue, Request},
+    table::Answer,
+};
+
+use super::{
+    handle::Handle,
+    records::Lsm,
+    table::{Candidates, Find},
+    version::{Run, Version},
+};
+use crate::engine::VisitValue;
+
+/// Keys that are looked for together, in one view.
+const BATCH: usize = 256;
+/// Requests in flight at a time, and those of blocks above a page, which lie in slabs.
+const IN_FLIGHT: usize = 64;
+const IN_FLIGHT_OF_SLABS: usize = 16;
+
+/// A key that no memtable has.
+#[derive(Debug, Clone, Copy)]
+struct Sought<'k> {
+    /// The caller's.
+    number: usize,
+    key: &'k [u8],
+    hash: u64,
+}
+
+/// Keys that are looked for in one block, each with the blocks that are left for it.
+struct Look<'v, 'k> {
+    handle: &'v Arc<Handle>,
+    block: u32,
+    keys: Vec<(Sought<'k>, Candidates)>,
+}
+
+/// The search in one run.
+struct Search<'v, 'k> {
+    /// What is to be looked at.
+    looks: VecDeque<Look<'v, 'k>>,
+    /// What is looked at, by the tags of requests.
+    waiting: Vec<Option<Look<'v, 'k>>>,
+    /// Memory that no request has.
+    free: Vec<Block>,
+    /// Keys that the run does not have.
+    missing: Vec<Sought<'k>>,
+}
+
+impl Lsm {
+    /// Looks for many keys, in whatever order; `found` gets the number and the value of each. Nothing is held then but a version.
+    pub(super) fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
+        let (mut queue, mut first) = (None, 0);
+        for batch in keys.chunks(BATCH) {
+            let (mut missing, version) = self.search_memtables(batch, first, found);
+            missing.sort_unstable_by_key(|sought| sought.key);
+            for (_, run) in version.runs() {
+                if missing.is_empty() {
+                    break;
+                }
+                let queue = match &mut queue {
+                    Some(queue) => queue,
+                    none => none.insert(self.files.environment().storage.queue()?),
+                };
+                missing = self.search_run(run, missing, &mut **queue, found)?;
+            }
+            missing.iter().for_each(|sought| found(sought.number, None));
+            first += batch.len();
+        }
+        Ok(())
+    }
+
+    /// Looks for keys in memory. Those that no memtable has, and the version of the same view, which may have them.
+    fn search_memtables<'k>(
+        &self,
+        keys: &[&'k [u8]],
+        first: usize,
+        found: &mut VisitValue<'_>,
+    ) -> (Vec<Sought<'k>>, Arc<Version<Handle>>) {
+        let (mut missing, mut answers) = (Vec::new(), Vec::new());
+        let (mut values, mut value) = (Vec::new(), Vec::new());
+        let version = {
+            let pin = self.present.pin();
+            let view = self.present.load(&pin);
+            for (number, key) in (first..).zip(keys.iter().copied()) {
+                value.clear();
+                match view.find(key, &mut value) {
+                    None => missing.push(Sought { number, key, hash: self.hash(key) }),
+                    Some(Answer::Deleted) => answers.push((number, None)),
+                    Some(Answer::Value) => {
+                        let start = values.len();
+                        values.extend_from_slice(&value);
+                        answers.push((number, Some(start..values.len())));
+                    }
+                }
+            }
+            view.version.clone()
+        };
+        answers.into_iter().for_each(|(number, place)| found(number, place.map(|place| &values[place])));
+        (missing, version)
+    }
+
+    /// Looks for ascending keys in a run. Those that it does not have, ascending.
+    fn search_run<'k>(
+        &self,
+        run: &Run<Handle>,
+        keys: Vec<Sought<'k>>,
+        queue: &mut dyn Queue,
+        found: &mut VisitValue<'_>,
+    ) -> Result<Vec<Sought<'k>>> {
+        let mut search = Search { looks: VecDeque::new(), waiting: Vec::new(), free: Vec::new(), missing: Vec::new() };
+        keys.into_iter().try_for_each(|sought| search.begin(run, sought))?;
+        let (mut failure, mut done) = (Ok(()), Vec::new());
+        loop {
+            while failure.is_ok() && search.has_room(queue.in_flight()) {
+                match search.submit(self, queue) {
+                    // There is more when a request has ended.
+                    Err(Error::Memory { .. }) if queue.in_flight() > 0 => break,
+                    submitted => failure = submitted,
+                }
+            }
+            if queue.in_flight() == 0 {
+                break;
+            }
+            queue.complete(1, &mut done);
+            for completion in done.drain(..) {
+                failure = failure.and(search.resume(completion, found));
+            }
+        }
+        failure?;
+        let mut missing = search.missing;
+        missing.sort_unstable_by_key(|sought| sought.key);
+        Ok(missing)
+    }
+}
+
+impl<'v, 'k> Search<'v, 'k> {
+    /// Finds out where a key can be. It is not below those before.
+    fn begin(&mut self, run: &'v Run<Handle>, sought: Sought<'k>) -> Result<()> {
+        let handle = run.covering(sought.key);
+        let blocks = handle.map_or(Ok(None), |handle| handle.candidates(sought.hash, sought.key))?;
+        let Some((handle, blocks)) = handle.zip(blocks) else {
+            self.missing.push(sought);
+            return Ok(());
+        };
+        handle.reads.increment();
+        let last = self.looks.back_mut().filter(|last| Arc::ptr_eq(last.handle, handle) && last.block == blocks.first);
+        match last {
+            Some(last) => last.keys.push((sought, blocks)),
+            None => self.looks.push_back(Look { handle, block: blocks.first, keys: vec![(sought, blocks)] }),
+        }
+        Ok(())
+    }
+
+    /// Whether another request may be made beside so many.
+    fn has_room(&self, in_flight: usize) -> bool {
+        let most = |look: &Look<'_, '_>| if look.handle.table().block_size() > PAGE { IN_FLIGHT_OF_SLABS } else { IN_FLIGHT };
+        self.looks.front().is_some_and(|look| in_flight < most(look))
+    }
+
+    /// Asks for the next block.
+    fn submit(&mut self, lsm: &Lsm, queue: &mut dyn Queue) -> Result<()> {
+        let Some(look) = self.looks.front() else { return Ok(()) };
+        let (table, block) = (look.handle.table(), look.block);
+        let memory = match self.free.pop().filter(|memory| memory.len() >= table.block_size()) {
+            Some(memory) => memory,
+            None => table.memory_for_a_block(lsm.files.environment())?,
+        };
+        let tag = self.waiting.iter().position(Option::is_none).unwrap_or(self.waiting.len());
+        let (file, offset, len) = (table.file().clone(), table.block_at(block), table.block_size());
+        queue.submit(Request { file, op: Op::Read, offset, block: memory, len, tag: tag as u64 });
+        let look = self.looks.pop_front();
+        if tag < self.waiting.len() {
+            self.waiting[tag] = look;
+        } else {
+            self.waiting.push(look);
+        }
+        Ok(())
+    }
+
+    /// Looks for keys in their block, which was read.
+    fn resume(&mut self, Completion { request, result }: Completion, found: &mut VisitValue<'_>) -> Result<()> {
+        let look = self.waiting[request.tag as usize].take().expect("a look waits for each request");
+        result?;
+        let (table, number) = (look.handle.table(), look.block);
+        let block = table.parse(number, &request.block)?;
+        for (sought, mut left) in look.keys {
+            let goes_on = match block.find(sought.key).map_err(|e| table.damaged(number, e))? {
+                Find::Found(value) => {
+                    found(sought.number, value);
+                    continue;
+                }
+                Find::Within => false,
+                Find::Before => left.go_down(),
+                Find::After => left.go_up(),
+            };
+            if goes_on {
+                self.looks.push_front(Look { handle: look.handle, block: left.first, keys: vec![(sought, left)] });
+            } else {
+                look.handle.count_read_in_vain()?;
+                self.missing.push(sought);
+            }
+        }
+        self.free.push(request.block);
+        Ok(())
+    }
+}
