@@ -1,20 +1,9 @@
 //! What a keyspace has on disk, and how that changes: files are synced, with their names, then one log record says so, then everybody sees it, and what goes
 //! is removed when that record is synced (decision 4, "The life of a table"; decision 9, "Recovery and the order of deletion").
 
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
-use ecotone_substrate::{
-    Error, Result, Seq, bug,
-    environment::Environment,
-    limits::PAGE,
-    storage::FileId,
-    table::Name,
-    wal::{RecordKind, Room, encode_structure},
-};
-use ecotone_sys::primitive::{
-    Mutex,
-    atomic::{AtomicBool, Ordering},
-};
+use ecotone_substrate::{Result, Seq, bug, limits::PAGE, storage::FileId, table::Name};
 
 use super::{
     HashOptions, blob,
@@ -26,32 +15,33 @@ use super::{
 };
 use crate::{
     engine::{Context, Root},
-    files::{Numbers, remove_strays},
+    files::{Catalog, Numbers, RECORD, remove_strays},
 };
 
 /// Segments that have as much log as there is memory.
 const SEGMENTS_OF_MEMORY: u64 = 64;
 /// A segment has this part of the budget of disk at most.
 const SEGMENTS_OF_DISK: u64 = 128;
-/// Where damage is told that is in no file of the keyspace.
-const RECORD: &str = "the log's structural record";
-
 /// What the files of one keyspace are made, named and removed by.
 #[derive(Debug)]
 pub(super) struct Files {
-    context: Context,
+    /// With an environment that counts its files, if they have a budget.
+    catalog: Catalog<State>,
     options: HashOptions,
-    /// Its files are counted, if they have a budget.
-    environment: Environment,
     budget: Option<Arc<Budget>>,
-    state: Mutex<State>,
-    /// Whether the keyspace was dropped.
-    retired: AtomicBool,
 }
 
-/// Locked while the record of a change is appended, so that roots have it wholly or not at all, and never across I/O.
+impl Deref for Files {
+    type Target = Catalog<State>;
+
+    fn deref(&self) -> &Catalog<State> {
+        &self.catalog
+    }
+}
+
+/// What the keyspace consists of, and files on their way.
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     structure: Structure,
     /// Files that nothing names any more, each with the sequence of the record that says so: they go when it is synced.
     dead: Vec<(Seq, FileId)>,
@@ -71,22 +61,12 @@ impl Files {
         // What an earlier life has on disk it may have promised.
         let floor = if context.logged { Address::FIRST } else { structure.durable };
         let state = State { structure, dead: Vec::new(), floor, numbers: Numbers::default() };
-        Files { context, options, environment, budget, state: Mutex::new(state), retired: AtomicBool::new(false) }
-    }
-
-    /// What the keyspace was told at its birth.
-    pub(super) fn context(&self) -> &Context {
-        &self.context
+        Files { catalog: Catalog::new(context, environment, state), options, budget }
     }
 
     /// What was chosen for it.
     pub(super) fn options(&self) -> HashOptions {
         self.options
-    }
-
-    /// What files are made and opened with.
-    pub(super) fn environment(&self) -> &Environment {
-        &self.environment
     }
 
     /// Its budget of disk, if it has one.
@@ -96,45 +76,27 @@ impl Files {
 
     /// What the keyspace consists of now.
     pub(super) fn structure(&self) -> Structure {
-        self.state.lock().structure.clone()
-    }
-
-    /// The keyspace was dropped: nothing becomes a part of it any more, and whoever has removed its files has removed all.
-    pub(super) fn retire(&self) {
-        // Under the lock, so that a change that has come before has named its files.
-        let _state = self.state.lock();
-        self.retired.store(true, Ordering::Release);
-    }
-
-    /// Whether the keyspace was dropped.
-    #[inline]
-    pub(super) fn is_retired(&self) -> bool {
-        self.retired.load(Ordering::Acquire)
+        self.state().structure.clone()
     }
 
     /// Says that chains of the hot log go by other bits of a hash than before. Nothing of it is on disk, or they are more.
     pub(super) fn set_index_bits(&self, bits: u8) {
-        self.state.lock().structure.index_bits = bits;
-    }
-
-    /// What tells a file from all others of its role.
-    pub(super) fn name(&self, File { number, birth }: File) -> Name {
-        Name { database: self.environment.database, keyspace: self.context.keyspace, number, birth }
+        self.state().structure.index_bits = bits;
     }
 
     /// A number for a file that is made next, and a birth.
     fn fresh(&self) -> File {
-        let mut state = self.state.lock();
+        let mut state = self.state();
         let State { structure, dead, numbers, .. } = &mut *state;
         let is_of =
             |file: &FileId, of| matches!(file, FileId::Segment { number, .. } | FileId::Table { number, .. } if *number == of);
         let is_dying = |number| dead.iter().any(|(_, file)| is_of(file, number));
-        numbers.next(&self.context, |number| structure.numbers().any(|named| named == number) || is_dying(number))
+        numbers.next(self.context(), |number| structure.numbers().any(|named| named == number) || is_dying(number))
     }
 
     /// Says that a flush promises what the hot log has below its end. No compaction has its turn.
     pub(super) fn promise(&self, end: Address) {
-        self.state.lock().floor = end;
+        self.state().floor = end;
     }
 
     /// Changes the structure in the log and in memory, and calls `publish` meanwhile.
@@ -145,37 +107,31 @@ impl Files {
     /// # Panics
     /// If the change does not fit.
     fn change(&self, change: &Change, publish: &mut dyn FnMut()) -> Result<Seq> {
-        let wal = &self.context.shared.wal;
-        let body = encode_structure(self.context.keyspace, &change.encode());
-        let reservation = wal.reserve(Room::Structure, body.len())?;
-        let mut state = self.state.lock();
-        if self.is_retired() {
-            return Err(Error::Closed { what: "the keyspace" });
-        }
+        let (mut state, append) = self.begin(&change.encode())?;
         let (next, gone) = state.structure.after(change).unwrap_or_else(|what| panic!("{change:?}: {what}"));
-        let placed = wal.append(reservation, RecordKind::Structure, &body, |_| ());
+        let record = append();
         state.structure = next;
-        let dead = self.names(gone).map(|file| (placed.seq, file));
+        let dead = self.names(gone).map(|file| (record, file));
         state.dead.extend(dead);
         publish();
-        Ok(placed.seq)
+        Ok(record)
     }
 
     /// Makes the segment in which the log goes on.
     fn next_segment(&self, from: Address) -> Result<Arc<Segment>> {
         let file = self.fresh();
         let bytes = self.segment_bytes();
-        let segment = Segment::create(&self.environment, self.name(file), from, bytes)?;
+        let segment = Segment::create(self.environment(), self.name_of(file), from, bytes)?;
         self.change(&Change::Segment(LogFile { file, from, bytes }), &mut || ()).inspect_err(|_| {
             // What went wrong first is what the caller needs to know. A file that stays is removed by the next opening.
-            let _ = self.environment.storage.remove(segment.id());
+            let _ = self.environment().storage.remove(segment.id());
         })?;
         Ok(Arc::new(segment))
     }
 
     /// Bytes of log in a segment that is made now.
     fn segment_bytes(&self) -> u64 {
-        let of_memory = self.environment.memory.budget() as u64 / SEGMENTS_OF_MEMORY;
+        let of_memory = self.environment().memory.budget() as u64 / SEGMENTS_OF_MEMORY;
         let of_disk = self.budget.as_ref().map_or(u64::MAX, |budget| budget.limit() / SEGMENTS_OF_DISK);
         let (least, most) = (*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
         of_memory.min(of_disk).clamp(least, most).next_power_of_two()
@@ -183,57 +139,54 @@ impl Files {
 
     /// Brings what lies below page boundary `until`, and does not change any more, to segments.
     fn write_pages(&self, log: &HotLog, until: Address) -> Result<()> {
-        self.context.sync_log()?;
-        log.write_out(&self.environment, until, &mut |from| self.next_segment(from))
+        self.context().sync_log()?;
+        log.write_out(self.environment(), until, &mut |from| self.next_segment(from))
     }
 
     /// The same, and synced.
     pub(super) fn write_durably(&self, log: &HotLog, until: Address) -> Result<()> {
         self.write_pages(log, until)?;
-        log.sync(&self.environment)
+        log.sync(self.environment())
     }
 
     /// What a checkpoint leaves of the keyspace, of whose hot log `durable` tells what is on disk.
     pub(super) fn root(&self, durable: impl FnOnce() -> Address) -> Root {
-        let state = self.state.lock();
+        let state = self.state();
         let durable = durable().max(state.structure.durable);
         let structure = Structure { durable, ..state.structure.clone() };
-        Root { structure: self.context.shared.wal.tail(), blob: blob::encode(self.options, &structure) }
+        Root { structure: self.context().shared.wal.tail(), blob: blob::encode(self.options, &structure) }
     }
 
     /// Removes the files whose end is durable. Who still reads one has it open.
     pub(super) fn bury(&self) -> Result<()> {
-        let synced = self.context.shared.wal.synced();
+        let synced = self.context().shared.wal.synced();
         let ripe = |(seq, _): &mut (Seq, FileId)| *seq < synced || bug!(FreeSpaceEarly);
-        let files: Vec<_> = self.state.lock().dead.extract_if(.., ripe).collect();
-        let (storage, health) = (&self.environment.storage, &self.environment.health);
-        files.iter().try_for_each(|(_, file)| storage.remove_if_there(*file)).map_err(|error| health.poison(error))
+        let files: Vec<_> = self.state().dead.extract_if(.., ripe).collect();
+        self.remove(files.into_iter().map(|(_, file)| file))
     }
 
     /// Reapplies a change from the log. What goes by it is removed with the strays.
     pub(super) fn replay(&self, body: &[u8]) -> Result<()> {
         let change = Change::decode(body).map_err(|malformed| malformed.at(RECORD, 0))?;
-        let mut state = self.state.lock();
-        let misfit =
-            |what| Error::corruption(RECORD, 0, format!("it does not fit the keyspace {}: {what}", self.context.keyspace));
-        (state.structure, _) = state.structure.after(&change).map_err(misfit)?;
+        let mut state = self.state();
+        (state.structure, _) = state.structure.after(&change).map_err(|what| self.misfit(what))?;
         Ok(())
     }
 
     /// Removes the files of the keyspace that nothing names: of an interrupted change, or dropped by one that was replayed. Numbers go on behind those named.
     pub(super) fn remove_strays(&self) -> Result<()> {
         let named: Vec<FileId> = {
-            let mut state = self.state.lock();
+            let mut state = self.state();
             state.numbers = Numbers::behind(state.structure.numbers().max());
             let Structure { segments, .. } = &state.structure;
             let segments = segments.iter().map(|segment| segment.file).collect();
             self.names(Gone { segments, tables: state.structure.tables().collect() }).collect()
         };
-        remove_strays(&*self.environment.storage, self.context.keyspace, &named)
+        remove_strays(&*self.environment().storage, self.context().keyspace, &named)
     }
 
     fn names(&self, gone: Gone) -> impl Iterator<Item = FileId> {
-        let keyspace = self.context.keyspace;
+        let keyspace = self.context().keyspace;
         let segment = move |File { number, .. }| FileId::Segment { keyspace, number };
         let table = move |File { number, .. }| FileId::Table { keyspace, number };
         gone.segments.into_iter().map(segment).chain(gone.tables.into_iter().map(table))
@@ -243,25 +196,25 @@ impl Files {
 impl Outlet for Files {
     fn write_out(&self, log: &HotLog, until: Address) -> Result<()> {
         // What the log of the database must keep is told by frames in memory, so only what is durable leaves it.
-        if self.context.logged { self.write_durably(log, until) } else { self.write_pages(log, until) }
+        if self.context().logged { self.write_durably(log, until) } else { self.write_pages(log, until) }
     }
 }
 
 impl Install for Files {
     fn name(&self) -> Name {
-        Files::name(self, self.fresh())
+        self.name_of(self.fresh())
     }
 
     fn is_logged(&self) -> bool {
-        self.context.logged
+        self.context().logged
     }
 
     fn floor(&self) -> Address {
-        self.state.lock().floor
+        self.state().floor
     }
 
     fn index_bits(&self) -> u8 {
-        self.state.lock().structure.index_bits
+        self.state().structure.index_bits
     }
 
     fn disk(&self) -> Option<Disk> {
@@ -270,7 +223,7 @@ impl Install for Files {
     }
 
     fn settle(&self) -> Result<()> {
-        self.context.sync_log()
+        self.context().sync_log()
     }
 
     fn install(&self, change: &Change, publish: &mut dyn FnMut()) -> Result<Seq> {
@@ -279,12 +232,12 @@ impl Install for Files {
 
     fn conclude(&self, record: Seq) -> Result<()> {
         if !bug!(FreeSpaceEarly) {
-            self.context.shared.wal.sync_through(record)?;
+            self.context().shared.wal.sync_through(record)?;
         }
         self.bury()
     }
 
     fn is_synced(&self, record: Seq) -> bool {
-        self.context.shared.wal.synced() > record
+        self.context().shared.wal.synced() > record
     }
 }

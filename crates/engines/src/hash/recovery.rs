@@ -32,12 +32,12 @@ impl Hash {
         let sizes = Sizes::of(files.environment().memory.budget(), sizes, Some(&structure)).chosen(files.options());
         files.set_index_bits(sizes.bucket_bits as u8);
         let open = |LogFile { file, from, bytes }: &LogFile| {
-            Segment::open(files.environment(), files.name(*file), *from, *bytes).map(Arc::new)
+            Segment::open(files.environment(), files.name_of(*file), *from, *bytes).map(Arc::new)
         };
         let segments: Vec<_> = structure.segments.iter().map(open).collect::<Result<_>>()?;
         let domain = &files.context().shared.domain;
         let log = HotLog::reopen(domain, (structure.begin, structure.durable), segments, sizes.frames);
-        let runs = open_runs(files.environment(), &structure, |file| files.name(file))?;
+        let runs = open_runs(files.environment(), &structure, |file| files.name_of(file))?;
         let hash = Hash::over(files, log, runs, sizes)?;
         hash.log.resume(files.environment(), hash.room.first_frame()?)?;
         hash.link_all(files, structure.begin, structure.durable)?;

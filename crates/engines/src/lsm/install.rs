@@ -1,20 +1,15 @@
 //! What a keyspace has on disk, and how that changes: tables are synced, with their names, then one log record says so, then everybody sees it, and what goes
 //! is removed when that record is synced and nobody reads it (decision 11, "Recovery and the order of deletion"; decision 12, invariants 16 to 18).
 
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 use ecotone_substrate::{
     Error, Result, Seq, bug,
-    environment::Environment,
     limits::MAX_RUNS,
     storage::FileId,
     table::{File, Name},
-    wal::{RecordKind, Room, encode_structure},
 };
-use ecotone_sys::primitive::{
-    Mutex, MutexGuard,
-    atomic::{AtomicBool, Ordering},
-};
+use ecotone_sys::primitive::MutexGuard;
 
 use super::{
     blob,
@@ -27,22 +22,23 @@ use super::{
 };
 use crate::{
     engine::{Context, Root},
-    files::{Numbers, remove_strays},
+    files::{Catalog, Numbers, RECORD, remove_strays},
 };
-
-/// Where damage is told that is in no file of the keyspace.
-const RECORD: &str = "the log's structural record";
 
 /// What the files of one keyspace are made, named and removed by.
 #[derive(Debug)]
 pub(super) struct Files {
-    context: Context,
-    environment: Environment,
+    catalog: Catalog<State>,
     loader: Arc<Loader>,
     options: LsmOptions,
-    state: Mutex<State>,
-    /// Whether the keyspace was dropped.
-    retired: AtomicBool,
+}
+
+impl Deref for Files {
+    type Target = Catalog<State>;
+
+    fn deref(&self) -> &Catalog<State> {
+        &self.catalog
+    }
 }
 
 /// Its lock is the structure mutex: held while the record of a change is appended and a view is published, so that roots have both or neither, and never
@@ -60,24 +56,8 @@ impl Files {
     pub(super) fn new(context: Context, options: LsmOptions, structure: Structure, cache: &Arc<TableCache>) -> Files {
         let environment = context.shared.environment();
         let state = State { structure, dead: Vec::new(), numbers: Numbers::default() };
-        Files {
-            context,
-            loader: Loader::new(&environment, cache),
-            environment,
-            options,
-            state: Mutex::new(state),
-            retired: AtomicBool::new(false),
-        }
-    }
-
-    /// What the keyspace was told at its birth.
-    pub(super) fn context(&self) -> &Context {
-        &self.context
-    }
-
-    /// What files are made and opened with.
-    pub(super) fn environment(&self) -> &Environment {
-        &self.environment
+        let loader = Loader::new(&environment, cache);
+        Files { catalog: Catalog::new(context, environment, state), loader, options }
     }
 
     /// What its tables load their indexes and filters with.
@@ -92,34 +72,17 @@ impl Files {
 
     /// The structure mutex.
     pub(super) fn structure(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
-    /// The keyspace was dropped: nothing becomes a part of it any more, and whoever has removed its files has removed all.
-    pub(super) fn retire(&self) {
-        // Under the lock, so that a change that has come before has named its files.
-        let _state = self.state.lock();
-        self.retired.store(true, Ordering::Release);
-    }
-
-    /// Whether the keyspace was dropped.
-    #[inline]
-    pub(super) fn is_retired(&self) -> bool {
-        self.retired.load(Ordering::Acquire)
-    }
-
-    fn name(&self, File { number, birth }: File) -> Name {
-        Name { database: self.environment.database, keyspace: self.context.keyspace, number, birth }
+        self.state()
     }
 
     /// A name for a table that is made next.
     pub(super) fn fresh_name(&self) -> Name {
-        let mut state = self.state.lock();
+        let mut state = self.state();
         let State { structure, dead, numbers } = &mut *state;
         let is_dying = |number| dead.iter().any(|(_, handle)| handle.file().number == number);
-        let file = numbers.next(&self.context, |number| structure.has_number(number) || is_dying(number));
+        let file = numbers.next(self.context(), |number| structure.has_number(number) || is_dying(number));
         drop(state);
-        self.name(file)
+        self.name_of(file)
     }
 
     /// The ordinal of a run that comes next.
@@ -127,7 +90,7 @@ impl Files {
     /// # Errors
     /// If level 0 is full.
     pub(super) fn next_ordinal(&self) -> Result<u64> {
-        let state = self.state.lock();
+        let state = self.state();
         let runs = state.structure.places().filter(|(place, _)| place.is_run()).count();
         if runs < MAX_RUNS {
             return Ok(state.structure.next_ordinal());
@@ -149,20 +112,14 @@ impl Files {
         before: impl FnOnce() -> Arc<Version<Handle>>,
         publish: impl FnOnce(Arc<Version<Handle>>),
     ) -> Result<()> {
-        let wal = &self.context.shared.wal;
-        let body = encode_structure(self.context.keyspace, &change.encode());
-        let reservation = wal.reserve(Room::Structure, body.len())?;
-        let mut state = self.state.lock();
-        if self.is_retired() {
-            return Err(Error::Closed { what: "the keyspace" });
-        }
+        let (mut state, append) = self.begin(&change.encode())?;
         let (mut structure, before) = (state.structure.clone(), before());
         let applied = structure.apply(change).and_then(|()| before.after(&structure, fresh));
         let version = applied.unwrap_or_else(|what| panic!("{change:?}: {what}"));
-        let placed = wal.append(reservation, RecordKind::Structure, &body, |_| ());
+        let record = append();
         let drops: Vec<File> = change.drops().collect();
         let gone = before.tables().filter(|handle| drops.contains(&handle.file()));
-        state.dead.extend(gone.map(|handle| (placed.seq, handle.clone())));
+        state.dead.extend(gone.map(|handle| (record, handle.clone())));
         state.structure = structure;
         publish(Arc::new(version));
         Ok(())
@@ -170,14 +127,14 @@ impl Files {
 
     /// What a checkpoint leaves of the keyspace.
     pub(super) fn root(&self) -> Root {
-        let state = self.state.lock();
-        Root { structure: self.context.shared.wal.tail(), blob: blob::encode(self.options, &state.structure) }
+        let state = self.state();
+        Root { structure: self.context().shared.wal.tail(), blob: blob::encode(self.options, &state.structure) }
     }
 
     /// Has what was changed before durable, and removes what went by it.
     pub(super) fn conclude(&self) -> Result<()> {
         if !bug!(FreeSpaceEarly) {
-            let wal = &self.context.shared.wal;
+            let wal = &self.context().shared.wal;
             wal.sync_through(wal.tail().saturating_sub(1))?;
         }
         self.bury()
@@ -185,31 +142,27 @@ impl Files {
 
     /// Removes the tables whose end is durable and that no version has.
     pub(super) fn bury(&self) -> Result<()> {
-        let synced = self.context.shared.wal.synced();
+        let synced = self.context().shared.wal.synced();
         let is_ripe =
             |(seq, handle): &mut (Seq, Arc<Handle>)| (*seq < synced || bug!(FreeSpaceEarly)) && Arc::strong_count(handle) == 1;
-        let dead: Vec<_> = self.state.lock().dead.extract_if(.., is_ripe).collect();
-        let Environment { storage, health, .. } = &self.environment;
-        let removed = dead.iter().try_for_each(|(_, handle)| storage.remove_if_there(handle.table().name().file()));
-        removed.map_err(|error| health.poison(error))
+        let dead: Vec<_> = self.state().dead.extract_if(.., is_ripe).collect();
+        self.remove(dead.iter().map(|(_, handle)| handle.table().name().file()))
     }
 
     /// Reapplies a change from the log. What goes by it is removed with the strays.
     pub(super) fn replay(&self, body: &[u8]) -> Result<()> {
         let change = Change::decode(body).map_err(|malformed| malformed.at(RECORD, 0))?;
-        let misfit =
-            |what| Error::corruption(RECORD, 0, format!("it does not fit the keyspace {}: {what}", self.context.keyspace));
-        self.state.lock().structure.apply(&change).map_err(misfit)
+        self.state().structure.apply(&change).map_err(|what| self.misfit(what))
     }
 
     /// Removes the files that nothing names, of an interrupted change, or dropped by one that was replayed, and opens the tables.
     pub(super) fn recover(&self) -> Result<Version<Handle>> {
-        let structure = self.state.lock().structure.clone();
-        let keyspace = self.context.keyspace;
-        let named: Vec<FileId> = structure.tables().map(|file| self.name(file).file()).collect();
-        remove_strays(&*self.environment.storage, keyspace, &named)?;
-        self.state.lock().numbers = Numbers::behind(structure.tables().map(|file| file.number).max());
-        let open = |file| Ok(Arc::new(Handle::of(Table::open(&self.environment, self.name(file))?, &self.loader)));
+        let structure = self.state().structure.clone();
+        let keyspace = self.context().keyspace;
+        let named: Vec<FileId> = structure.tables().map(|file| self.name_of(file).file()).collect();
+        remove_strays(&*self.environment().storage, keyspace, &named)?;
+        self.state().numbers = Numbers::behind(structure.tables().map(|file| file.number).max());
+        let open = |file| Ok(Arc::new(Handle::of(Table::open(self.environment(), self.name_of(file))?, &self.loader)));
         let tables: Vec<_> = structure.tables().map(open).collect::<Result<_>>()?;
         let overlap = |what| Error::corruption(format!("the tables of keyspace {keyspace}"), 0, what);
         Version::empty().after(&structure, &tables).map_err(overlap)
