@@ -142,36 +142,40 @@ impl Hash {
 
     /// Has so many bytes covered ahead of the log's end.
     fn make_frames(&self, bytes: u64) -> Result<()> {
-        while self.log.ahead() < bytes {
-            let block = self.next_frame()?;
-            if let Err(block) = self.log.grow(block) {
-                // The ring is full, so the oldest frame makes room for the next one.
-                self.room.spare.lock().push(block);
-                if !self.spill_oldest()? {
-                    return Err(self.room.refused());
-                }
-            }
-        }
-        Ok(())
+        // Where the ring is full, the oldest frame makes room for the next one.
+        let covered = self.cover(bytes, || self.next_frame().map(Some), || self.spill_oldest())?;
+        if covered { Ok(()) } else { Err(self.room.refused()) }
     }
 
     /// Has a page more covered ahead of the log's end, if there is a block for that at once. Whether it is.
     pub(super) fn try_to_make_frames(&self) -> bool {
         epoch::assert_unpinned();
         let Some(_making) = self.room.making.try_lock() else { return false };
-        while self.log.ahead() < 2 * PAGE {
-            if self.frames_in_memory() >= self.part.hot() {
-                return false;
-            }
-            let spare = self.room.spare.lock().pop();
-            let lease = || self.room.memory.lease(Component::HotLog, BLOCK);
-            let Some(block) = spare.or_else(|| self.lease_or_take(lease)) else { return false };
+        matches!(self.cover(2 * PAGE, || Ok(self.frame_at_once()), || Ok(false)), Ok(true))
+    }
+
+    /// Has so many bytes covered ahead of the log's end by frames of the blocks that `next` gives, until it gives none; where there is no place for one in the ring,
+    /// after `make_way`, if that can. Whether they are.
+    fn cover(&self, bytes: u64, next: impl Fn() -> Result<Option<Block>>, make_way: impl Fn() -> Result<bool>) -> Result<bool> {
+        while self.log.ahead() < bytes {
+            let Some(block) = next()? else { return Ok(false) };
             if let Err(block) = self.log.grow(block) {
                 self.room.spare.lock().push(block);
-                return false;
+                if !make_way()? {
+                    return Ok(false);
+                }
             }
         }
-        true
+        Ok(true)
+    }
+
+    /// A block for the next frame, if the keyspace may have one more and there is one without waiting.
+    fn frame_at_once(&self) -> Option<Block> {
+        if self.frames_in_memory() >= self.part.hot() {
+            return None;
+        }
+        let spare = self.room.spare.lock().pop();
+        spare.or_else(|| self.lease_or_take(|| self.room.memory.lease(Component::HotLog, BLOCK)))
     }
 
     fn make_buckets(&self, count: u64) -> Result<()> {
@@ -204,6 +208,7 @@ impl Hash {
     fn block(&self, may: impl Fn() -> bool, lease: impl Fn() -> Option<Block>) -> Result<Block> {
         for look in 0..LOOKS {
             self.domain.drain();
+            // What may not be had goes back to the budget.
             let spare = self.room.spare.lock().pop();
             if may()
                 && let Some(block) = spare.or_else(|| self.lease_or_take(&lease))

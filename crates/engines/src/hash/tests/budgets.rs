@@ -4,11 +4,12 @@ use ecotone_substrate::storage::{Access, FileId, Storage};
 use ecotone_testkit::sim::SimStorage;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::{removal::files_of, sharing::stat, *};
+use super::{removal::files_of, *};
 use crate::{
     engine::{Engine, Hashed, Outcome},
     hash::{compact::Goals, keyspace::HashKeyspace, log::tests::files::Ground},
     merge::Merge,
+    tests::stat,
 };
 
 /// Bytes of a value.

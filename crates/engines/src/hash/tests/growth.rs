@@ -8,10 +8,11 @@ use std::{
 
 use ecotone_testkit::sim::SimStorage;
 
-use super::{removal::files_of, sharing::stat, *};
+use super::{removal::files_of, *};
 use crate::{
     engine::{Engine, Hashed},
     hash::{blob, compact::Goals, keyspace::HashKeyspace, log::FRAME},
+    tests::stat,
 };
 
 fn key(number: u64) -> [u8; 8] {

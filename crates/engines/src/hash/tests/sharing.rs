@@ -11,8 +11,9 @@ use ecotone_testkit::sim::SimStorage;
 
 use super::{removal::files, *};
 use crate::{
-    engine::{Engine, Hashed, Stats},
+    engine::{Engine, Hashed},
     hash::{compact::Goals, keyspace::HashKeyspace, log::FRAME},
+    tests::stat,
 };
 
 /// More than there is memory for.
@@ -46,10 +47,6 @@ fn read(environment: &Environment, keyspace: &HashKeyspace) {
         assert_eq!(keyspace.get(&number.to_le_bytes()).unwrap(), Some(value(number)));
         while environment.scheduler.run_one() {}
     }
-}
-
-pub(super) fn stat(stats: &Stats, name: &str) -> u64 {
-    stats.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name} is told")).1
 }
 
 #[test]

@@ -5,12 +5,12 @@ use ecotone_testkit::sim::SimStorage;
 
 use super::{
     removal::{files, files_of},
-    sharing::stat,
     *,
 };
 use crate::{
     engine::{Engine, Hashed},
     hash::{compact::Goals, keyspace::HashKeyspace, log::FRAME},
+    tests::stat,
 };
 
 /// Writers wait for what the hot log has on disk, so that is compacted, however much it may have in memory.

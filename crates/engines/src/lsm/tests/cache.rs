@@ -23,6 +23,7 @@ use crate::{
         table::Kind,
         table_cache::{Sort, TableCache},
     },
+    tests::stat,
 };
 
 const KEYS: u32 = 30_000;
@@ -46,7 +47,7 @@ fn filled(world: &World) -> Arc<LsmKeyspace> {
 }
 
 fn tables(keyspace: &Arc<LsmKeyspace>) -> usize {
-    World::stat_of(keyspace, "tables") as usize
+    stat(&keyspace.stats(), "tables") as usize
 }
 
 /// Bytes of all indexes and filters.
@@ -81,12 +82,12 @@ fn leave(memory: &Memory, slabs: usize) -> Vec<Block> {
 fn with_ample_memory_each_part_is_loaded_once() {
     let world = World::new(1, Kind::Linear);
     let keyspace = filled(&world);
-    assert_eq!((resident(&world), World::stat_of(&keyspace, "index_loads")), (0, 0));
+    assert_eq!((resident(&world), stat(&keyspace.stats(), "index_loads")), (0, 0));
     (0..KEYS).for_each(|number| assert_eq!(keyspace.get(&key(number)).unwrap(), Some(value(number).to_vec())));
     read(&keyspace, 1, KEYS);
-    assert_eq!(World::stat_of(&keyspace, "index_loads") as usize, tables(&keyspace));
-    let filters = World::stat_of(&keyspace, "filter_loads");
-    assert!(filters > 0 && World::stat_of(&keyspace, "filter_bytes") == filters * PAGE as u64);
+    assert_eq!(stat(&keyspace.stats(), "index_loads") as usize, tables(&keyspace));
+    let filters = stat(&keyspace.stats(), "filter_loads");
+    assert!(filters > 0 && stat(&keyspace.stats(), "filter_bytes") == filters * PAGE as u64);
 }
 
 /// The memory that is left has room for a third of the indexes. Keys are found rightly all the same, whoever reads beside.
@@ -104,7 +105,7 @@ fn indexes_of_three_times_the_memory_that_is_left_are_loaded_again_and_again() {
         }
     });
     assert!(resident(&world) <= slabs * Size::Slab.bytes());
-    let loads = World::stat_of(&keyspace, "index_loads") as usize;
+    let loads = stat(&keyspace.stats(), "index_loads") as usize;
     assert!(loads > 2 * tables(&keyspace), "{loads} loads of {} indexes", tables(&keyspace));
     let all = collect(&keyspace, ALL, false);
     let model = (0..KEYS).map(|number| (key(number).to_vec(), value(number).to_vec())).collect();
@@ -120,7 +121,7 @@ fn a_capacity_in_bytes_is_kept() {
         read(&keyspace, seed, 40);
         assert!(resident(&world) <= CAPACITY);
     }
-    assert!(World::stat_of(&keyspace, "index_loads") as usize > tables(&keyspace));
+    assert!(stat(&keyspace.stats(), "index_loads") as usize > tables(&keyspace));
 }
 
 /// What is asked for again and again stays, though there is room for few.
@@ -130,9 +131,9 @@ fn parts_that_are_used_stay() {
     let keyspace = filled(&world);
     // Loads of indexes by a read of this key.
     let loads = |number: u32| {
-        let before = World::stat_of(&keyspace, "index_loads");
+        let before = stat(&keyspace.stats(), "index_loads");
         assert!(keyspace.get(&key(number)).unwrap().is_some());
-        World::stat_of(&keyspace, "index_loads") - before
+        stat(&keyspace.stats(), "index_loads") - before
     };
     let (mut of_one, mut of_others) = (0, 0);
     for number in 0..1000 {

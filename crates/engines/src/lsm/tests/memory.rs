@@ -11,7 +11,8 @@ use ecotone_sys::{
 use super::world::{Model, World, expect};
 use crate::{
     engine::Engine,
-    lsm::{family::Sizes, table::Kind},
+    lsm::{family::Sizes, keyspace::LsmKeyspace, table::Kind},
+    tests::stat,
 };
 
 /// Memtables that are full by their part of the budget alone.
@@ -42,7 +43,7 @@ fn memtables_of_all_keyspaces_stay_within_the_write_cache() {
             assert!(used(&world) <= most(&world));
         }
     }
-    let flushes = |keyspace| World::stat_of(keyspace, "flushes");
+    let flushes = |keyspace: &LsmKeyspace| stat(&keyspace.stats(), "flushes");
     assert!(others.iter().any(|keyspace| flushes(keyspace) > 0), "nobody's memtable was full");
     assert!(used(&world) > most(&world) / 3);
     let model: Model = (0..records).map(|number| (key(number).to_vec(), vec![number as u8; VALUE])).collect();

@@ -26,6 +26,7 @@ use crate::{
         blob, family::Sizes, install::Files, keyspace::LsmKeyspace, options::LsmOptions, pool::Pool, structure::Structure,
         table::Kind, table_cache::TableCache,
     },
+    tests::stat,
 };
 
 /// What a keyspace should have.
@@ -122,17 +123,12 @@ impl World {
     }
 
     pub(super) fn stat(&self, name: &str) -> u64 {
-        World::stat_of(&self.keyspace, name)
+        stat(&self.keyspace.stats(), name)
     }
 
     /// How far compaction is behind.
     pub(super) fn behind(&self) -> f64 {
         self.keyspace.lsm().behind()
-    }
-
-    pub(super) fn stat_of(keyspace: &Arc<LsmKeyspace>, name: &str) -> u64 {
-        let stats = keyspace.stats();
-        stats.into_iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name} is told")).1
     }
 
     /// Requests to read from tables so far.
