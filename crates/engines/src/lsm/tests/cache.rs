@@ -143,6 +143,41 @@ fn parts_that_are_used_stay() {
     assert!(of_others > 500 && of_one < of_others / 10, "{of_one} {of_others}");
 }
 
+/// A key that shares much with some neighbours, and nothing with those in other blocks, so that separators are long and tables of few blocks have several
+/// partitions.
+fn long(number: u32) -> Vec<u8> {
+    [&(number / 16).to_be_bytes().repeat(111)[..], &number.to_be_bytes()].concat()
+}
+
+/// Partitions come one by one, and go so that others have room.
+#[test]
+fn partitions_come_and_go_by_themselves() {
+    const CAPACITY: usize = 6 * PAGE;
+    const LONG: u32 = 8000;
+    let sizes = Sizes { memtable: 1 << 20, table: 1 << 20, level_0: 4 << 20 };
+    let world = World::with_table_cache(1, Kind::Partitioned, sizes, CAPACITY);
+    let value = |number: u32| vec![number as u8; 60];
+    for number in 0..LONG {
+        world.write(&long(number), Some(&value(number)));
+        while world.environment.scheduler.run_one() {}
+    }
+    let keyspace = world.reopened();
+    let loads = || stat(&keyspace.stats(), "index_loads") as usize;
+    assert_eq!(keyspace.get(&long(0)).unwrap(), Some(value(0)));
+    assert_eq!((loads(), resident(&world)), (2, 2 * PAGE), "the index of one table, and one partition of it");
+    let mut random = SmallRng::seed_from_u64(1);
+    for _ in 0..2000 {
+        let number = random.random_range(0..LONG);
+        assert_eq!(keyspace.get(&long(number)).unwrap(), Some(value(number)));
+        assert!(resident(&world) <= CAPACITY && stat(&keyspace.stats(), "index_bytes") as usize <= CAPACITY);
+    }
+    assert!(loads() > 4 * tables(&keyspace), "{} loads for {} tables", loads(), tables(&keyspace));
+    let model = (0..LONG).map(|number| (long(number), value(number))).collect();
+    assert!(collect(&keyspace, ALL, false) == expected(&model, &ALL));
+    let check = keyspace.verify().unwrap();
+    assert_eq!((check.problems, check.records), (vec![], u64::from(LONG)));
+}
+
 /// Parts of a frame each.
 struct Shelf {
     memory: Arc<Memory>,
