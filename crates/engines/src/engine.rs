@@ -83,8 +83,10 @@ pub type Record = (Vec<u8>, Vec<u8>);
 
 /// A record as cursors lend it: key and value.
 pub type RecordRef<'a> = (&'a [u8], &'a [u8]);
+
 /// What is done with each of many keys: its number, and its value if it has one.
 pub type VisitValue<'a> = dyn FnMut(usize, Option<&[u8]>) + 'a;
+
 /// What long work tells again and again: how much of it is done, and how much there is in all.
 pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
@@ -235,6 +237,7 @@ pub trait Engine: Send + Sync + fmt::Debug {
     fn compact(&self, _progress: &mut Progress<'_>) -> Result<bool> {
         Ok(false)
     }
+
     /// Reads and checks everything. Damage goes into the report; an error means that checking itself could not go on.
     fn verify(&self) -> Result<Check>;
     /// Numbers for people and tools.

@@ -22,6 +22,7 @@ use crate::{
 const SEGMENTS_OF_MEMORY: u64 = 64;
 /// A segment has this part of the budget of disk at most.
 const SEGMENTS_OF_DISK: u64 = 128;
+
 /// What the files of one keyspace are made, named and removed by.
 #[derive(Debug)]
 pub(super) struct Files {

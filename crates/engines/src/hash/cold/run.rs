@@ -52,14 +52,8 @@ impl Run {
     pub fn open(environment: &Environment, name: Name) -> Result<Run> {
         let (file, header) = Header::open(environment, name)?;
         let (at, count) = (header.fences_at(), fences::pages(header.blocks));
-        let pages = Pages::read(
-            environment,
-            &|| environment.memory.lease_essential(Component::ColdIndex, Size::Frame),
-            &file,
-            at,
-            count,
-            header.fences_checksum,
-        )?;
+        let lease = || environment.memory.lease_essential(Component::ColdIndex, Size::Frame);
+        let pages = Pages::read(environment, &lease, &file, at, count, header.fences_checksum)?;
         let fences = Fences::parse(pages, header.blocks).map_err(|e| e.at(name.file(), at))?;
         let run = Run { file, name, header, fences };
         run.check_stretch()?;
@@ -227,14 +221,8 @@ impl Run {
     pub fn tags(&self, environment: &Environment) -> Result<Tags> {
         let (at, end) = (self.header.tags_at(), self.header.end());
         let count = ((end - at) / PAGE as u64) as usize;
-        let pages = Pages::read(
-            environment,
-            &|| environment.memory.lease_essential(Component::Frames, Size::Frame),
-            &self.file,
-            at,
-            count,
-            self.header.tags_checksum,
-        )?;
+        let lease = || environment.memory.lease_essential(Component::Frames, Size::Frame);
+        let pages = Pages::read(environment, &lease, &self.file, at, count, self.header.tags_checksum)?;
         let records = if count > 0 { self.header.records } else { 0 };
         Tags::parse(pages, records).map_err(|e| e.at(self.name.file(), at))
     }

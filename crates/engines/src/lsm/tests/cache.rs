@@ -13,7 +13,7 @@ use ecotone_sys::{
 };
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::world::{ALL, World, collect, expected};
+use super::world::{ALL, World, collect, expected, key};
 use crate::{
     engine::Engine,
     lsm::{
@@ -28,10 +28,6 @@ use crate::{
 
 const KEYS: u32 = 30_000;
 const THREADS: u64 = 4;
-
-fn key(number: u32) -> [u8; 4] {
-    number.wrapping_mul(0x9E37_79B9).to_be_bytes()
-}
 
 fn value(number: u32) -> [u8; 100] {
     [number as u8; 100]

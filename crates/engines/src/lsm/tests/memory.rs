@@ -8,7 +8,7 @@ use ecotone_sys::{
     primitive::Mutex,
 };
 
-use super::world::{Model, World, expect};
+use super::world::{Model, World, expect, key};
 use crate::{
     engine::Engine,
     lsm::{family::Sizes, keyspace::LsmKeyspace, table::Kind},
@@ -26,10 +26,6 @@ fn used(world: &World) -> usize {
 /// What all memtables may have at most.
 fn most(world: &World) -> usize {
     world.environment.memory.budget() / 8 * 3
-}
-
-fn key(number: u32) -> [u8; 4] {
-    number.wrapping_mul(0x9E37_79B9).to_be_bytes()
 }
 
 #[test]

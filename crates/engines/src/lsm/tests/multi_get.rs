@@ -2,19 +2,15 @@
 
 use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::SliceRandom};
 
-use super::world::{Model, World};
+use super::world::{Model, World, key};
 use crate::{
     engine::Engine,
     lsm::{family::Sizes, table::Kind},
 };
 
-fn key(number: u32) -> Vec<u8> {
-    number.wrapping_mul(0x9E37_79B9).to_be_bytes().to_vec()
-}
-
 /// What is told of keys, each once.
-fn ask(world: &World, keys: &[Vec<u8>]) -> Vec<Option<Vec<u8>>> {
-    let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+fn ask(world: &World, keys: &[[u8; 4]]) -> Vec<Option<Vec<u8>>> {
+    let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
     let mut told: Vec<Option<Option<Vec<u8>>>> = vec![None; keys.len()];
     let tell = &mut |number: usize, value: Option<&[u8]>| {
         assert!(told[number].replace(value.map(<[u8]>::to_vec)).is_none(), "a key is told twice");
@@ -31,20 +27,14 @@ fn each_key_of_a_batch_has_its_newest_value() {
         for _ in 0..60 {
             for _ in 0..100 {
                 let (key, value) = (key(random.random_range(0..2000)), vec![random.random(); random.random_range(0..300)]);
-                if random.random_bool(0.2) {
-                    world.write(&key, None);
-                    model.remove(&key);
-                } else {
-                    world.write(&key, Some(&value));
-                    model.insert(key, value);
-                }
+                world.write_both(&mut model, &key, (!random.random_bool(0.2)).then_some(value));
             }
             if random.random_bool(0.5) {
                 world.environment.scheduler.run_one();
             }
             let count = random.random_range(0..600);
             let keys: Vec<_> = (0..count).map(|_| key(random.random_range(0..2200))).collect();
-            let wanted: Vec<_> = keys.iter().map(|key| model.get(key).cloned()).collect();
+            let wanted: Vec<_> = keys.iter().map(|key| model.get(&key[..]).cloned()).collect();
             assert_eq!(ask(&world, &keys), wanted);
         }
         assert!(world.stat("flushes") > 5 && world.stat("compactions") > 0, "there is more than one place to look at");
@@ -82,7 +72,7 @@ fn a_failed_read_of_a_batch_is_told_and_the_next_one_goes_well() {
     assert!(ask(&world, &keys).iter().all(Option::is_some));
     for after in [0, 1, 17] {
         world.fail_io(after);
-        let borrowed: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let borrowed: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let mut told = 0;
         assert!(world.keyspace.multi_get(&borrowed, &mut |_, value| told += u32::from(value.is_some())).is_err());
         assert!(told < 2000, "{told}");

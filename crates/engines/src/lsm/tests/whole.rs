@@ -7,24 +7,14 @@ use std::{
 
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::world::{Model, World, expect};
+use super::world::{Model, World, expect, key};
 use crate::{engine::Engine, lsm::table::Kind};
-
-fn key(number: u32) -> Vec<u8> {
-    number.wrapping_mul(0x9E37_79B9).to_be_bytes().to_vec()
-}
 
 /// Writes and deletes keys, some of them several times.
 fn fill(world: &World, model: &mut Model, random: &mut SmallRng) {
     for _ in 0..4000 {
         let (key, value) = (key(random.random_range(0..1500)), vec![random.random(); 100]);
-        if random.random_bool(0.3) {
-            world.write(&key, None);
-            model.remove(&key);
-        } else {
-            world.write(&key, Some(&value));
-            model.insert(key, value);
-        }
+        world.write_both(model, &key, (!random.random_bool(0.3)).then_some(value));
         if random.random_bool(0.02) {
             world.environment.scheduler.run_one();
         }
@@ -79,8 +69,7 @@ fn it_ends_whatever_others_write() {
             let mut random = SmallRng::seed_from_u64(2);
             while !is_over.load(Ordering::Relaxed) {
                 let (key, value) = (key(random.random_range(0..1500)), vec![random.random(); 100]);
-                world.write(&key, Some(&value));
-                model.insert(key, value);
+                world.write_both(&mut model, &key, Some(value));
             }
         });
         (0..5).for_each(|_| assert!(world.keyspace.compact(&mut |_, _| ()).unwrap()));

@@ -32,6 +32,11 @@ use crate::{
 /// What a keyspace should have.
 pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// A key of its own for each number, in no order of these.
+pub(super) fn key(number: u32) -> [u8; 4] {
+    number.wrapping_mul(0x9E37_79B9).to_be_bytes()
+}
+
 const LOG: WalOptions = WalOptions { segment_bytes: 64 << 10, limit_bytes: 1 << 20, longest_bytes: 1 << 20 };
 
 /// All keys.
@@ -111,7 +116,16 @@ impl World {
         self.write_to(&self.keyspace, key, value);
     }
 
-    /// The same for any keyspace.
+    /// The same, and in the model.
+    pub(super) fn write_both(&self, model: &mut Model, key: &[u8], value: Option<Vec<u8>>) {
+        self.write(key, value.as_deref());
+        match value {
+            Some(value) => model.insert(key.to_vec(), value),
+            None => model.remove(key),
+        };
+    }
+
+    /// Writes a key of any keyspace.
     pub(super) fn write_to(&self, keyspace: &LsmKeyspace, key: &[u8], value: Option<&[u8]>) {
         let operation = Operation { key, value };
         let admission = keyspace.admit(operation).expect("there is memory");
