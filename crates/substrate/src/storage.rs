@@ -221,6 +221,11 @@ pub trait File: Send + Sync + fmt::Debug {
     fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()>;
     /// Writes all of `buffer` at `offset`.
     fn write(&self, buffer: &[u8], offset: u64) -> Result<()>;
+    /// Has a page of a cached file zeroed as a whole in the kernel's cache, so that writes of parts of it do not read it from the device first. No request in
+    /// the counters: the device sees the page with what is written into it.
+    fn blank(&self, page: u64) -> Result<()> {
+        self.write(&[0; PAGE], page)
+    }
     /// Makes everything written and the length durable.
     fn sync(&self) -> Result<()>;
     /// Reserves space for `length` bytes from `offset` on and makes the file at least long enough for them; new bytes, and holes, read as zero.

@@ -7,6 +7,7 @@ use ecotone_sys::file as system;
 use super::{Directory, Driver};
 use crate::{
     Error, Result,
+    limits::PAGE,
     storage::{Access, File, FileId, Op},
 };
 
@@ -76,6 +77,10 @@ impl File for DiskFile {
         self.check_aligned(buffer, offset);
         self.directory.tally.request(self.id.kind(), Op::Write, buffer.len());
         self.system.write_at(buffer, offset).map_err(|error| self.failed("write", error))
+    }
+
+    fn blank(&self, page: u64) -> Result<()> {
+        self.system.write_at(&[0; PAGE], page).map_err(|error| self.failed("write", error))
     }
 
     fn sync(&self) -> Result<()> {

@@ -174,13 +174,33 @@ fn counters_are_what_was_submitted() {
     }
 }
 
-/// Bytes that this process has read and written, as the kernel counts them; `None` where it does not tell, as for files on no block device (tmpfs).
-fn kernel_bytes(path: &Path) -> Option<(u64, u64)> {
+#[test]
+fn a_part_of_a_blank_page_is_written_without_a_read() {
+    for (directory, disk) in disks() {
+        let file = disk.create(FileId::Log(1), Access::Cached).unwrap();
+        file.write(&[1; 4 * PAGE], 0).unwrap();
+        file.sync().unwrap();
+        file.forget(0, 4 * PAGE as u64);
+        let (counted, before) = (disk.counters(), kernel_bytes("thread-self", directory.path()));
+        file.blank(PAGE as u64).unwrap();
+        assert_eq!(disk.counters(), counted);
+        file.write(&[2; 100], PAGE as u64).unwrap();
+        assert_eq!(kernel_bytes("thread-self", directory.path()).map(|of| of.0), before.map(|of| of.0));
+        let mut bytes = [9; 3 * PAGE];
+        file.read(&mut bytes, 0).unwrap();
+        let mut expected = [[1; PAGE], [0; PAGE], [1; PAGE]].concat();
+        expected[PAGE..][..100].fill(2);
+        assert_eq!(bytes[..], expected);
+    }
+}
+
+/// Bytes that this process, or this thread, has read and written, as the kernel counts them; `None` where it does not tell, as for files on no block device (tmpfs).
+fn kernel_bytes(whose: &str, path: &Path) -> Option<(u64, u64)> {
     let major = fs::metadata(path).ok()?.dev() >> 8 & 0xFFF;
     if major == 0 {
         return None;
     }
-    let text = fs::read_to_string("/proc/self/io").ok()?;
+    let text = fs::read_to_string(format!("/proc/{whose}/io")).ok()?;
     let value = |name| text.lines().find_map(|line| line.strip_prefix(name)?.parse().ok());
     Some((value("read_bytes: ")?, value("write_bytes: ")?))
 }
@@ -189,7 +209,7 @@ fn kernel_bytes(path: &Path) -> Option<(u64, u64)> {
 fn the_kernel_counts_at_least_what_the_counters_say() {
     for (directory, disk) in disks() {
         let (file, arena) = (disk.create(FileId::Pages(1), Access::Direct).unwrap(), Arena::new(2 * CHUNK_BYTES));
-        let (true, Some(before)) = (file.system().unwrap().is_direct(), kernel_bytes(directory.path())) else {
+        let (true, Some(before)) = (file.system().unwrap().is_direct(), kernel_bytes("self", directory.path())) else {
             println!("no direct I/O to a block device, or no /proc/self/io");
             return;
         };
@@ -200,7 +220,7 @@ fn the_kernel_counts_at_least_what_the_counters_say() {
         }
         file.write(&block(&arena, 2), 0).unwrap();
         file.read(&mut block(&arena, 0), 0).unwrap();
-        let (after, counters) = (kernel_bytes(directory.path()).unwrap(), disk.counters());
+        let (after, counters) = (kernel_bytes("self", directory.path()).unwrap(), disk.counters());
         // Other tests of this process may run at the same time and add to the kernel's numbers.
         assert!(after.0 - before.0 >= counters.read_bytes, "{before:?} {after:?} {counters:?}");
         assert!(after.1 - before.1 >= counters.write_bytes, "{before:?} {after:?} {counters:?}");

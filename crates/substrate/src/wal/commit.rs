@@ -13,7 +13,7 @@ use super::{
     buffer::Buffer,
     segment::{HEADER_BYTES, Segment, SegmentHeader},
 };
-use crate::{Result, Seq, storage::File};
+use crate::{Result, Seq, limits::PAGE, storage::File};
 
 /// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -57,6 +57,13 @@ fn note(unsynced: &mut Vec<Unsynced>, file: &Arc<dyn File>, from: u64, to: u64) 
         Some(last) if Arc::ptr_eq(&last.file, file) => last.to = to,
         _ => unsynced.push(Unsynced { file: file.clone(), from, to }),
     }
+}
+
+/// Blanks the page in which a write ends, if that begins within the write: what a segment of an earlier life has there would else be read from the disk
+/// while all who commit wait.
+fn begin_page(file: &dyn File, from: u64, to: u64) -> Result<()> {
+    let page = to & !(PAGE as u64 - 1);
+    if page < from || page == to { Ok(()) } else { file.blank(page) }
 }
 
 /// The turn of syncing, until it is dropped.
@@ -181,8 +188,10 @@ impl Wal {
                 let left = usize::try_from(segment.header.end() - position).unwrap_or(usize::MAX);
                 let (now, later) = piece.split_at(piece.len().min(left));
                 let offset = segment.offset(position);
+                let end = offset + now.len() as u64;
+                begin_page(&*segment.file, offset, end)?;
                 segment.file.write(now, offset)?;
-                note(unsynced, &segment.file, offset, offset + now.len() as u64);
+                note(unsynced, &segment.file, offset, end);
                 position += now.len() as u64;
                 piece = later;
             }

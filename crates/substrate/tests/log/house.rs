@@ -8,12 +8,14 @@ use ecotone_substrate::{
     health::Health,
     memory::Memory,
     scheduler::Scheduler,
-    storage::Storage,
+    storage::{FileId, Storage},
     wal::{Durability, FRAME_BYTES, Placed, Record, RecordKind, Replay, Room, Wal, WalOptions, encode_structure},
 };
 use ecotone_testkit::sim::SimStorage;
 
 pub(crate) const DATABASE: u64 = 0xdb;
+/// Bytes of a segment before its first log byte.
+pub(crate) const HEADER: u64 = 4096;
 /// Small segments, so that records cross their ends.
 pub(crate) const OPTIONS: WalOptions = WalOptions { segment_bytes: 64 << 10, limit_bytes: 1 << 20, longest_bytes: 1 << 20 };
 /// Where the log of a new database is replayed from.
@@ -108,4 +110,16 @@ pub(crate) fn put(wal: &Wal, body: &[u8], durability: Durability) -> Result<Seen
     let placed = append(wal, body)?;
     wal.commit(placed.end, durability)?;
     Ok((placed.seq, 7, body.to_vec()))
+}
+
+/// Where the log byte of a position is, in the segment that was made last.
+pub(crate) fn place(disk: &SimStorage, position: Seq) -> (FileId, u64) {
+    let number = |bytes: &[u8], at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().unwrap());
+    let logs = disk.files().into_iter().filter(|(_, bytes)| bytes.starts_with(b"ECOTLOG"));
+    let holds = logs.filter(|(_, bytes)| {
+        let start = number(bytes, 24);
+        start <= position && position < start + number(bytes, 56) - HEADER
+    });
+    let (file, bytes) = holds.max_by_key(|(_, bytes)| number(bytes, 40)).unwrap();
+    (file, HEADER + position - number(&bytes, 24))
 }

@@ -12,8 +12,6 @@ use ecotone_testkit::sim::{Crash, SimStorage};
 
 use crate::house::*;
 
-const HEADER: u64 = 4096;
-
 /// The records that are found, and the gaps.
 fn find(disk: &SimStorage, replay: Option<Replay>) -> (Vec<Seen>, Vec<Gap>) {
     let before = disk.files();
@@ -39,18 +37,6 @@ fn two_lives() -> (SimStorage, Vec<Seen>, Seq) {
     seen.extend((20..30_u8).map(|i| put(&wal, &[i; 5_000], Durability::Sync).unwrap()));
     let end = wal.tail();
     (disk.crash(Crash::KeepAll), seen, end)
-}
-
-/// Where the log byte of a position is, in the segment that was made last.
-fn place(disk: &SimStorage, position: Seq) -> (FileId, u64) {
-    let number = |bytes: &[u8], at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().unwrap());
-    let logs = disk.files().into_iter().filter(|(_, bytes)| bytes.starts_with(b"ECOTLOG"));
-    let holds = logs.filter(|(_, bytes)| {
-        let start = number(bytes, 24);
-        start <= position && position < start + number(bytes, 56) - HEADER
-    });
-    let (file, bytes) = holds.max_by_key(|(_, bytes)| number(bytes, 40)).unwrap();
-    (file, HEADER + position - number(&bytes, 24))
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ecotone_substrate::{
     disk::Disk,
     environment::Environment,
-    limits::MAX_LOG_RECORD,
+    limits::{MAX_LOG_RECORD, PAGE},
     storage::{FileId, Storage},
     wal::{
         BatchEncoder, Durability, FRAME_BYTES, LoggedOperation, MIN_OPERATION_BYTES, Record, RecordKind, Replay, Room, Wal,
@@ -161,6 +161,22 @@ fn segments_are_used_again() {
     }
     let files = house.disk.list().unwrap().len();
     assert!(files <= 4, "{files} segments for a log of one record");
+}
+
+#[test]
+fn a_page_of_a_segment_used_again_has_nothing_of_earlier_lives_behind_the_end() {
+    let (house, wal) = fresh();
+    for _ in 0..200 {
+        let (seq, ..) = put(&wal, &[1; 50_000], Durability::Sync).unwrap();
+        wal.truncate(seq);
+    }
+    for length in (0..200).map(|i| 37 * i) {
+        let end = end(&put(&wal, &vec![1; length], Durability::Buffered).unwrap());
+        let (file, at) = place(&house.disk, end - 1);
+        let (_, bytes) = house.disk.files().into_iter().find(|(id, _)| *id == file).unwrap();
+        let behind = &bytes[at as usize + 1..(at as usize + 1).next_multiple_of(PAGE)];
+        assert!(behind.iter().all(|&byte| byte == 0), "{} bytes behind a record of {length}", behind.len());
+    }
 }
 
 #[test]
