@@ -24,6 +24,8 @@ pub const MAX_TABLES: u32 = 1 << 24;
 pub const MAX_LEVELS: u8 = 12;
 /// Runs in level 0 of an lsm keyspace.
 pub const MAX_RUNS: usize = 64;
+/// Ranges of one keyspace whose oldest records are in pages below an lsm.
+pub const MAX_COVERS: usize = 4096;
 /// Bytes of a manifest. Roots are small: the largest part is names.
 pub const MAX_MANIFEST: usize = 16 << 20;
 /// Smallest memory budget, in bytes.

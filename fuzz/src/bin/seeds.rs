@@ -7,7 +7,7 @@ use ecotone_engines::{
     hash::cold::{RunKind, RunWriter},
     lsm::{
         LsmOptions, blob,
-        structure::{Change, Place, Structure},
+        structure::{Become, Change, CoverEdit, Place, Structure},
         table::{Kind, Options, TableWriter, Wanted},
     },
 };
@@ -86,15 +86,17 @@ fn tables() -> io::Result<()> {
     Ok(())
 }
 
-/// An empty root, a flush and a compaction of what it made.
+/// An empty root, a flush, a compaction of what it made, and a range that is covered there.
 fn structures() -> io::Result<()> {
     let (run, level) = (Place::Run(0), Place::Level(1));
     let [a, b, c] = [1, 2, 300].map(|number| File { number, birth: 1 << 32 | u64::from(number) });
-    let flush = Change { goes: vec![], comes: vec![(run, a), (run, b)] };
-    let compaction = Change { goes: vec![a, b], comes: vec![(level, b), (level, c)] };
+    let flush = Change { comes: vec![(run, a), (run, b)], ..Change::default() };
+    let compaction = Change { goes: vec![a, b], comes: vec![(level, b), (level, c)], ..Change::default() };
+    let cover = CoverEdit { lower: b"a".to_vec(), upper: b"c".to_vec(), becomes: Become::Covered(level) };
+    let cover = Change { covers: vec![cover], ..Change::default() };
     let root = blob::encode(LsmOptions::default(), &Structure::default());
     let behind_length = |part: Vec<u8>| [&(part.len() as u16).to_le_bytes()[..], &part].concat();
-    save("structure", "history", &[root, flush.encode(), compaction.encode()].map(behind_length).concat())
+    save("structure", "history", &[root, flush.encode(), compaction.encode(), cover.encode()].map(behind_length).concat())
 }
 
 /// The header, and the bodies of the first records behind their kinds.

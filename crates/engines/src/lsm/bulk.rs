@@ -91,7 +91,7 @@ impl Load<'_> {
         let (_compacting, _flushing) = (lsm.compacting.lock(), lsm.flushing.lock());
         let place = self.place_for(first)?;
         let comes = tables.iter().map(|handle| (place, handle.file())).collect();
-        let change = Change { goes: Vec::new(), comes };
+        let change = Change { comes, ..Change::default() };
         let installed = lsm.install(&change, tables, |version| lsm.present.installed(version));
         installed.inspect_err(|_| output::remove(lsm.files.environment(), tables))?;
         self.run = Some(place).filter(|place| place.is_run());

@@ -64,7 +64,7 @@ impl Lsm {
             return Ok(true);
         }
         let comes = tables.iter().map(|handle| (run, handle.file())).collect();
-        let change = Change { goes: Vec::new(), comes };
+        let change = Change { comes, ..Change::default() };
         let installed = self.install(&change, &tables, |version| self.present.flushed(&oldest, version));
         installed.inspect_err(|_| output::remove(self.files.environment(), &tables))?;
         self.flushes.increment();

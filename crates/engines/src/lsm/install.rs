@@ -152,6 +152,9 @@ impl Files {
     /// Reapplies a change from the log. What goes by it is removed with the strays.
     pub(super) fn replay(&self, body: &[u8]) -> Result<()> {
         let change = Change::decode(body).map_err(|malformed| malformed.at(RECORD, 0))?;
+        if !change.covers.is_empty() {
+            return Err(self.misfit("an lsm keyspace covers nothing"));
+        }
         self.state().structure.apply(&change).map_err(|what| self.misfit(what))
     }
 

@@ -11,7 +11,7 @@ impl Version<Handle> {
     /// If something is damaged or cannot be read, or there is no memory for it.
     pub(super) fn find(&self, (hash, key): (u64, &[u8]), value: &mut Vec<u8>) -> Result<Option<Answer>> {
         let mut memory = None;
-        for handle in self.runs().filter_map(|(_, run)| run.covering(key)) {
+        for handle in self.counting(key).filter_map(|run| run.covering(key)) {
             let answer = handle.find((hash, key), &mut memory, value)?;
             if answer.is_some() {
                 return Ok(answer);

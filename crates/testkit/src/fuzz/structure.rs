@@ -2,8 +2,9 @@
 
 use ecotone_engines::lsm::{
     blob,
-    structure::{Change, Structure},
+    structure::{Change, Covers, Structure},
 };
+use ecotone_substrate::codec::{Reader, Writer};
 
 /// A root, and behind it records of changes that follow each other; before each its length in two bytes. A root and a record have one form alone, and what fits
 /// together before a change that fits does so afterwards. Tells how many of them are whole.
@@ -22,11 +23,23 @@ pub fn history(mut input: &[u8]) -> usize {
             break;
         }
         check(&structure, &change);
-        let root = blob::encode(options, &structure);
-        assert!(blob::decode(&root) == Ok((options, structure.clone())), "what was changed does not come back");
+        let (root, covers) = (blob::encode(options, &structure), covers(&structure));
+        let back = blob::decode(&root).map(|(options, tables)| (options, tables.covered(covers)));
+        assert!(back == Ok((options, structure.clone())), "what was changed does not come back");
         whole += 1;
     }
     whole
+}
+
+/// The covers of a structure, as they come back from a root that has them.
+fn covers(structure: &Structure) -> Covers {
+    let mut w = Writer::new();
+    structure.covers().encode(&mut w);
+    let bytes = w.finish();
+    let mut r = Reader::new(&bytes);
+    let covers = Covers::decode(&mut r).unwrap_or_else(|malformed| panic!("covers do not come back: {malformed:?}"));
+    assert_eq!(r.remaining(), 0, "something is behind covers");
+    covers
 }
 
 /// What a change that fits says is so.

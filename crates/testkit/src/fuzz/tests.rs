@@ -6,7 +6,7 @@ use ecotone_engines::{
     hash::cold::{RunKind, RunWriter},
     lsm::{
         LsmOptions, blob,
-        structure::{Change, Place, Structure},
+        structure::{Become, Change, CoverEdit, Place, Structure},
         table::{Kind, Options, TableWriter, Wanted},
     },
 };
@@ -112,15 +112,18 @@ fn damaged_blocks_end_in_an_answer_or_an_error() {
     assert!((100..4900).contains(&passed), "{passed} of 5000 passed the check");
 }
 
-/// A root of three tables, a flush, a compaction and a move.
+/// A root of three tables, a flush that has a range covered, a compaction that opens a part of it, and a move.
 fn a_history() -> Vec<u8> {
     let file = |number: u32| File { number, birth: u64::from(number) << 32 };
     let (mut structure, [young, upper, last]) = (Structure::default(), [Place::Run(0), Place::Level(2), Place::Level(1)]);
-    structure.apply(&Change { goes: vec![], comes: vec![(upper, file(1)), (last, file(2)), (last, file(300))] }).unwrap();
+    let three = vec![(upper, file(1)), (last, file(2)), (last, file(300))];
+    structure.apply(&Change { comes: three, ..Change::default() }).unwrap();
+    let edit = |upper: &[u8], becomes| CoverEdit { lower: b"a".to_vec(), upper: upper.to_vec(), becomes };
+    let (covered, opened) = (vec![edit(b"k", Become::Covered(young))], vec![edit(b"c", Become::Open)]);
     let changes = [
-        Change { goes: vec![], comes: vec![(young, file(4)), (young, file(5))] },
-        Change { goes: vec![file(4), file(5), file(1)], comes: vec![(upper, file(6))] },
-        Change { goes: vec![file(6)], comes: vec![(last, file(6))] },
+        Change { goes: vec![], comes: vec![(young, file(4)), (young, file(5))], covers: covered },
+        Change { goes: vec![file(4), file(5), file(1)], comes: vec![(upper, file(6))], covers: opened },
+        Change { goes: vec![file(6)], comes: vec![(last, file(6))], ..Change::default() },
     ];
     let root = blob::encode(LsmOptions::default(), &structure);
     let parts = [root].into_iter().chain(changes.iter().map(Change::encode));

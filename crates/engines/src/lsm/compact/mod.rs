@@ -92,7 +92,7 @@ impl Lsm {
         let tables = if moves.is_some() { Vec::new() } else { self.merge(version, piece)? };
         let place = Place::Level(piece.depth);
         let comes = moves.into_iter().chain(&tables).map(|handle| (place, handle.file())).collect();
-        let change = Change { goes: piece.files(), comes };
+        let change = Change { goes: piece.files(), comes, ..Change::default() };
         let installed = self.install(&change, &tables, |version| self.present.installed(version));
         installed.inspect_err(|_| output::remove(self.files.environment(), &tables))?;
         if moves.is_none() {

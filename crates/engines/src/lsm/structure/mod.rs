@@ -2,11 +2,16 @@
 //! I/O; what lies where within a run or level is up to who opens the tables.
 
 mod change;
+mod cover_edit;
+mod covers;
 mod place;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use ecotone_substrate::{
     codec::{Malformed, Reader, Writer},
@@ -14,7 +19,12 @@ use ecotone_substrate::{
     table::File,
 };
 
-pub use self::{change::Change, place::Place};
+pub use self::{
+    change::Change,
+    cover_edit::{Become, CoverEdit},
+    covers::{Cover, Covers, Stretch},
+    place::Place,
+};
 
 /// Why something is no structure.
 pub type Misfit = &'static str;
@@ -24,6 +34,8 @@ pub type Misfit = &'static str;
 pub struct Structure {
     /// From young to old. No place is empty.
     places: BTreeMap<Place, BTreeSet<File>>,
+    /// Where some of them do not count. It is shared by all structures and versions that have the same.
+    covers: Arc<Covers>,
 }
 
 impl Structure {
@@ -42,12 +54,25 @@ impl Structure {
         self.places().find(|(_, tables)| tables.contains(&file)).map(|(place, _)| place)
     }
 
-    /// The ordinal of a run that is younger than all.
+    /// Where some tables do not count.
+    pub fn covers(&self) -> &Arc<Covers> {
+        &self.covers
+    }
+
+    /// The same tables, with covers from a root.
+    #[must_use]
+    pub fn covered(self, covers: Covers) -> Structure {
+        Structure { covers: Arc::new(covers), ..self }
+    }
+
+    /// The ordinal of a run that is younger than all, and than all floors: or else what comes next would not count where the runs are gone that a floor was
+    /// above (decision 15, invariant 7).
     pub fn next_ordinal(&self) -> u64 {
-        match self.places.keys().next() {
+        let youngest = match self.places.keys().next() {
             Some(Place::Run(youngest)) => youngest + 1,
             _ => 0,
-        }
+        };
+        youngest.max(self.covers.next_ordinal())
     }
 
     /// Makes a change. After an error it is of no use any more.
@@ -59,7 +84,20 @@ impl Structure {
         change.comes.iter().try_for_each(|(place, file)| self.allow(*place, *file, fresh))?;
         change.goes.iter().try_for_each(|file| self.remove(*file))?;
         change.comes.iter().try_for_each(|(place, file)| self.insert(*place, *file))?;
-        self.check()
+        self.check()?;
+        self.change_covers(&change.covers)
+    }
+
+    fn change_covers(&mut self, edits: &[CoverEdit]) -> Result<(), Misfit> {
+        if edits.is_empty() {
+            return Ok(());
+        }
+        let fresh = Place::Run(self.next_ordinal());
+        let is_possible = |floor: Place| floor.is_possible() && floor > fresh;
+        if !edits.iter().filter_map(|edit| edit.becomes.floor()).all(is_possible) {
+            return Err("a floor is above all that is there");
+        }
+        Arc::make_mut(&mut self.covers).apply(edits)
     }
 
     /// Whether a table may come to a place, of which all there was before decides.
@@ -110,7 +148,7 @@ impl Structure {
         if runs > MAX_RUNS { Err("level 0 has too many runs") } else { Ok(()) }
     }
 
-    /// Appends it to a root.
+    /// Appends it to a root, without covers.
     pub fn encode(&self, w: &mut Writer) {
         w.varint(self.places.len() as u64);
         for (place, tables) in &self.places {

@@ -112,7 +112,7 @@ fn the_youngest_record_of_a_key_is_found_wherever_it_is() {
             let records = records(&mut random, 1200 >> age);
             let tables = ground.write(kind, &records, 1).unwrap();
             let comes = tables.iter().map(|handle| (place, handle.file())).collect();
-            structure.apply(&Change { goes: vec![], comes }).unwrap();
+            structure.apply(&Change { comes, ..Change::default() }).unwrap();
             version = version.after(&structure, &tables).unwrap();
             model.extend(records);
         }
@@ -131,7 +131,9 @@ fn a_key_is_found_by_one_read_whatever_lies_above_it() {
     let keys = |odd: u32| (0..800_u32).map(move |number| (number * 2 + odd).to_be_bytes().to_vec());
     for (place, odd) in [(Place::Level(1), 0), (Place::Run(0), 1)] {
         let tables = ground.write(Kind::Linear, &keys(odd).map(|key| (key.clone(), Some(key))).collect(), 1).unwrap();
-        structure.apply(&Change { goes: vec![], comes: tables.iter().map(|handle| (place, handle.file())).collect() }).unwrap();
+        structure
+            .apply(&Change { comes: tables.iter().map(|handle| (place, handle.file())).collect(), ..Change::default() })
+            .unwrap();
         version = version.after(&structure, &tables).unwrap();
     }
     // Indexes and filters are loaded.

@@ -13,7 +13,7 @@ use std::{
 use ecotone_substrate::table::File;
 
 pub(crate) use self::run::Run;
-use super::structure::{Misfit, Place, Structure};
+use super::structure::{Cover, Covers, Misfit, Place, Structure};
 
 type Open<'t, T> = BTreeMap<File, &'t Arc<T>>;
 
@@ -29,16 +29,18 @@ pub(crate) trait Ranged {
     fn bytes(&self) -> u64;
 }
 
-/// Runs of level 0 and levels. Of all records of a key the one in the first of them that has the key is the newest.
+/// Runs of level 0 and levels. Of all records of a key the one in the first of them that has the key is the newest. Where covers say so, the older ones do not
+/// count.
 #[derive(Debug)]
 pub(crate) struct Version<T> {
     runs: Box<[(Place, Run<T>)]>,
+    covers: Arc<Covers>,
 }
 
 impl<T: Ranged> Version<T> {
     /// Of a keyspace without tables.
     pub(crate) fn empty() -> Version<T> {
-        Version { runs: Box::default() }
+        Version { runs: Box::default(), covers: Arc::default() }
     }
 
     /// What follows this version when the keyspace has these tables: those that it has, and those that are `fresh`.
@@ -51,7 +53,7 @@ impl<T: Ranged> Version<T> {
     pub(crate) fn after(&self, structure: &Structure, fresh: &[Arc<T>]) -> Result<Version<T>, Misfit> {
         let open: Open<'_, T> = self.tables().chain(fresh).map(|table| (table.file(), table)).collect();
         let run = |(place, files)| Ok((place, self.run_of(place, files, &open)?));
-        Ok(Version { runs: structure.places().map(run).collect::<Result<_, _>>()? })
+        Ok(Version { runs: structure.places().map(run).collect::<Result<_, _>>()?, covers: structure.covers().clone() })
     }
 
     /// The run that has these tables: the one that was there, if it had them.
@@ -67,6 +69,17 @@ impl<T: Ranged> Version<T> {
     /// All runs and levels, from young to old: in this order a key is looked for.
     pub(crate) fn runs(&self) -> impl DoubleEndedIterator<Item = (Place, &Run<T>)> {
         self.runs.iter().map(|(place, run)| (*place, run))
+    }
+
+    /// Those whose records of a key count, from young to old: in a cover, those above its floor (decision 14, "Shape").
+    #[inline]
+    pub(crate) fn counting(&self, key: &[u8]) -> impl Iterator<Item = &Run<T>> {
+        self.counting_in(self.covers.at(key)).map(|(_, run)| run)
+    }
+
+    /// Those that count in a cover, or where there is none.
+    pub(crate) fn counting_in<'v>(&'v self, cover: Option<&'v Cover>) -> impl Iterator<Item = (Place, &'v Run<T>)> {
+        self.runs().take_while(move |(place, _)| cover.is_none_or(|cover| cover.counts(*place)))
     }
 
     /// The run or level at a place, if it has tables.

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, slice};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
-use crate::lsm::structure::Change;
+use crate::lsm::structure::{Become, Change, CoverEdit};
 
 /// A table of which nothing is on a disk. Keys have one byte.
 #[derive(Debug)]
@@ -53,6 +53,7 @@ impl World {
         let change = Change {
             goes: goes.iter().map(|table| table.file).collect(),
             comes: comes.iter().map(|(place, table)| (*place, table.file)).collect(),
+            ..Change::default()
         };
         let mut structure = self.structure.clone();
         structure.apply(&change)?;
@@ -60,6 +61,12 @@ impl World {
         self.version = self.version.after(&structure, &fresh)?;
         self.structure = structure;
         Ok(())
+    }
+
+    fn cover(&mut self, lower: u8, upper: u8, becomes: Become) {
+        let edit = CoverEdit { lower: vec![lower], upper: vec![upper], becomes };
+        self.structure.apply(&Change { covers: vec![edit], ..Change::default() }).unwrap();
+        self.version = self.version.after(&self.structure, &[]).unwrap();
     }
 
     fn flush(&mut self, tables: &[Arc<Fake>]) -> Result<(), Misfit> {
@@ -150,6 +157,27 @@ fn a_version_has_what_the_structure_names_whatever_came_before() {
         }
         assert!(world.version.tables().count() > 10, "seed {seed}");
     }
+}
+
+#[test]
+fn what_is_at_a_floor_or_older_does_not_count_in_its_cover() {
+    let mut world = World::new();
+    world.flush(&[fake(1, 0, 200)]).unwrap();
+    world.flush(&[fake(2, 0, 200)]).unwrap();
+    world.make(&[], &[(Place::Level(2), fake(3, 0, 200)), (Place::Level(1), fake(4, 0, 200))]).unwrap();
+    world.cover(10, 20, Become::Covered(Place::Run(0)));
+    world.cover(20, 30, Become::Covered(Place::Level(2)));
+    world.cover(30, 40, Become::Covered(Place::Level(1)));
+    world.cover(40, 50, Become::Covered(Place::Run(1)));
+    world.cover(45, 50, Become::Open);
+    let all = [2, 1, 3, 4];
+    let wanted = [(9, 4), (10, 1), (19, 1), (20, 2), (30, 3), (39, 3), (40, 0), (45, 4), (49, 4), (50, 4)];
+    for (key, count) in wanted {
+        let counting: Vec<_> = world.version.counting(&[key]).map(|run| run.tables()[0].file.number).collect();
+        assert_eq!(counting, all[..count], "{key}");
+    }
+    world.flush(&[fake(5, 0, 200)]).unwrap();
+    assert_eq!(world.version.counting(&[40]).count(), 1, "what comes is above the floor");
 }
 
 fn check(world: &World) {

@@ -63,7 +63,7 @@ impl Ground {
             output.finish().unwrap()
         });
         let comes = tables.iter().map(|handle| (place, handle.file())).collect();
-        self.structure.apply(&Change { goes: vec![], comes }).unwrap();
+        self.structure.apply(&Change { comes, ..Change::default() }).unwrap();
         self.version = self.version.after(&self.structure, &tables).unwrap();
     }
 

@@ -33,7 +33,7 @@ fn version(random: &mut SmallRng) -> Version<Fake> {
     for place in (0..runs).map(Place::Run).chain([Place::Level(2), Place::Level(1)]) {
         let row = row(random, &mut number, if place.is_run() { 3 } else { 12 });
         let comes = row.iter().map(|table| (place, table.file())).collect();
-        structure.apply(&Change { goes: vec![], comes }).unwrap();
+        structure.apply(&Change { comes, ..Change::default() }).unwrap();
         tables.extend(row);
     }
     Version::empty().after(&structure, &tables).unwrap()

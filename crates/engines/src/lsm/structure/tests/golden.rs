@@ -42,3 +42,42 @@ fn the_bytes_of_structural_records() {
     let texts = [render(&changes[0].encode(), &flush), render(&changes[2].encode(), &compaction)];
     golden("lsm-structure", &texts.concat());
 }
+
+#[test]
+fn the_bytes_of_changes_of_covers() {
+    let cover = |becomes| CoverEdit { lower: b"a".to_vec(), upper: b"c".to_vec(), becomes };
+    let covers = vec![
+        cover(Become::Covered(Place::Run(5))),
+        cover(Become::Raised(Place::Level(12))),
+        cover(Become::Open),
+        cover(Become::Uncovered),
+    ];
+    let change = Change { covers, ..Change::default() };
+    let range = |kind| [(1, kind), (2, "lower"), (2, "upper")];
+    let mut labels = vec![(1, "form"), (1, "kind"), (1, "tables that go"), (1, "that come"), (1, "cover edits")];
+    labels.extend(range("cover").into_iter().chain(RUN));
+    labels.extend(range("raise").into_iter().chain(LEVEL));
+    labels.extend(range("open").into_iter().chain(range("uncover")));
+    golden("adaptive-change", &render(&change.encode(), &labels));
+}
+
+#[test]
+fn the_bytes_of_covers_in_a_root() {
+    let (_, structure) = example();
+    let cover = |lower: &[u8], upper: &[u8], becomes| CoverEdit { lower: lower.to_vec(), upper: upper.to_vec(), becomes };
+    let covers = vec![
+        cover(b"", b"c", Become::Covered(Place::Run(2))),
+        cover(b"c", b"eel", Become::Covered(Place::Level(12))),
+        cover(b"x", b"y", Become::Covered(Place::Level(1))),
+        cover(b"x", b"y", Become::Open),
+    ];
+    let structure = after(&structure, &Change { covers, ..Change::default() }).unwrap();
+    let mut w = Writer::new();
+    structure.covers().encode(&mut w);
+    let range = |lower: usize, upper: usize| [(1 + lower, "cover: lower"), (1 + upper, "upper")];
+    let mut labels = vec![(1, "covers")];
+    labels.extend(range(0, 1).into_iter().chain(RUN));
+    labels.extend(range(1, 3).into_iter().chain(LEVEL));
+    labels.extend(range(1, 1).into_iter().chain([(1, "no floor")]));
+    golden("adaptive-covers", &render(&w.finish(), &labels));
+}

@@ -14,7 +14,7 @@ fn what_goes_is_there_once() {
     misfit(&[6], &[]);
     misfit(&[5, 5], &[]);
     let (_, structure) = example();
-    let of_another_birth = Change { goes: vec![File { birth: 1, ..file(5) }], comes: vec![] };
+    let of_another_birth = Change { goes: vec![File { birth: 1, ..file(5) }], ..Change::default() };
     assert!(after(&structure, &of_another_birth).is_err());
 }
 
@@ -26,7 +26,7 @@ fn what_comes_is_nowhere_else() {
     let (_, structure) = example();
     let twin = File { birth: 1, ..file(5) };
     for goes in [vec![], vec![file(5)]] {
-        let change = Change { goes, comes: vec![(Place::Level(1), twin)] };
+        let change = Change { goes, comes: vec![(Place::Level(1), twin)], ..Change::default() };
         assert!(after(&structure, &change).is_err(), "a number has one table at a time: {change:?}");
     }
 }

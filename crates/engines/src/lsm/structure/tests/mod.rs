@@ -1,5 +1,6 @@
 //! Structures and their records.
 
+mod covers;
 mod golden;
 mod histories;
 mod misfits;
@@ -14,7 +15,7 @@ fn file(number: u32) -> File {
 /// A change by numbers.
 fn change(goes: &[u32], comes: &[(Place, u32)]) -> Change {
     let comes = comes.iter().map(|(place, number)| (*place, file(*number))).collect();
-    Change { goes: goes.iter().map(|number| file(*number)).collect(), comes }
+    Change { goes: goes.iter().map(|number| file(*number)).collect(), comes, ..Change::default() }
 }
 
 fn flush(structure: &Structure, numbers: &[u32]) -> Change {
