@@ -67,6 +67,27 @@ impl Rest {
         }
     }
 
+    /// What is left of it when one end ends before it comes to a limit: those below it are given on the way up, it and those above it on the way down.
+    pub(crate) fn until(&self, direction: Direction, limit: Option<&[u8]>) -> Rest {
+        let (mut low, mut high) = (self.low.clone(), self.high.clone());
+        match (direction, limit) {
+            (Direction::Up, Some(limit)) if self.is_below_high(limit) => high = Bound::Excluded(limit.to_vec()),
+            (Direction::Down, Some(limit)) if self.is_above_low(limit) => low = Bound::Included(limit.to_vec()),
+            _ => {}
+        }
+        Rest { low, high }
+    }
+
+    /// What is left of it behind what [`until`](Self::until) leaves.
+    pub(crate) fn behind(&self, direction: Direction, limit: &[u8]) -> Rest {
+        let (mut low, mut high) = (self.low.clone(), self.high.clone());
+        match direction {
+            Direction::Up => low = Bound::Included(limit.to_vec()),
+            Direction::Down => high = Bound::Excluded(limit.to_vec()),
+        }
+        Rest { low, high }
+    }
+
     /// Whether keys below `upper` may be left.
     pub(crate) fn begins_below(&self, upper: Option<&[u8]>) -> bool {
         match (&self.low, upper) {
@@ -127,6 +148,34 @@ mod tests {
         assert!(empty(Included(key("b")), Included(key("a"))) && !empty(Included(key("a")), Included(key("a"))));
         assert!(empty(Included(key("a")), Excluded(key("a"))) && empty(Excluded(key("a")), Included(key("a"))));
         assert!(!empty(Unbounded, Excluded(key("a"))) && !empty(Excluded(key("a")), Unbounded));
+    }
+
+    #[test]
+    fn a_limit_parts_what_is_left() {
+        let key = |text: &str| text.as_bytes().to_vec();
+        let keys = ["a", "b", "ba", "c", "d"];
+        let of = |rest: &Rest| keys.map(|text| rest.contains(text.as_bytes()));
+        for rest in [
+            (Unbounded, Unbounded),
+            (Included(key("b")), Included(key("c"))),
+            (Excluded(key("b")), Excluded(key("d"))),
+            (Included(key("c")), Unbounded),
+        ] {
+            let rest = Rest::new(rest);
+            for limit in keys {
+                for (direction, is_before) in
+                    [(Direction::Up, keys.map(|key| key < limit)), (Direction::Down, keys.map(|key| key >= limit))]
+                {
+                    let (before, behind) =
+                        (rest.until(direction, Some(limit.as_bytes())), rest.behind(direction, limit.as_bytes()));
+                    for (number, there) in of(&rest).into_iter().enumerate() {
+                        assert_eq!(of(&before)[number], there && is_before[number], "{rest:?} {direction:?} {limit}");
+                        assert!(!there || is_before[number] || of(&behind)[number], "{rest:?} {direction:?} {limit}");
+                    }
+                }
+            }
+            assert_eq!(of(&rest.until(Direction::Up, None)), of(&rest));
+        }
     }
 
     #[test]

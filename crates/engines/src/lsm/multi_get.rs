@@ -59,7 +59,15 @@ impl Lsm {
         for batch in keys.chunks(BATCH) {
             let (mut missing, version) = self.search_memtables(batch, first, found);
             missing.sort_unstable_by_key(|sought| sought.key);
-            for (_, run) in version.runs() {
+            for (place, run) in version.runs() {
+                // Where a run does not count, no older one does.
+                missing.retain(|sought| {
+                    let counts = version.covers().at(sought.key).is_none_or(|cover| cover.counts(place));
+                    if !counts {
+                        found(sought.number, None);
+                    }
+                    counts
+                });
                 if missing.is_empty() {
                     break;
                 }

@@ -1,16 +1,22 @@
-//! Where tombstones end (decision 12, invariant 14).
+//! Which records end in a job: tombstones that hide nothing, and what does not count (decision 12, invariant 14; decision 15, invariants 1 and 14).
 
 use std::sync::Arc;
 
 use ecotone_substrate::{bug, table::File};
 
-use crate::lsm::version::{Ranged, Version};
+use crate::lsm::{
+    structure::{Cover, Covers, Place},
+    version::{Ranged, Version},
+};
 
-/// What a job's tombstones may have to hide, which it does not read itself. Asked for ascending keys.
+/// What a job's tombstones may have to hide, which it does not read itself, and where its records do not count. Asked for ascending keys.
 #[derive(Debug)]
 pub(in crate::lsm) struct Drops<T> {
     /// Tables that are older than some of the job's, by runs and levels, each with the number of those that lie below the last key.
     below: Vec<(Vec<Arc<T>>, usize)>,
+    /// The covers, and the number of those that lie below the last key.
+    covers: Arc<Covers>,
+    passed: usize,
 }
 
 impl<T: Ranged> Drops<T> {
@@ -24,16 +30,30 @@ impl<T: Ranged> Drops<T> {
                 below.push((others, 0));
             }
         }
-        Drops { below }
+        Drops { below, covers: version.covers().clone(), passed: 0 }
     }
 
-    /// Whether nothing older can have a key.
+    /// Whether a record counts that the job has from a place.
+    pub(in crate::lsm) fn counts(&mut self, place: Place, key: &[u8]) -> bool {
+        self.cover(key).is_none_or(|cover| cover.counts(place))
+    }
+
+    fn cover(&mut self, key: &[u8]) -> Option<&Cover> {
+        while self.covers.get(self.passed).is_some_and(|cover| cover.bounds().1 <= key) {
+            self.passed += 1;
+        }
+        self.covers.get(self.passed).filter(|cover| cover.bounds().0 <= key)
+    }
+
+    /// Whether nothing older can have a key. What is covered has something older elsewhere, whatever its floor is.
     pub(in crate::lsm) fn may_drop(&mut self, key: &[u8]) -> bool {
-        self.below.iter_mut().all(|(tables, passed)| {
-            while tables.get(*passed).is_some_and(|table| table.last() < key) {
-                *passed += 1;
-            }
-            tables.get(*passed).is_none_or(|table| key < table.first()) || bug!(DropTombstone)
-        })
+        let is_last = self.cover(key).is_none() || bug!(DropTombstone);
+        is_last
+            && self.below.iter_mut().all(|(tables, passed)| {
+                while tables.get(*passed).is_some_and(|table| table.last() < key) {
+                    *passed += 1;
+                }
+                tables.get(*passed).is_none_or(|table| key < table.first()) || bug!(DropTombstone)
+            })
     }
 }

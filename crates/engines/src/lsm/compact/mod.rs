@@ -26,7 +26,7 @@ use super::{
     pressure::FULL_RUNS,
     records::Lsm,
     structure::{Change, Place},
-    version::{Ranged, Run, Version},
+    version::{Ranged, Version},
 };
 
 /// How many times as many runs as writers come to rest with level 0 gets before whoever flushes compacts it first: then the background cannot.
@@ -96,7 +96,7 @@ impl Lsm {
         let installed = self.install(&change, &tables, |version| self.present.installed(version));
         installed.inspect_err(|_| output::remove(self.files.environment(), &tables))?;
         if moves.is_none() {
-            piece.inputs.iter().flat_map(Run::tables).for_each(|handle| self.files.loader().heat.forget(handle));
+            piece.inputs.iter().flat_map(|(_, run)| run.tables()).for_each(|handle| self.files.loader().heat.forget(handle));
         }
         Ok(())
     }
@@ -112,11 +112,11 @@ impl Lsm {
     }
 
     fn merge(&self, version: &Version<Handle>, piece: &Piece<Handle>) -> Result<Vec<Arc<Handle>>> {
-        let tables = || piece.inputs.iter().flat_map(Run::tables).map(|handle| handle.table());
+        let tables = || piece.inputs.iter().flat_map(|(_, run)| run.tables()).map(|handle| handle.table());
         let mean = tables().map(|table| table.bytes()).sum::<u64>() / tables().map(|table| table.records()).sum::<u64>();
         let behind = piece.depth.checked_sub(1).and_then(|depth| version.run(Place::Level(depth)));
         let (name, cuts) = (&mut || self.files.fresh_name(), Cuts::new(self.sizes.table, behind));
-        let handles = piece.inputs.iter().flat_map(Run::tables).map(|handle| &**handle);
+        let handles = piece.inputs.iter().flat_map(|(_, run)| run.tables()).map(|handle| &**handle);
         let output = Output::new(self.files.loader(), self.table_options(mean as usize, handles, version), cuts, name);
         merge(self.files.environment(), &piece.inputs, Drops::of(version, &piece.files()), output, &|key| self.hash(key))
     }

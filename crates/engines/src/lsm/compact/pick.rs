@@ -13,11 +13,14 @@ use crate::lsm::{
 const FEW_RUNS: usize = 4;
 const MANY_RUNS: usize = 8;
 
+/// Tables of one place.
+type Placed<T> = (Place, Vec<Arc<T>>);
+
 /// Tables that go into a level together.
 #[derive(Debug)]
 pub(in crate::lsm) struct Piece<T> {
-    /// From young to old; those of the level come last.
-    pub(in crate::lsm) inputs: Vec<Run<T>>,
+    /// From young to old, and where they are; those of the level come last.
+    pub(in crate::lsm) inputs: Vec<(Place, Run<T>)>,
     /// The depth of the level.
     pub(in crate::lsm) depth: u8,
     /// Bytes that are not in the level yet, and of all.
@@ -26,25 +29,25 @@ pub(in crate::lsm) struct Piece<T> {
 }
 
 impl<T: Ranged> Piece<T> {
-    /// Of tables by their runs, from young to old, and what they overlap of the level.
-    fn of(version: &Version<T>, tables: Vec<Vec<Arc<T>>>, depth: u8) -> Option<Piece<T>> {
-        let range = range(tables.iter().flatten())?;
-        let moved = tables.iter().flatten().map(|table| table.bytes()).sum();
-        let overlapped = version.run(Place::Level(depth)).map_or(&[][..], |run| run.overlapping(&range)).to_vec();
+    /// Of tables by their places, from young to old, and what they overlap of the level.
+    fn of(version: &Version<T>, tables: Vec<Placed<T>>, depth: u8) -> Option<Piece<T>> {
+        let (range, level) = (range(all(&tables))?, Place::Level(depth));
+        let moved = all(&tables).map(|table| table.bytes()).sum();
+        let overlapped = version.run(level).map_or(&[][..], |run| run.overlapping(&range)).to_vec();
         let all = moved + overlapped.iter().map(|table| table.bytes()).sum::<u64>();
-        let inputs = tables.into_iter().chain([overlapped]).filter(|tables| !tables.is_empty()).map(Run::part).collect();
-        Some(Piece { inputs, depth, moved, all })
+        let inputs = tables.into_iter().chain([(level, overlapped)]).filter(|(_, tables)| !tables.is_empty());
+        Some(Piece { inputs: inputs.map(|(place, tables)| (place, Run::part(tables))).collect(), depth, moved, all })
     }
 
     /// All tables.
     pub(in crate::lsm) fn files(&self) -> Vec<File> {
-        self.inputs.iter().flat_map(|run| run.files()).collect()
+        self.inputs.iter().flat_map(|(_, run)| run.files()).collect()
     }
 
     /// The one table, if there is no other and it overlaps nothing.
     pub(in crate::lsm) fn single(&self) -> Option<&Arc<T>> {
         match &self.inputs[..] {
-            [run] if run.tables().len() == 1 => run.tables().first(),
+            [(_, run)] if run.tables().len() == 1 => run.tables().first(),
             _ => None,
         }
     }
@@ -113,23 +116,30 @@ impl<T: Ranged> Version<T> {
     /// The table of a level, of those that may be taken, that overlaps least of the one below.
     fn piece_of_level(&self, depth: u8, may_be: impl Fn(&T) -> bool) -> Option<Piece<T>> {
         let tables = self.run(Place::Level(depth))?.tables().iter().filter(|table| may_be(table));
-        cheapest(tables.filter_map(|table| Piece::of(self, vec![vec![table.clone()]], depth - 1)))
+        let piece = |table: &Arc<T>| Piece::of(self, vec![(Place::Level(depth), vec![table.clone()])], depth - 1);
+        cheapest(tables.filter_map(piece))
     }
 
     /// A table with everything of level 0 that overlaps it, or what is taken with it, by runs from young to old (invariant 12).
-    fn closure(&self, table: &Arc<T>) -> Vec<Vec<Arc<T>>> {
-        let runs: Vec<_> = self.runs().filter(|(place, _)| place.is_run()).map(|(_, run)| run).collect();
-        let mut taken = vec![vec![table.clone()]];
-        loop {
-            let Some(range) = range(taken.iter().flatten()) else { return taken };
-            let wider: Vec<_> = runs.iter().map(|run| run.overlapping(&range).to_vec()).collect();
-            let count = |tables: &[Vec<Arc<T>>]| tables.iter().map(Vec::len).sum::<usize>();
-            if count(&wider) == count(&taken) {
-                return wider;
+    fn closure(&self, table: &Arc<T>) -> Vec<Placed<T>> {
+        let wider = |range: &RangeInclusive<&[u8]>| -> Vec<Placed<T>> {
+            let runs = self.runs().filter(|(place, _)| place.is_run());
+            runs.map(|(place, run)| (place, run.overlapping(range).to_vec())).collect()
+        };
+        let mut taken = wider(&(table.first()..=table.last()));
+        while let Some(range) = range(all(&taken)) {
+            let next = wider(&range);
+            if all(&next).count() == all(&taken).count() {
+                break;
             }
-            taken = wider;
+            taken = next;
         }
+        taken
     }
+}
+
+fn all<T>(placed: &[Placed<T>]) -> impl Iterator<Item = &Arc<T>> + Clone {
+    placed.iter().flat_map(|(_, tables)| tables)
 }
 
 fn cheapest<T: Ranged>(pieces: impl Iterator<Item = Piece<T>>) -> Option<Piece<T>> {

@@ -1,7 +1,7 @@
 //! Iteration over a range, from both ends (decision 11, "Reading"; decision 12, invariant 21).
 //!
 //! Each end merges the records of runs and levels of one version, as their tables have them, with copies of what the memtables have: [`batch`] (these copies),
-//! [`written`] (where these come from).
+//! [`written`] (where these come from). Where the version has covers it goes stretch by stretch, and seeks in each what counts there (decision 14, "Reading").
 
 mod batch;
 mod written;
@@ -16,6 +16,7 @@ use super::{
     merged::Merged,
     records::Lsm,
     stored::{Reading, Stored},
+    structure::{Covers, Stretch},
     version::Version,
 };
 use crate::{
@@ -83,6 +84,8 @@ struct End {
     /// What the sources are of.
     version: Option<Arc<Version<Handle>>>,
     stored: Merged<Stored>,
+    /// Where others count than these, if it comes to that: the first key behind on the way up, the last one before on the way down.
+    limit: Option<Vec<u8>>,
     /// The record that it went to.
     found: Option<Found>,
 }
@@ -94,7 +97,7 @@ impl End {
             Direction::Down => rest.high.clone(),
         };
         let stored = Merged::new(Vec::new(), direction, 0);
-        End { direction, from, batch: Batch::default(), version: None, stored, found: None }
+        End { direction, from, batch: Batch::default(), version: None, stored, limit: None, found: None }
     }
 
     /// Goes to the next record that has a value. False if there is none, or it lies beyond the rest.
@@ -103,6 +106,9 @@ impl End {
             self.pass()?;
             if self.batch.is_used_up() {
                 self.refill(lsm, rest)?;
+            }
+            while let Some(limit) = self.passed_limit() {
+                self.seek(lsm, &rest.behind(self.direction, &limit))?;
             }
             self.found = self.choose();
             match self.record_with_tombstones() {
@@ -160,15 +166,42 @@ impl End {
             view.version.clone()
         };
         if self.version.as_ref().is_none_or(|before| !Arc::ptr_eq(before, &version)) {
-            let way = (self.direction, Reading::Growing);
-            let begin = |(_, run)| Stored::begin(lsm.files.environment(), run, &left, way);
-            self.stored = Merged::new(version.runs().map(begin).collect::<Result<_>>()?, self.direction, 0);
             self.version = Some(version);
+            self.seek(lsm, &left)?;
         }
         if let Some((last, _)) = self.batch.last() {
             self.from = Bound::Excluded(last.to_vec());
         }
         Ok(())
+    }
+
+    /// Goes to the first stored records that are left, in the stretch where what is left begins.
+    fn seek(&mut self, lsm: &Arc<Lsm>, left: &Rest) -> Result<()> {
+        let Some(version) = &self.version else { return Ok(()) };
+        let stretch = first_stretch(version.covers(), left, self.direction);
+        let limit = match self.direction {
+            Direction::Up => stretch.upper,
+            Direction::Down => Some(stretch.lower).filter(|lower| !lower.is_empty()),
+        };
+        let (part, way) = (left.until(self.direction, limit), (self.direction, Reading::Growing));
+        let begin = |(_, run)| Stored::begin(lsm.files.environment(), run, &part, way);
+        let counting = version.counting_in(stretch.cover).filter(|_| !part.is_empty());
+        self.stored = Merged::new(counting.map(begin).collect::<Result<_>>()?, self.direction, 0);
+        self.limit = limit.filter(|_| !left.is_empty()).map(<[u8]>::to_vec);
+        Ok(())
+    }
+
+    /// The limit, if nothing is left before it.
+    fn passed_limit(&mut self) -> Option<Vec<u8>> {
+        let limit = self.limit.as_deref()?;
+        let is_before = |key: &[u8]| match self.direction {
+            Direction::Up => key < limit,
+            Direction::Down => key >= limit,
+        };
+        let stored = self.stored.first().and_then(Stored::record).map(|(key, _)| key);
+        let copied = self.batch.first().map(|(key, _)| key);
+        let is_through = !stored.into_iter().chain(copied).any(is_before);
+        self.limit.take_if(|_| is_through)
     }
 
     /// What is left of the rest behind the copies.
@@ -177,5 +210,17 @@ impl End {
             Direction::Up => Rest::new((self.from.clone(), rest.high.clone())),
             Direction::Down => Rest::new((rest.low.clone(), self.from.clone())),
         }
+    }
+}
+
+/// The stretch where an end begins that has this left.
+fn first_stretch<'c>(covers: &'c Covers, left: &Rest, direction: Direction) -> Stretch<'c> {
+    match (direction, &left.low, &left.high) {
+        (Direction::Up, Bound::Included(key) | Bound::Excluded(key), _) | (Direction::Down, _, Bound::Included(key)) => {
+            covers.stretch_at(key)
+        }
+        (Direction::Up, Bound::Unbounded, _) => covers.stretch_at(&[]),
+        (Direction::Down, _, Bound::Excluded(key)) => covers.stretch_below(Some(key)),
+        (Direction::Down, _, Bound::Unbounded) => covers.stretch_below(None),
     }
 }

@@ -5,6 +5,8 @@ mod bulk;
 #[cfg(not(feature = "loom"))]
 mod cache;
 #[cfg(not(feature = "loom"))]
+mod covers;
+#[cfg(not(feature = "loom"))]
 mod heat;
 #[cfg(not(feature = "loom"))]
 mod memory;

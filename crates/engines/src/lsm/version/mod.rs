@@ -82,6 +82,11 @@ impl<T: Ranged> Version<T> {
         self.runs().take_while(move |(place, _)| cover.is_none_or(|cover| cover.counts(*place)))
     }
 
+    /// Where some of them do not count.
+    pub(crate) fn covers(&self) -> &Arc<Covers> {
+        &self.covers
+    }
+
     /// The run or level at a place, if it has tables.
     pub(crate) fn run(&self, place: Place) -> Option<&Run<T>> {
         let at = self.runs.binary_search_by_key(&place, |(place, _)| *place).ok()?;

@@ -64,7 +64,7 @@ fn assert_closed(version: &Version<Fake>, piece: &Piece<Fake>) {
     let ages: Vec<_> = piece
         .inputs
         .iter()
-        .map(|run| version.runs().position(|(_, other)| other.files().any(|f| run.files().any(|g| f == g))))
+        .map(|(_, run)| version.runs().position(|(_, other)| other.files().any(|f| run.files().any(|g| f == g))))
         .collect();
     assert!(ages.is_sorted_by(|a, b| a < b), "{ages:?}");
 }
