@@ -6,7 +6,7 @@ use super::{Tree, records::Records, reorganise::Neighbourhood, store::descending
 use crate::{bulk::ascends, engine::Record};
 
 /// Bytes of records in one chunk.
-const CHUNK: usize = 192 * PAGE;
+pub(super) const CHUNK: usize = 192 * PAGE;
 
 impl Tree {
     /// Loads ascending records above every key present.

@@ -85,6 +85,23 @@ impl TreeFamily {
     }
 }
 
+impl TreeFamily {
+    /// A tree without records, in a file that was just made.
+    pub(crate) fn empty(&self, context: &Context, options: TreeOptions, file: &PageFile) -> Result<Arc<Tree>> {
+        let Shared { storage, memory, double_write, .. } = &context.shared;
+        let space = Space::new(file)?;
+        let pages = space.allocate(1)?;
+        debug_assert_eq!(pages, [FIRST_PAGE]);
+        file.writing()?.pages(Cause::Reorganise, &pages, |_, place, block| {
+            let shape = Shape { kind: PageKind::Base, related: 0, lower: &[], upper: None };
+            merge::build(block, place, shape, std::iter::empty(), 0);
+        })?;
+        let index = Index::create(memory, Segment::new(FIRST_PAGE))?;
+        storage.sync_dir()?;
+        self.tree(context.clone(), options, Store::new(file.clone(), space, index, 0, double_write))
+    }
+}
+
 impl Family for TreeFamily {
     fn name(&self) -> &'static str {
         "tree"
@@ -93,25 +110,15 @@ impl Family for TreeFamily {
     fn create(&self, context: Context) -> Result<(Made, Root)> {
         let _turn = self.making.lock();
         let options = TreeOptions::parse(&context.settings)?;
-        let Shared { storage, memory, double_write, .. } = &context.shared;
         let file = PageFile::create(&context.shared.environment(), context.keyspace)?;
         let made = || {
-            let space = Space::new(&file)?;
-            let pages = space.allocate(1)?;
-            debug_assert_eq!(pages, [FIRST_PAGE]);
-            file.writing()?.pages(Cause::Reorganise, &pages, |_, place, block| {
-                let shape = Shape { kind: PageKind::Base, related: 0, lower: &[], upper: None };
-                merge::build(block, place, shape, std::iter::empty(), 0);
-            })?;
-            let index = Index::create(memory, Segment::new(FIRST_PAGE))?;
-            storage.sync_dir()?;
-            let tree = self.tree(context.clone(), options, Store::new(file.clone(), space, index, 0, double_write))?;
+            let tree = self.empty(&context, options, &file)?;
             let root = tree.take_checkpoint()?;
             Ok((Made::Ordered(tree), root))
         };
         made().inspect_err(|_| {
             // What went wrong first is what the caller needs to know; a file that stays is removed at the next open.
-            let _ = storage.remove(file.id());
+            let _ = context.shared.storage.remove(file.id());
         })
     }
 

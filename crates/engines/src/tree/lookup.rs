@@ -7,7 +7,6 @@ use ecotone_substrate::{
 };
 
 use super::{
-    cache::Ticket,
     index::Home,
     store::{Store, Strange},
 };
@@ -18,9 +17,7 @@ const PATIENCE: u32 = 3;
 /// One search.
 #[derive(Debug)]
 pub(crate) struct Lookup<'k> {
-    pub(crate) key: &'k [u8],
-    /// The cache's state when it missed.
-    pub(crate) ticket: Ticket,
+    key: &'k [u8],
     home: Home,
     in_overflow: bool,
     doubts: u32,
@@ -36,10 +33,10 @@ pub(crate) enum Step {
 }
 
 impl<'k> Lookup<'k> {
-    /// Begins the search for a key that the cache does not hold, and gives the page to read.
-    pub(crate) fn begin(store: &Store, key: &'k [u8], ticket: Ticket) -> (Self, u32) {
+    /// Begins the search for a key, and gives the page to read.
+    pub(crate) fn begin(store: &Store, key: &'k [u8]) -> (Self, u32) {
         let home = store.index.lookup(key);
-        (Lookup { key, ticket, home, in_overflow: false, doubts: 0 }, home.page)
+        (Lookup { key, home, in_overflow: false, doubts: 0 }, home.page)
     }
 
     /// Goes on with the bytes of the page that was asked for.

@@ -39,7 +39,7 @@ pub(crate) fn union(first: &Records, second: &Records) -> Records {
 }
 
 /// A run with dirty records over it: they replace, add, and (as tombstones) hide.
-fn overlay<'a>(stored: &Records, dirty: impl Iterator<Item = &'a DirtyRecord>) -> Records {
+pub(crate) fn overlay<'a>(stored: &Records, dirty: impl Iterator<Item = &'a DirtyRecord>) -> Records {
     let mut merged = Records::default();
     let mut dirty = dirty.peekable();
     let emit = |merged: &mut Records, record: &DirtyRecord| {

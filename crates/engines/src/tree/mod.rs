@@ -2,11 +2,13 @@
 //!
 //! Protocol and invariants are told in `docs/decisions/0002-tree-first-form.md`; the parts are
 //! [`cache`] (T1, T3, T4), [`store`] with [`index`] and [`space`] (T5, T6), [`lookup`], [`scan`] (T17), [`write_out`],
-//! [`reorganise`] (T10–T13), [`bulk`].
+//! [`reorganise`] (T10–T13), [`bulk`]. What the adaptive engine has below its tables is made by [`absorb`] and [`carve`].
 
+mod absorb;
 mod blob;
 mod bulk;
 pub mod cache;
+mod carve;
 mod check;
 mod claims;
 mod counters;
@@ -29,6 +31,9 @@ mod store;
 mod structure;
 mod survey;
 mod sweep;
+#[cfg(all(test, not(feature = "loom")))]
+mod tests;
+mod walls;
 mod write_out;
 mod writeback;
 
@@ -39,7 +44,7 @@ use ecotone_substrate::{Error, Result, Seq, bug, limits::PAGE, memory::Component
 use ecotone_sys::chunk::Size;
 
 use self::{
-    cache::{Cache, Found, Purpose},
+    cache::{Cache, Found, Purpose, Ticket},
     counters::Counters,
     forecast::Forecast,
     lookup::{Lookup, Step},
@@ -128,8 +133,18 @@ impl Tree {
             Found::Tombstone => return Ok(false),
             Found::Missing(ticket) => ticket,
         };
+        let start = value.len();
+        let found = self.find_in_pages(key, value)?;
+        if found && purpose == Purpose::Read {
+            self.admit_clean(key, &value[start..], &ticket);
+        }
+        Ok(found)
+    }
+
+    /// Looks for the value of a key in its page alone, and appends it to `value`. False if there is none.
+    fn find_in_pages(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let mut block = self.context.shared.memory.lease_essential(Component::Frames, Size::Frame)?;
-        let (mut lookup, mut page) = Lookup::begin(&self.store, key, ticket);
+        let (mut lookup, mut page) = Lookup::begin(&self.store, key);
         loop {
             self.store.file.traffic().read(Cause::Get, 1);
             self.store.file.file().read(&mut block, u64::from(page) * PAGE as u64)?;
@@ -137,9 +152,6 @@ impl Tree {
                 Step::Read(next) => page = next,
                 Step::Done(None) => return Ok(false),
                 Step::Done(Some(found)) => {
-                    if purpose == Purpose::Read {
-                        self.admit_clean(&lookup, &found);
-                    }
                     value.extend_from_slice(&found);
                     return Ok(true);
                 }
@@ -148,9 +160,9 @@ impl Tree {
     }
 
     /// Offers a record that a page read brought to the cache, unless the keyspace keeps none.
-    fn admit_clean(&self, lookup: &Lookup<'_>, value: &[u8]) {
+    fn admit_clean(&self, key: &[u8], value: &[u8], ticket: &Ticket) {
         if self.options.record_cache {
-            self.cache.admit_clean(self.number, lookup.key, value, &lookup.ticket);
+            self.cache.admit_clean(self.number, key, value, ticket);
         }
     }
 
@@ -294,17 +306,17 @@ impl Ordered for Tree {
 
 impl Tree {
     /// Searches the pages for keys that the cache does not hold, with many reads in flight.
-    fn get_from_pages(&self, keys: &[&[u8]], missing: Vec<(usize, cache::Ticket)>, found: &mut VisitValue<'_>) -> Result<()> {
+    fn get_from_pages(&self, keys: &[&[u8]], missing: Vec<(usize, Ticket)>, found: &mut VisitValue<'_>) -> Result<()> {
         let mut queue = self.context.shared.storage.queue()?;
-        let mut lookups: Vec<Option<Lookup<'_>>> = keys.iter().map(|_| None).collect();
+        let mut lookups: Vec<Option<(Lookup<'_>, Ticket)>> = keys.iter().map(|_| None).collect();
         let mut missing = missing.into_iter();
         let mut done = Vec::new();
         let mut failure = None;
         loop {
             while failure.is_none() && queue.in_flight() < IN_FLIGHT {
                 let Some((position, ticket)) = missing.next() else { break };
-                let (lookup, page) = Lookup::begin(&self.store, keys[position], ticket);
-                lookups[position] = Some(lookup);
+                let (lookup, page) = Lookup::begin(&self.store, keys[position]);
+                lookups[position] = Some((lookup, ticket));
                 match self.context.shared.memory.lease_essential(Component::Frames, Size::Frame) {
                     Ok(block) => queue.submit(self.page_read(page, block, position as u64)),
                     Err(error) => failure = Some(error),
@@ -317,12 +329,12 @@ impl Tree {
             for completion in done.drain(..) {
                 let mut request = completion.request;
                 let position = usize::try_from(request.tag).expect("a position");
-                let lookup = lookups[position].as_mut().expect("a lookup waits for this page");
+                let (lookup, ticket) = lookups[position].as_mut().expect("a lookup waits for this page");
                 match completion.result.and_then(|()| lookup.resume(&self.store, &mut request.block)) {
                     Ok(Step::Read(page)) if failure.is_none() => queue.submit(self.page_read(page, request.block, request.tag)),
                     Ok(Step::Read(_)) => {}
                     Ok(Step::Done(value)) => {
-                        value.iter().for_each(|value| self.admit_clean(lookup, value));
+                        value.iter().for_each(|value| self.admit_clean(keys[position], value, ticket));
                         found(position, value.as_deref());
                     }
                     Err(error) => failure = Some(error),

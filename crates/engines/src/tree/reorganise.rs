@@ -24,7 +24,7 @@ use super::{
 };
 
 /// Base pages that one round reads at most, so that it stays within its memory (64 in TreeLine).
-const ROUND: usize = 64;
+pub(crate) const ROUND: usize = 64;
 
 /// Bytes of a chain that the reorganisation of one page takes at most: the structural record must stay within a log record even
 /// if every page gets the longest fences.
@@ -35,10 +35,12 @@ pub(crate) struct Neighbourhood {
     pub(crate) segments: Vec<Located>,
     /// Dirty records of the base pages, in their order.
     dirty: Vec<Vec<DirtyRecord>>,
+    /// Others that come over what the pages have, ascending. Where there are some, the cache has no dirty ones.
+    pub(crate) given: Vec<DirtyRecord>,
     pub(crate) records: Records,
     /// Keys that no page had before.
     added: Vec<Vec<u8>>,
-    plan: Vec<Planned>,
+    pub(crate) plan: Vec<Planned>,
     /// The first page of each segment that is planned.
     pages: Vec<u32>,
 }
@@ -48,6 +50,7 @@ impl Neighbourhood {
         Neighbourhood {
             segments,
             dirty: Vec::new(),
+            given: Vec::new(),
             records: Records::default(),
             added: Vec::new(),
             plan: Vec::new(),
@@ -212,7 +215,8 @@ impl Tree {
         room: &mut Room,
     ) -> Vec<Located> {
         let before = descending(snapshot, Some(&centre.lower), false, reach);
-        let wanted = |at: &Located, room: &Room| any || room.wants(&at.segment);
+        let is_walled = |at: &Located| at.upper.as_ref().is_some_and(|upper| self.store.walls.has(upper));
+        let wanted = |at: &Located, room: &Room| !is_walled(at) && (any || room.wants(&at.segment));
         let next = |at: Located| if wanted(&at, room) { self.claim_within(claim, &at, room) } else { None };
         let mut left: Vec<Located> = before.into_iter().map_while(next).collect();
         left.reverse();
@@ -231,7 +235,8 @@ impl Tree {
     ) -> Vec<Located> {
         let Some(upper) = &centre.upper else { return Vec::new() };
         let after = ascending(snapshot, upper, reach.max(usize::from(first)));
-        let wanted = |i: usize, at: &Located, room: &Room| (first && i == 0) || room.wants(&at.segment);
+        let is_walled = |at: &Located| self.store.walls.has(&at.lower);
+        let wanted = |i: usize, at: &Located, room: &Room| !is_walled(at) && ((first && i == 0) || room.wants(&at.segment));
         let next = |(i, at): (usize, Located)| if wanted(i, &at, room) { self.claim_within(claim, &at, room) } else { None };
         after.into_iter().enumerate().map_while(next).collect()
     }
@@ -308,7 +313,7 @@ impl Tree {
     }
 
     /// Writes the pages of all plans and installs them.
-    fn carry_out(&self, hoods: &mut [Neighbourhood]) -> Result<Option<Replaced>> {
+    pub(crate) fn carry_out(&self, hoods: &mut [Neighbourhood]) -> Result<Option<Replaced>> {
         if hoods.is_empty() {
             return Ok(None);
         }
@@ -341,10 +346,23 @@ impl Tree {
                     visible.iter().for_each(|(key, value)| hood.records.push(key, value));
                 }
             }
+            if !hood.given.is_empty() {
+                hood.added.extend(self.added_to(&hood.records, &hood.given));
+                hood.records = merge::overlay(&hood.records, hood.given.iter());
+            }
             // Records of a bulk load come last and give way to what is there.
             hood.records = merge::union(&hood.records, &loaded);
         }
         Ok(())
+    }
+
+    /// The keys of records that are not among others, for the forecast.
+    fn added_to(&self, records: &Records, given: &[DirtyRecord]) -> Vec<Vec<u8>> {
+        if !self.forecast.is_on() {
+            return Vec::new();
+        }
+        let is_new = |record: &&DirtyRecord| record.value.is_some() && !records.has(&record.key);
+        given.iter().filter(is_new).map(|record| record.key.clone()).collect()
     }
 
     /// Takes pages for all plans. Where the file cannot grow and no free ones are neighbours, each page of the last neighbourhood becomes a segment of its own.

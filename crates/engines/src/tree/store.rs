@@ -18,6 +18,7 @@ use super::{
     claims::Claims,
     index::{Change, Home, Index, Segment, Snapshot},
     space::{Cause, PageFile, Space},
+    walls::Walls,
 };
 
 /// The segments of one keyspace.
@@ -27,6 +28,7 @@ pub(crate) struct Store {
     pub(crate) space: Space,
     pub(crate) index: Index,
     pub(crate) claims: Claims,
+    pub(crate) walls: Walls,
     /// Held from the preparation of a change of the index to its installation.
     pub(crate) structure: Mutex<()>,
     /// The install lock of decision 2.
@@ -84,6 +86,7 @@ impl Store {
             space,
             index,
             claims: Claims::default(),
+            walls: Walls::default(),
             structure: Mutex::new(()),
             install: RwLock::new(()),
             production: AtomicU32::new(production),

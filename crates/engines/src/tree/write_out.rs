@@ -36,9 +36,10 @@ const CROWD: usize = 4096;
 const LEAST_BYTES: usize = 32;
 
 /// A base page on its way to disk, with its records that are dirty.
-struct Detached {
-    home: Home,
-    dirty: Vec<DirtyRecord>,
+#[derive(Debug)]
+pub(crate) struct Detached {
+    pub(crate) home: Home,
+    pub(crate) dirty: Vec<DirtyRecord>,
 }
 
 /// One home of a batch on its way to disk.
@@ -76,11 +77,12 @@ impl Merged {
     }
 }
 
-/// What a batch leaves to reorganisation: a key of each page that is too full, and of each that is too empty.
+/// What a batch leaves to reorganisation: a key of each page that is too full, and of each that is too empty. What was not written stays with its records.
 #[derive(Debug, Default)]
 pub(crate) struct Leftover {
     pub(crate) full: Vec<Vec<u8>>,
     pub(crate) sparse: Vec<Vec<u8>>,
+    pub(crate) unwritten: Vec<Detached>,
 }
 
 /// The overflow pages that a batch adds.
@@ -130,6 +132,13 @@ impl Tree {
         let mut claim = self.store.claims.claim();
         let detached = self.detach(&mut claim, pages);
         let progress = !detached.is_empty();
+        let leftover = self.write_detached(detached)?;
+        // They are dirty still.
+        Ok((progress, Leftover { unwritten: Vec::new(), ..leftover }))
+    }
+
+    /// Writes pages that are claimed, with records of theirs, that are dirty or that somebody brings.
+    pub(crate) fn write_detached(&self, detached: Vec<Detached>) -> Result<Leftover> {
         let mut jobs = Vec::new();
         let mut leftover = Leftover::default();
         let written = self.prepare_jobs(detached, &mut jobs, &mut leftover).and_then(|()| {
@@ -150,7 +159,7 @@ impl Tree {
             self.forecast.observe(added, jobs.iter().map(|job| job.removed).sum());
         }
         self.counters.write_outs.add(jobs.len() as u64);
-        written.map(|()| (progress, leftover))
+        written.map(|()| leftover)
     }
 
     /// Claims pages and detaches their chains.
@@ -190,9 +199,9 @@ impl Tree {
                 }
             }
         }
-        for detached in detached.iter().filter(|detached| !detached.dirty.is_empty()) {
-            self.cache.abort_write(self.number, detached.home.page);
-        }
+        detached.retain(|detached| !detached.dirty.is_empty());
+        detached.iter().for_each(|detached| self.cache.abort_write(self.number, detached.home.page));
+        leftover.unwritten = detached;
         // Without space for new pages the others can still be written.
         match failure {
             Some(error) if !error.is_no_space() || jobs.is_empty() => Err(error),

@@ -1,0 +1,76 @@
+//! Room in the pages for a range of keys of its own (decision 14, "Turning tables into pages").
+
+use std::time::Duration;
+
+use ecotone_substrate::Result;
+
+use super::{
+    Tree,
+    claims::Claim,
+    index::Placement,
+    layout::{Part, Planned},
+    reorganise::Neighbourhood,
+    store::{Located, ascending},
+};
+
+/// Segments that go with one record at most, so that it stays within a log record whatever their fences are.
+const ROW: usize = 256;
+
+impl Tree {
+    /// Makes one empty segment of what the pages have of a range, from `lower` on and below `upper`. Both become walls. Of a segment that reaches beyond the range
+    /// another empty one stays there.
+    ///
+    /// # Errors
+    /// If memory or space on the disk is wanting, or a write fails. Then a part of the range may be empty.
+    pub fn carve(&self, lower: &[u8], upper: Option<&[u8]>) -> Result<()> {
+        [Some(lower), upper].into_iter().flatten().for_each(|bound| self.store.walls.add(bound));
+        loop {
+            self.check_live()?;
+            let mut claim = self.store.claims.claim();
+            let row = self.claim_row(&mut claim, lower, upper);
+            let is_all = row.last().is_some_and(|last| reaches(last, upper));
+            // The first may be what the record before left.
+            if is_all || row.len() > 1 {
+                self.carve_row(row, lower, upper.filter(|_| is_all))?;
+                if is_all {
+                    return Ok(());
+                }
+                continue;
+            }
+            // Somebody is in the middle of something.
+            drop(claim);
+            self.context.shared.health.check()?;
+            ecotone_sys::primitive::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
+    /// Claims the segments of a range from its first on, until somebody has one.
+    fn claim_row(&self, claim: &mut Claim<'_>, lower: &[u8], upper: Option<&[u8]>) -> Vec<Located> {
+        let row = ascending(&self.store.index.snapshot(), lower, ROW).into_iter();
+        let overlapping = row.take_while(|at| upper.is_none_or(|upper| at.lower.as_slice() < upper));
+        overlapping.map_while(|at| self.claim_segment(claim, &at)).collect()
+    }
+
+    /// Replaces neighbours by an empty segment that begins at `lower` and ends with them, or at `upper`, and by empty ones on both sides.
+    fn carve_row(&self, row: Vec<Located>, lower: &[u8], upper: Option<&[u8]>) -> Result<()> {
+        let mut hood = Neighbourhood::new(row);
+        let before = Some(hood.lower()).filter(|first| *first < lower);
+        let behind = upper.filter(|upper| hood.upper().is_none_or(|end| *upper < end));
+        let fences = [before, Some(lower), behind].into_iter().flatten();
+        let single =
+            |lower: &[u8]| Planned { placement: Placement::Single, pages: vec![Part { lower: lower.to_vec(), records: 0..0 }] };
+        hood.plan = fences.map(single).collect();
+        let replaced = self.carry_out(&mut [hood])?;
+        replaced.iter().for_each(|replaced| self.give_back(replaced));
+        Ok(())
+    }
+}
+
+/// Whether a segment ends at a bound or behind it.
+fn reaches(at: &Located, bound: Option<&[u8]>) -> bool {
+    match (at.upper.as_deref(), bound) {
+        (Some(end), Some(bound)) => end >= bound,
+        (Some(_), None) => false,
+        (None, _) => true,
+    }
+}

@@ -1,0 +1,111 @@
+//! Absorbed streams, against maps.
+
+use std::io::ErrorKind;
+
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+use super::world::{Model, Records, World, over};
+use crate::tree::{ForecastKind, TreeOptions};
+
+fn key(number: u32) -> Vec<u8> {
+    [&b"key "[..], &number.to_be_bytes(), &[b'k'; 40][..number as usize % 40]].concat()
+}
+
+/// Records over all keys, or over few neighbours, many or few of them.
+fn records(random: &mut SmallRng, keys: u32) -> Records {
+    let (first, width) = if random.random() { (0, keys) } else { (random.random_range(0..keys), keys / 50 + 1) };
+    let count = if random.random() { width / 2 } else { width / 40 + 1 };
+    let tombstones = [0.1, 0.9][usize::from(random.random_bool(0.2))];
+    let record = |_| {
+        let key = key(first + random.random_range(0..width));
+        (key, random.random_bool(1.0 - tombstones).then(|| vec![random.random(); random.random_range(0..300)]))
+    };
+    (0..count).map(record).collect()
+}
+
+fn options(random: &mut SmallRng) -> TreeOptions {
+    TreeOptions {
+        segment_pages: [1, 4, 16][random.random_range(0..3)],
+        forecast: [ForecastKind::Off, ForecastKind::Auto][random.random_range(0..2)],
+        ..TreeOptions::default()
+    }
+}
+
+#[test]
+fn a_stream_that_was_absorbed_is_over_what_there_was() {
+    let (mut in_place, mut fresh) = (0, 0);
+    for seed in 0..12 {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let (world, mut model) = (World::new(seed, options(&mut random)), Model::new());
+        let keys = [300, 4000, 12_000][seed as usize % 3];
+        for _ in 0..10 {
+            let records = records(&mut random, keys);
+            assert_eq!(world.absorb(&records).unwrap(), records.len() as u64);
+            over(&mut model, &records);
+            records.keys().for_each(|key| assert_eq!(world.find(key).as_ref(), model.get(key), "seed {seed}"));
+            if random.random_bool(0.2) {
+                world.tree.tidy().unwrap();
+            }
+        }
+        world.expect(&model);
+        in_place += world.tree.counters.write_outs.get();
+        fresh += world.tree.counters.reorganisations.get();
+    }
+    assert!(in_place > 100 && fresh > 100, "{in_place} and {fresh}");
+}
+
+/// More than a round has pages, and more than a chunk has bytes.
+#[test]
+fn a_long_stream_is_absorbed_in_chunks() {
+    let (world, mut model) = (World::new(1, TreeOptions::default()), Model::new());
+    for round in 0..3_u8 {
+        let records: Records = (0..30_000).map(|number| (key(number), Some(vec![round; 60]))).collect();
+        assert_eq!(world.absorb(&records).unwrap(), 30_000);
+        over(&mut model, &records);
+    }
+    world.expect(&model);
+    let gone: Records = model.keys().map(|key| (key.clone(), None)).collect();
+    world.absorb(&gone).unwrap();
+    world.expect(&Model::new());
+}
+
+#[test]
+fn a_stream_that_ends_with_an_error_says_so() {
+    let world = World::new(1, TreeOptions::default());
+    let mut records = (0..2).map(|number| match number {
+        0 => Ok((key(1), Some(vec![1]))),
+        _ => Err(ecotone_substrate::Error::Invalid("the source is gone".into())),
+    });
+    assert!(world.tree.absorb(&mut records).unwrap_err().to_string().contains("the source is gone"));
+}
+
+/// At each of its I/Os.
+#[test]
+fn an_absorption_that_fails_leaves_of_each_key_what_was_or_what_came() {
+    let absorb = |failure: Option<u64>| {
+        let mut random = SmallRng::seed_from_u64(3);
+        let (world, mut before) = (World::new(3, TreeOptions { segment_pages: 4, ..TreeOptions::default() }), Model::new());
+        let first: Records = (0..1500).map(|number| (key(number), Some(vec![1; 100]))).collect();
+        world.absorb(&first).unwrap();
+        over(&mut before, &first);
+        // All of some segments, and one page of others.
+        let some = (0..300).chain((300..1500).step_by(90));
+        let second: Records = some.map(|number| (key(number), random.random_bool(0.7).then(|| vec![2; 120]))).collect();
+        let mut after = before.clone();
+        over(&mut after, &second);
+        let start = world.disk.io_index();
+        failure.into_iter().for_each(|ahead| world.disk.fail_at(start + ahead, ErrorKind::Other));
+        let absorbed = world.absorb(&second);
+        assert_eq!(absorbed.is_err(), failure.is_some(), "{failure:?}");
+        let count = world.disk.io_index() - start;
+        for key in (0..1500).map(key) {
+            let found = world.find(&key);
+            assert!([&before, &after].map(|model| model.get(&key)).contains(&found.as_ref()), "{failure:?}: {key:?}");
+            assert!(failure.is_some() || found.as_ref() == after.get(&key));
+        }
+        count
+    };
+    let all = absorb(None);
+    assert!(all > 10, "{all}");
+    (0..all).for_each(|failure| _ = absorb(Some(failure)));
+}

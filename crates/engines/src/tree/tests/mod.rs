@@ -1,0 +1,5 @@
+//! Trees whose records come from elsewhere, as the adaptive engine's do.
+
+mod absorb;
+mod carve;
+mod world;

@@ -1,0 +1,86 @@
+//! A tree on a disk, as tests drive it.
+
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
+
+use ecotone_substrate::{
+    Result,
+    double_write::DoubleWrite,
+    wal::{Wal, WalOptions},
+};
+use ecotone_testkit::sim::{SimClock, SimStorage};
+
+use crate::{
+    engine::{Context, Engine, Family, Ordered, Shared},
+    tree::{Tree, TreeFamily, TreeOptions, space::PageFile},
+};
+
+/// What a tree should have.
+pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+/// What is brought; no value removes.
+pub(super) type Records = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+const LOG: WalOptions = WalOptions { segment_bytes: 1 << 20, limit_bytes: 16 << 20, longest_bytes: 16 << 20 };
+
+pub(super) struct World {
+    pub(super) disk: SimStorage,
+    context: Context,
+    pub(super) tree: Arc<Tree>,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, options: TreeOptions) -> World {
+        let disk = SimStorage::new(seed);
+        let environment = disk.environment(7, 64 << 20);
+        let double_write = DoubleWrite::create(&environment.storage, &environment.memory, &environment.health).unwrap();
+        let wal = Wal::create(environment.clone(), LOG).unwrap();
+        let shared = Shared::new(environment.clone(), wal, Arc::new(double_write), Arc::new(SimClock::new(seed)));
+        let context = Context { keyspace: 3, logged: true, settings: Vec::new(), shared };
+        let file = PageFile::create(&environment, context.keyspace).unwrap();
+        let tree = TreeFamily::default().empty(&context, options, &file).unwrap();
+        World { disk, context, tree }
+    }
+
+    pub(super) fn absorb(&self, records: &Records) -> Result<u64> {
+        self.tree.absorb(&mut records.iter().map(|(key, value)| Ok((key.clone(), value.clone()))))
+    }
+
+    /// Lower fences of all segments.
+    pub(super) fn fences(&self) -> Vec<Vec<u8>> {
+        self.tree.store.index.snapshot().ascend(&[]).map(|(lower, _)| lower).collect()
+    }
+
+    /// What the pages say of a key.
+    pub(super) fn find(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let mut value = Vec::new();
+        self.tree.find_in_pages(key, &mut value).unwrap().then_some(value)
+    }
+
+    /// Everything is as in the model, and passes the check, now and when the tree is opened again.
+    pub(super) fn expect(&self, model: &Model) {
+        let check = self.tree.verify().unwrap();
+        assert_eq!((check.problems, check.records), (vec![], model.len() as u64));
+        assert!(all(self.tree.clone()).eq(model));
+        let root = self.tree.checkpoint().unwrap();
+        let opened = TreeFamily::default().open(self.context.clone(), &root).unwrap();
+        opened.engine().structure_recovered().unwrap();
+        assert_eq!(opened.engine().verify().unwrap().records, model.len() as u64);
+    }
+}
+
+fn all(tree: Arc<Tree>) -> Model {
+    let (mut cursor, mut records) = (tree.cursor((Bound::Unbounded, Bound::Unbounded)), Model::new());
+    while let Some((key, value)) = cursor.next().unwrap() {
+        records.insert(key.to_vec(), value.to_vec());
+    }
+    records
+}
+
+/// Puts records over a model.
+pub(super) fn over(model: &mut Model, records: &Records) {
+    for (key, value) in records {
+        match value {
+            Some(value) => _ = model.insert(key.clone(), value.clone()),
+            None => _ = model.remove(key),
+        }
+    }
+}
