@@ -1,21 +1,18 @@
 //! Keeping the log short: flush by age, checkpoint, recycle.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{sync::Arc, time::Instant};
 
 use ecotone_engines::engine::Root;
 use ecotone_substrate::{Seq, bug, manifest::Manifest, scheduler::Priority};
 
 use crate::{Durability, Result, database::Inner, space::Space};
 
-/// Slices of the log that relief frees one at a time.
-const RELIEF_SLICES: u64 = 8;
-
 /// Has the log call for relief when it is half full.
 pub(crate) fn watch_log(inner: &Arc<Inner>) {
     let weak = Arc::downgrade(inner);
     inner.wal.on_half_full(Box::new(move || {
         if let Some(inner) = weak.upgrade() {
-            inner.schedule_relief();
+            inner.call_for_relief();
         }
     }));
 }
@@ -35,18 +32,23 @@ impl Taken {
 }
 
 impl Inner {
-    /// Has the log relieved in the background, unless that waits already.
-    fn schedule_relief(self: &Arc<Self>) {
-        if self.checkpoint_waits.swap(true, Ordering::AcqRel) {
-            return;
+    /// Has the log relieved in the background.
+    fn call_for_relief(self: &Arc<Self>) {
+        if self.relief.call() {
+            self.schedule_relief();
         }
+    }
+
+    fn schedule_relief(self: &Arc<Self>) {
         let weak = Arc::downgrade(self);
         self.scheduler.spawn(Priority::Checkpoint, "relieve the log", move || {
             let Some(inner) = weak.upgrade() else { return };
-            inner.checkpoint_waits.store(false, Ordering::Release);
-            match inner.relieve_log() {
-                Ok(()) => {}
-                Err(error) => inner.wal.relief_failed(inner.health.poison(error)),
+            inner.relief.begin();
+            if let Err(error) = inner.relieve_log() {
+                inner.wal.relief_failed(inner.health.poison(error));
+            }
+            if inner.relief.end() {
+                inner.schedule_relief();
             }
             inner.scheduler.notify();
         });
@@ -55,13 +57,18 @@ impl Inner {
     /// Flushes what is oldest, so that a slice of the log comes free. The log calls again while more than half of its limit is used: writers that are
     /// slowed down get room slice by slice, and whatever is dirty stays so for as long as the log allows, to be written with what its page gets until then.
     fn relieve_log(&self) -> Result<()> {
-        let used = self.wal.used();
-        let slice = (used / RELIEF_SLICES).max(self.wal.options().limit_bytes / RELIEF_SLICES / 2);
+        let (used, began) = (self.wal.used(), Instant::now());
+        let slice = self.relief.slice(used, self.wal.options().limit_bytes);
         let below = self.wal.tail().saturating_sub(used) + slice;
         for space in self.all_spaces().iter().filter(|space| space.logged) {
             space.engine().flush(below)?;
         }
-        self.checkpoint()
+        self.checkpoint()?;
+        // Without threads all is to be the same from run to run.
+        if self.scheduler.is_threaded() {
+            self.relief.took(slice, began.elapsed());
+        }
+        Ok(())
     }
 
     /// Brings everything into the files, unlogged keyspaces included, and checkpoints.

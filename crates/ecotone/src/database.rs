@@ -23,7 +23,7 @@ use ecotone_sys::primitive::{Mutex, RwLock};
 
 use crate::{
     Batch, Builder, Check, Durability, Error, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Result, Stats,
-    handle::Handle, limits, limits_check, options::Creation, recovery, space::Space, stats, stripes::Stripes,
+    handle::Handle, limits, limits_check, options::Creation, recovery, relief::Relief, space::Space, stats, stripes::Stripes,
 };
 
 /// A handle of an open database. Clones share it; the last one to go (keyspaces and batches count) closes it.
@@ -48,7 +48,7 @@ pub(crate) struct Inner {
     shared: Shared,
     families: Vec<Arc<dyn Family>>,
     closed: AtomicBool,
-    pub(crate) checkpoint_waits: AtomicBool,
+    pub(crate) relief: Relief,
 }
 
 /// What [`Database::keyspaces`] tells of each keyspace.
@@ -248,7 +248,7 @@ impl Inner {
             shared,
             families,
             closed: AtomicBool::new(false),
-            checkpoint_waits: AtomicBool::new(false),
+            relief: Relief::default(),
         }
     }
 

@@ -47,6 +47,7 @@ mod keyspace;
 mod limits_check;
 mod options;
 mod recovery;
+mod relief;
 mod repair;
 mod space;
 mod stats;
