@@ -1,26 +1,39 @@
-//! Every crew of the tree in many schedules.
+//! Every crew in many schedules.
+
+use std::time::Instant;
 
 use ecotone_testkit::suite::crew::Role::{Batcher, Evicter, Flusher, Updater};
 
-use super::{CHECKPOINTS, Crew, Engine, READS, REORGANISATION, SCANS, tree, wrong};
+use super::{
+    CHECKPOINTS, Crew, Engine, READS, REORGANISATION, SCANS,
+    hash_crews::{COMPACTION, COPIES, EVICTION, GROWTH, POINTS, UPDATES, WALKS, logged, unlogged},
+    tree, wrong,
+};
 
 /// Schedules of each crew, unless it is said otherwise.
 const SCHEDULES: u64 = 60;
 
+/// What the background of the hash engine does.
+const KEPT: [&str; 2] = ["compactions", "folds"];
+const COPIED: [&str; 2] = ["compactions", "read_cache_evictions"];
+const GROWN: [&str; 2] = ["compactions", "index_doublings"];
+
 /// Writes that read, over two keyspaces.
-const UPDATES: Crew =
+const TREE_UPDATES: Crew =
     Crew { threads: &[(Updater, 6), (Updater, 6), (Batcher, 4), (Flusher, 2), (Evicter, 2)], registers: 4, crash: false };
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |number| number.parse().expect("a number"))
 }
 
-/// No schedule goes wrong, and in many of them all of `goings_on` happens that engines count.
+/// No schedule goes wrong, and all of `goings_on` happens that engines count: in the mean at least once in two schedules, since what threads write and read is drawn.
 pub(super) fn right(engine: Engine, crew: &'static Crew, goings_on: &[&str]) {
     let (first, schedules) = (number("ECOTONE_SEED", 1), number("ECOTONE_SCHEDULES", SCHEDULES));
+    let begun = Instant::now();
     let (wrong, counters) = wrong(engine, crew, first..first + schedules);
     assert_eq!(wrong, None);
-    let missing = goings_on.iter().find(|what| counters[**what] < schedules);
+    println!("{schedules} schedules in {:.1?}: {counters:?}", begun.elapsed());
+    let missing = goings_on.iter().find(|what| 2 * counters[**what] < schedules);
     assert!(schedules < SCHEDULES || missing.is_none(), "{missing:?} in {schedules} schedules: {counters:?}");
 }
 
@@ -41,10 +54,55 @@ fn reorganisation_against_writes() {
 
 #[test]
 fn updates_and_batches_against_each_other() {
-    right(tree, &UPDATES, &[]);
+    right(tree, &TREE_UPDATES, &[]);
 }
 
 #[test]
 fn checkpoints_against_writes_and_a_crash() {
     right(tree, &CHECKPOINTS, &[]);
+}
+
+#[test]
+fn points_of_a_hash_keyspace() {
+    right(logged, &POINTS, &KEPT);
+    right(unlogged, &POINTS, &KEPT);
+}
+
+#[test]
+fn updates_of_a_hash_keyspace() {
+    right(logged, &UPDATES, &KEPT);
+    right(unlogged, &UPDATES, &KEPT);
+}
+
+#[test]
+fn copies_of_a_hash_keyspace() {
+    right(unlogged, &COPIES, &COPIED);
+}
+
+#[test]
+fn eviction_of_copies_of_a_hash_keyspace() {
+    right(logged, &EVICTION, &COPIED);
+    right(unlogged, &EVICTION, &COPIED);
+}
+
+#[test]
+fn compactions_of_a_hash_keyspace() {
+    right(logged, &COMPACTION, &KEPT);
+    right(unlogged, &COMPACTION, &KEPT);
+}
+
+#[test]
+fn growth_of_a_hash_keyspace() {
+    right(unlogged, &GROWTH, &GROWN);
+}
+
+#[test]
+fn walks_of_a_hash_keyspace() {
+    right(logged, &WALKS, &KEPT);
+    right(unlogged, &WALKS, &KEPT);
+}
+
+#[test]
+fn checkpoints_of_a_hash_keyspace_and_a_crash() {
+    right(logged, &CHECKPOINTS, &KEPT);
 }

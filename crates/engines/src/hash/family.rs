@@ -15,7 +15,7 @@ const INDEX_PART: usize = 4096;
 /// Bits of the index with one block of memory.
 const LEAST_INDEX_BITS: u32 = 10;
 /// For tests, whatever the budget: an index of one bucket, which has to grow, few frames for copies, and as many for the hot log as the batches of the crews need.
-const SMALLEST: Sizes = Sizes { bucket_bits: 0, frames: 40, copies: 8 };
+const SMALLEST: Sizes = Sizes { bucket_bits: 0, frames: 40, copies: 4 };
 
 /// The hash engine.
 #[derive(Debug, Default)]
