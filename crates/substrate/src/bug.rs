@@ -37,6 +37,13 @@ pub enum Bug {
     CleanAfterRewrite,
     IgnoreInFlight,
     ApplyDuringInstall,
+    SkipTableSync,
+    DurableBeforeSync,
+    ElideTombstone,
+    SupersedeUnsynced,
+    PunchNeighbour,
+    SkipSeal,
+    BeginBeforeRun,
 }
 
 #[cfg(feature = "bugs")]

@@ -4,15 +4,13 @@
 
 #[cfg(feature = "bugs")]
 mod bugs;
-#[cfg(not(feature = "bugs"))]
 mod hash_crews;
-#[cfg(not(feature = "bugs"))]
 mod schedules;
 #[path = "../it/store.rs"]
 mod store;
 mod strides;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 
 use ecotone::internal::engines::{engine::Family, tree::TreeFamily};
 use ecotone_testkit::suite::{
@@ -23,6 +21,9 @@ use ecotone_testkit::suite::{
     },
 };
 use store::Simulated;
+
+/// Held by who switches bugs, which count for the whole process, against those who want none.
+static SWITCH: RwLock<()> = RwLock::new(());
 
 fn tree(workers: usize) -> Simulated {
     Simulated::new(Kind::Ordered, || Arc::new(TreeFamily::default()) as Arc<dyn Family>).workers(workers)

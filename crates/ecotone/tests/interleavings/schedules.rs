@@ -1,11 +1,11 @@
 //! Every crew in many schedules.
 
-use std::time::Instant;
+use std::{sync::PoisonError, time::Instant};
 
 use ecotone_testkit::suite::crew::Role::{Batcher, Evicter, Flusher, Updater};
 
 use super::{
-    CHECKPOINTS, Crew, Engine, READS, REORGANISATION, SCANS,
+    CHECKPOINTS, Crew, Engine, READS, REORGANISATION, SCANS, SWITCH,
     hash_crews::{COMPACTION, COPIES, EVICTION, GROWTH, POINTS, UPDATES, WALKS, logged, unlogged},
     tree, wrong,
 };
@@ -28,6 +28,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 
 /// No schedule goes wrong, and all of `goings_on` happens that engines count: in the mean at least once in two schedules, since what threads write and read is drawn.
 pub(super) fn right(engine: Engine, crew: &'static Crew, goings_on: &[&str]) {
+    let _without_bugs = SWITCH.read().unwrap_or_else(PoisonError::into_inner);
     let (first, schedules) = (number("ECOTONE_SEED", 1), number("ECOTONE_SCHEDULES", SCHEDULES));
     let begun = Instant::now();
     let (wrong, counters) = wrong(engine, crew, first..first + schedules);

@@ -78,7 +78,6 @@ fn lsm() -> Simulated {
 }
 
 /// A hash engine that compacts, folds and grows all the time.
-#[cfg(not(feature = "bugs"))]
 fn busy() -> Simulated {
     Simulated::new(Kind::Hashed, || Arc::new(ecotone::internal::engines::hash::HashFamily::busy()) as Arc<dyn Family>)
 }

@@ -61,7 +61,7 @@ impl Simulated {
     }
 
     /// With no keyspace in the log. Nothing is promised for a crash then.
-    #[cfg(not(feature = "bugs"))]
+    #[cfg(any(feature = "shuttle", not(feature = "bugs")))]
     pub(crate) fn unlogged(self) -> Self {
         Simulated { logged: false, ..self }
     }

@@ -64,6 +64,7 @@ fn contract_of_the_tiny_hashed_engine() {
 #[test]
 fn contract_of_the_hash_engine() {
     contract(&hash(), 60, 10);
+    contract(&busy(), 20, 10);
     pass(contract::run(&hash(), first_seed()..first_seed() + 3, DEEP));
 }
 
@@ -149,6 +150,7 @@ fn crash_campaign_on_the_tiny_hashed_engine() {
 fn crash_campaign_on_the_hash_engine() {
     campaign(&hash(), 320, &[SHORT, WIDE, DEEP]);
     campaign(&hash().budgets(&[64 << 20, 16 << 20, 24 << 20]), 96, &[SHORT, WIDE, DEEP]);
+    campaign(&busy(), 160, &[SHORT, WIDE]);
 }
 
 /// What counts the space of files is in the way of all I/O of a keyspace with a budget of disk; a part of the hot log stays in segments.

@@ -1,5 +1,6 @@
 //! Conditional insert (H7): what a search found is written, or kept as a copy, if nothing was written meanwhile (decision 10, invariants 23 to 25).
 
+use ecotone_substrate::bug;
 use ecotone_sys::{epoch::Pin, words::WORD};
 
 use super::{
@@ -52,7 +53,7 @@ impl Hash {
         let found = self.table.find_or_insert(key.hash, pin).ok_or(Lack::Bucket)?;
         let met = self.copies.search(key.bytes, found.entry.link(), pin);
         if met.copy.is_none()
-            && met.hot.head(begin) == known
+            && (met.hot.head(begin) == known || bug!(StaleAdmission))
             && let Some(copy) = self.copies.add(key, value, found.entry.link(), pin)
         {
             // If the entry has changed, the copy is named by nothing, and its room comes back with its frame.

@@ -1,5 +1,6 @@
 //! Writing a key whatever it has: in place, or as a new record (decision 10, "Operations").
 
+use ecotone_substrate::bug;
 use ecotone_sys::epoch::Pin;
 
 use super::{
@@ -15,8 +16,10 @@ impl Hash {
     /// Where a record was appended for it, if one was.
     pub(super) fn upsert(&self, key: &Key<'_>, value: Option<&[u8]>, pin: &Pin<'_>) -> Attempt<Option<Address>> {
         let reach = Reach::whole(self.log.bounds().begin());
-        let written =
-            |newest: Newest<'_>| matches!(newest, Newest::Here(address, record) if self.replace_or_seal(address, record, value));
+        let written = |newest: Newest<'_>| match newest {
+            Newest::Here(address, record) => self.replace_or_seal(address, record, value),
+            Newest::OnDisk(_) | Newest::Nowhere => value.is_none() && bug!(ElideTombstone),
+        };
         self.append_unless(key, value, reach, pin, written)
     }
 
@@ -34,7 +37,7 @@ impl Hash {
         let replaced = mutable && locked.has_room(value.map_or(0, <[u8]>::len));
         if replaced {
             locked.replace(value);
-        } else {
+        } else if !bug!(SkipSeal) {
             locked.seal();
         }
         replaced

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ecotone_substrate::{
-    Error, Result,
+    Error, Result, bug,
     environment::Environment,
     memory::{Component, Memory},
     table::Name,
@@ -192,7 +192,7 @@ impl Runs {
         let behind: Vec<_> = others.into_iter().filter(|partition| !stretch.has(partition.stretch().first())).collect();
         let mut superseded = Vec::new();
         for (until, run) in self.deltas.ends().take_while(|(until, _)| *until <= folded) {
-            let needs = |partition: &&&Arc<Partition>| partition.folded() < until;
+            let needs = |partition: &&&Arc<Partition>| partition.folded() < until && !bug!(PunchNeighbour);
             let blocks_of = |partition: &&Arc<Partition>| run.blocks_of(&partition.stretch().hashes());
             let mut blocks = run.blocks_of(&hashes);
             // Fences tell a little more than they need to, so partitions have blocks in common, and small ones lie in one.

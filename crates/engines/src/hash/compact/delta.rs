@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use ecotone_substrate::{Result, storage::Block};
+use ecotone_substrate::{Result, bug, storage::Block};
 
 use super::{
     Compactor,
@@ -38,7 +38,10 @@ impl Compactor<'_> {
             while let Some(next) = references.next_if(|next| next.is_near(first)) {
                 self.read_near(&living, next, &mut frame, &mut near)?;
             }
-            near.take(|hash, key, value| writer.push(hash, key, value))?;
+            near.take(|hash, key, value| match value {
+                None if bug!(DropTombstone) => Ok(()),
+                _ => writer.push(hash, key, value),
+            })?;
         }
         let delta = writer.finish()?;
         delta.iter().for_each(|(run, _)| unnamed.push(run));

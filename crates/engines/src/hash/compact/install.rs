@@ -1,6 +1,6 @@
 //! Who makes durable what compaction, folds and merges change of what a keyspace consists of, and what they may not lose.
 
-use ecotone_substrate::{Result, Seq, table::Name};
+use ecotone_substrate::{Result, Seq, bug, table::Name};
 
 use crate::hash::{log::Address, structure::Change};
 
@@ -17,7 +17,8 @@ impl Promised {
     /// Whether a record may be left behind for the newest of its key, when all below `until` leaves the log.
     pub(super) fn lets_go(&self, record: Address, newest: Address, until: Address) -> bool {
         // What leaves the log with it is judged by itself, and for what is promised comes to the same.
-        record >= self.floor || newest < if newest < until { self.floor } else { self.durable }
+        let kept_below = if newest < until { self.floor } else { self.durable };
+        record >= self.floor || newest < kept_below || bug!(SupersedeUnsynced)
     }
 }
 

@@ -21,7 +21,7 @@ mod unnamed;
 
 use std::sync::Arc;
 
-use ecotone_substrate::{Result, Seq, environment::Environment};
+use ecotone_substrate::{Result, Seq, bug, environment::Environment};
 use ecotone_sys::{
     chunk::Size,
     epoch,
@@ -185,6 +185,9 @@ impl Compactor<'_> {
         unnamed.sync()?;
         // A record may have been left behind for one that is in no file yet (invariant 35).
         self.install.settle()?;
+        if bug!(BeginBeforeRun) {
+            drop(self.hash.log.truncate(until, drop));
+        }
         let record = self.install_delta(delta, unnamed, until)?;
         drop(self.hash.log.truncate(until, drop));
         self.hash.clear_entries(until);
