@@ -41,7 +41,7 @@ histories COUNT="5000" TESTS="interleaved_calls threads_and_crashes":
 # Schedules of the whole library that shuttle chooses, and all orders of its small parts by loom
 interleavings SCHEDULES="10000":
     ECOTONE_SCHEDULES={{SCHEDULES}} cargo test --release -p ecotone --features shuttle --test interleavings -- --nocapture
-    cargo test -p ecotone --features shuttle,bugs --test interleavings -- --nocapture
+    cargo test -p ecotone --features shuttle,bugs --test interleavings bugs:: -- --nocapture
     cargo test --release -p ecotone-sys -p ecotone-substrate -p ecotone-engines --features ecotone-sys/loom,ecotone-substrate/loom,ecotone-engines/loom --lib orders -- --nocapture
 
 # Real child processes, killed with SIGKILL at random moments
