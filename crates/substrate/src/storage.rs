@@ -5,8 +5,11 @@
 //! `docs/format/disk.md`: 512-byte sectors are atomic, nothing else is ordered or durable before a sync, names are durable
 //! after [`Storage::sync_dir`].
 
+mod reads;
+
 use std::{fmt, io, iter::Sum, sync::Arc};
 
+pub use self::reads::Reads;
 pub use ecotone_sys::chunk::Block;
 
 use crate::{
@@ -193,7 +196,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     }
     /// Makes all creations and removals so far durable.
     fn sync_dir(&self) -> Result<()>;
-    /// A queue for requests, from a pool; dropping it gives it back.
+    /// A queue for requests, from a pool; dropping it waits for what is in flight and gives it back.
     fn queue(&self) -> Result<Box<dyn Queue>>;
     /// Requests and bytes so far, as submitted to the device.
     fn counters(&self) -> Counters {

@@ -6,14 +6,14 @@ use std::{collections::VecDeque, sync::Arc};
 use ecotone_substrate::{
     Error, Result,
     limits::PAGE,
-    storage::{Block, Completion, Op, Queue, Request},
+    storage::{Block, Queue, Reads},
     table::Answer,
 };
 
 use super::{
     handle::Handle,
     records::Lsm,
-    table::{Candidates, Find},
+    table::{Candidates, Find, Table},
     version::{Run, Version},
 };
 use crate::engine::VisitValue;
@@ -44,8 +44,6 @@ struct Look<'v, 'k> {
 struct Search<'v, 'k> {
     /// What is to be looked at.
     looks: VecDeque<Look<'v, 'k>>,
-    /// What is looked at, by the tags of requests.
-    waiting: Vec<Option<Look<'v, 'k>>>,
     /// Memory that no request has.
     free: Vec<Block>,
     /// Keys that the run does not have.
@@ -121,26 +119,14 @@ impl Lsm {
         queue: &mut dyn Queue,
         found: &mut VisitValue<'_>,
     ) -> Result<Vec<Sought<'k>>> {
-        let mut search = Search { looks: VecDeque::new(), waiting: Vec::new(), free: Vec::new(), missing: Vec::new() };
+        let mut search = Search { looks: VecDeque::new(), free: Vec::new(), missing: Vec::new() };
         keys.into_iter().try_for_each(|sought| search.begin(run, sought))?;
-        let (mut failure, mut done) = (Ok(()), Vec::new());
+        let mut reads = Reads::new(queue);
         loop {
-            while failure.is_ok() && search.has_room(queue.in_flight()) {
-                match search.submit(self, queue) {
-                    // There is more when a request has ended.
-                    Err(Error::Memory { .. }) if queue.in_flight() > 0 => break,
-                    submitted => failure = submitted,
-                }
-            }
-            if queue.in_flight() == 0 {
-                break;
-            }
-            queue.complete(1, &mut done);
-            for completion in done.drain(..) {
-                failure = failure.and(search.resume(completion, found));
-            }
+            search.ask(self, &mut reads)?;
+            let Some((look, block)) = reads.wait()? else { break };
+            search.resume(look, block, found)?;
         }
-        failure?;
         let mut missing = search.missing;
         missing.sort_unstable_by_key(|sought| sought.key);
         Ok(missing)
@@ -165,38 +151,39 @@ impl<'v, 'k> Search<'v, 'k> {
         Ok(())
     }
 
-    /// Whether another request may be made beside so many.
-    fn has_room(&self, in_flight: usize) -> bool {
-        let most = |look: &Look<'_, '_>| if look.handle.table().block_size() > PAGE { IN_FLIGHT_OF_SLABS } else { IN_FLIGHT };
-        self.looks.front().is_some_and(|look| in_flight < most(look))
-    }
-
-    /// Asks for the next block.
-    fn submit(&mut self, lsm: &Lsm, queue: &mut dyn Queue) -> Result<()> {
-        let Some(look) = self.looks.front() else { return Ok(()) };
-        let (table, block) = (look.handle.table(), look.block);
-        let memory = match self.free.pop().filter(|memory| memory.len() >= table.block_size()) {
-            Some(memory) => memory,
-            None => table.memory_for_a_block(lsm.files.environment())?,
-        };
-        let tag = self.waiting.iter().position(Option::is_none).unwrap_or(self.waiting.len());
-        let (file, offset, len) = (table.file().clone(), table.block_at(block), table.block_size());
-        queue.submit(Request { file, op: Op::Read, offset, block: memory, len, tag: tag as u64 });
-        let look = self.looks.pop_front();
-        if tag < self.waiting.len() {
-            self.waiting[tag] = look;
-        } else {
-            self.waiting.push(look);
+    /// Asks for as many blocks as may be read at a time.
+    fn ask(&mut self, lsm: &Lsm, reads: &mut Reads<'_, Look<'v, 'k>>) -> Result<()> {
+        while let Some(look) = self.looks.pop_front() {
+            let table = look.handle.table();
+            let Some(memory) = self.memory(lsm, table, reads.in_flight())? else {
+                self.looks.push_front(look);
+                break;
+            };
+            let (file, offset, len) = (table.file().clone(), table.block_at(look.block), table.block_size());
+            reads.ask(look, file, offset, len, memory);
         }
         Ok(())
     }
 
+    /// Memory for one more block of a table, beside so many that are being read. `None` if there is some when one of them has been.
+    fn memory(&mut self, lsm: &Lsm, table: &Table, in_flight: usize) -> Result<Option<Block>> {
+        let most = if table.block_size() > PAGE { IN_FLIGHT_OF_SLABS } else { IN_FLIGHT };
+        if in_flight >= most {
+            return Ok(None);
+        }
+        if let Some(memory) = self.free.pop().filter(|memory| memory.len() >= table.block_size()) {
+            return Ok(Some(memory));
+        }
+        match table.memory_for_a_block(lsm.files.environment()) {
+            Err(Error::Memory { .. }) if in_flight > 0 => Ok(None),
+            memory => memory.map(Some),
+        }
+    }
+
     /// Looks for keys in their block, which was read.
-    fn resume(&mut self, Completion { request, result }: Completion, found: &mut VisitValue<'_>) -> Result<()> {
-        let look = self.waiting[request.tag as usize].take().expect("a look waits for each request");
-        result?;
+    fn resume(&mut self, look: Look<'v, 'k>, memory: Block, found: &mut VisitValue<'_>) -> Result<()> {
         let (table, number) = (look.handle.table(), look.block);
-        let block = table.parse(number, &request.block)?;
+        let block = table.parse(number, &memory)?;
         for (sought, mut left) in look.keys {
             let goes_on = match block.find(sought.key).map_err(|e| table.damaged(number, e))? {
                 Find::Found(value) => {
@@ -214,7 +201,7 @@ impl<'v, 'k> Search<'v, 'k> {
                 self.missing.push(sought);
             }
         }
-        self.free.push(request.block);
+        self.free.push(memory);
         Ok(())
     }
 }

@@ -40,7 +40,12 @@ mod writeback;
 use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, atomic::Ordering};
 
-use ecotone_substrate::{Error, Result, Seq, bug, limits::PAGE, memory::Component, storage::Op, storage::Request};
+use ecotone_substrate::{
+    Error, Result, Seq, bug,
+    limits::PAGE,
+    memory::Component,
+    storage::{Block, Reads},
+};
 use ecotone_sys::chunk::Size;
 
 use self::{
@@ -63,6 +68,15 @@ pub use self::{family::TreeFamily, forecast::ForecastKind, layout::Model, option
 
 /// Page reads that one `multi_get` keeps in flight.
 const IN_FLIGHT: usize = 64;
+
+/// One of many keys, which the cache does not hold.
+#[derive(Debug)]
+struct Sought<'k> {
+    /// The caller's.
+    position: usize,
+    ticket: Ticket,
+    lookup: Lookup<'k>,
+}
 
 /// One tree keyspace.
 #[derive(Debug)]
@@ -308,50 +322,28 @@ impl Tree {
     /// Searches the pages for keys that the cache does not hold, with many reads in flight.
     fn get_from_pages(&self, keys: &[&[u8]], missing: Vec<(usize, Ticket)>, found: &mut VisitValue<'_>) -> Result<()> {
         let mut queue = self.context.shared.storage.queue()?;
-        let mut lookups: Vec<Option<(Lookup<'_>, Ticket)>> = keys.iter().map(|_| None).collect();
-        let mut missing = missing.into_iter();
-        let mut done = Vec::new();
-        let mut failure = None;
+        let (mut reads, mut missing) = (Reads::new(&mut *queue), missing.into_iter());
         loop {
-            while failure.is_none() && queue.in_flight() < IN_FLIGHT {
-                let Some((position, ticket)) = missing.next() else { break };
+            while reads.in_flight() < IN_FLIGHT
+                && let Some((position, ticket)) = missing.next()
+            {
+                let block = self.context.shared.memory.lease_essential(Component::Frames, Size::Frame)?;
                 let (lookup, page) = Lookup::begin(&self.store, keys[position]);
-                lookups[position] = Some((lookup, ticket));
-                match self.context.shared.memory.lease_essential(Component::Frames, Size::Frame) {
-                    Ok(block) => queue.submit(self.page_read(page, block, position as u64)),
-                    Err(error) => failure = Some(error),
-                }
+                self.ask(&mut reads, Sought { position, ticket, lookup }, page, block);
             }
-            if queue.in_flight() == 0 {
-                return failure.map_or(Ok(()), Err);
-            }
-            queue.complete(1, &mut done);
-            for completion in done.drain(..) {
-                let mut request = completion.request;
-                let position = usize::try_from(request.tag).expect("a position");
-                let (lookup, ticket) = lookups[position].as_mut().expect("a lookup waits for this page");
-                match completion.result.and_then(|()| lookup.resume(&self.store, &mut request.block)) {
-                    Ok(Step::Read(page)) if failure.is_none() => queue.submit(self.page_read(page, request.block, request.tag)),
-                    Ok(Step::Read(_)) => {}
-                    Ok(Step::Done(value)) => {
-                        value.iter().for_each(|value| self.admit_clean(keys[position], value, ticket));
-                        found(position, value.as_deref());
-                    }
-                    Err(error) => failure = Some(error),
+            let Some((mut sought, mut block)) = reads.wait()? else { return Ok(()) };
+            match sought.lookup.resume(&self.store, &mut block)? {
+                Step::Read(page) => self.ask(&mut reads, sought, page, block),
+                Step::Done(value) => {
+                    value.iter().for_each(|value| self.admit_clean(keys[sought.position], value, &sought.ticket));
+                    found(sought.position, value.as_deref());
                 }
             }
         }
     }
 
-    fn page_read(&self, page: u32, block: ecotone_substrate::storage::Block, tag: u64) -> Request {
+    fn ask<'k>(&self, reads: &mut Reads<'_, Sought<'k>>, sought: Sought<'k>, page: u32, block: Block) {
         self.store.file.traffic().read(Cause::Get, 1);
-        Request {
-            file: self.store.file.file().clone(),
-            op: Op::Read,
-            offset: u64::from(page) * PAGE as u64,
-            block,
-            len: PAGE,
-            tag,
-        }
+        reads.ask(sought, self.store.file.file().clone(), u64::from(page) * PAGE as u64, PAGE, block);
     }
 }

@@ -1,0 +1,139 @@
+//! Many reads in flight, each for something that goes on when it has ended.
+
+use std::sync::Arc;
+
+use super::{Block, Completion, File, Op, Queue, Request};
+use crate::Result;
+
+/// Reads in flight, each with what waits for it.
+#[derive(Debug)]
+pub struct Reads<'q, W> {
+    queue: &'q mut dyn Queue,
+    /// What waits, by the tags of requests.
+    waiting: Vec<Option<W>>,
+    /// Tags that no request has.
+    free: Vec<usize>,
+    /// What has ended and was not given out yet.
+    done: Vec<Completion>,
+}
+
+impl<'q, W> Reads<'q, W> {
+    /// Over a queue with nothing in flight.
+    pub fn new(queue: &'q mut dyn Queue) -> Self {
+        Reads { queue, waiting: Vec::new(), free: Vec::new(), done: Vec::new() }
+    }
+
+    /// Reads that something waits for.
+    pub fn in_flight(&self) -> usize {
+        self.waiting.len() - self.free.len()
+    }
+
+    /// Asks for `len` bytes of a file from `offset` on, which the block gets. It begins with the next [`wait`](Self::wait) at the latest.
+    pub fn ask(&mut self, waits: W, file: Arc<dyn File>, offset: u64, len: usize, block: Block) {
+        let tag = self.free.pop().unwrap_or_else(|| {
+            self.waiting.push(None);
+            self.waiting.len() - 1
+        });
+        self.waiting[tag] = Some(waits);
+        self.queue.submit(Request { file, op: Op::Read, offset, block, len, tag: tag as u64 });
+    }
+
+    /// Waits for one of the reads, whichever ends first; gives what waits for it, and its block. `None` if nothing is in flight.
+    ///
+    /// # Errors
+    /// If it has failed. The others stay in flight: who does not go on gives the queue back, which waits for them.
+    pub fn wait(&mut self) -> Result<Option<(W, Block)>> {
+        if self.done.is_empty() {
+            self.queue.complete(1, &mut self.done);
+        }
+        let Some(Completion { request, result }) = self.done.pop() else { return Ok(None) };
+        let tag = request.tag as usize;
+        let waits = self.waiting[tag].take().expect("something waits for each read");
+        self.free.push(tag);
+        result?;
+        Ok(Some((waits, request.block)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ecotone_sys::chunk::{Arena, CHUNK_BYTES, Size};
+
+    use super::*;
+    use crate::{
+        disk::Disk,
+        limits::PAGE,
+        storage::{Access, FileId, Storage},
+    };
+
+    const PAGES: u8 = 100;
+
+    /// A file whose pages are filled with their numbers, on a disk of its own.
+    fn numbered() -> (tempfile::TempDir, Disk, Arc<dyn File>, Arc<Arena>) {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = Disk::open(directory.path(), true).unwrap();
+        let file = disk.create(FileId::Pages(1), Access::Cached).unwrap();
+        (0..PAGES).for_each(|page| file.write(&[page; PAGE], u64::from(page) * PAGE as u64).unwrap());
+        (directory, disk, file, Arena::new(CHUNK_BYTES))
+    }
+
+    #[test]
+    fn each_read_comes_back_once_to_what_waits_for_it() {
+        let (_directory, disk, file, arena) = numbered();
+        let mut queue = disk.queue().unwrap();
+        let (mut reads, mut left, mut most) = (Reads::new(&mut *queue), (0..PAGES).collect::<Vec<_>>(), 0);
+        let mut seen = [0; PAGES as usize];
+        loop {
+            while reads.in_flight() < 7
+                && let Some(page) = left.pop()
+            {
+                reads.ask((page, 1), file.clone(), u64::from(page) * PAGE as u64, PAGE, arena.lease(Size::Frame, 0).unwrap());
+            }
+            most = most.max(reads.in_flight());
+            let Some(((page, times), block)) = reads.wait().unwrap() else { break };
+            assert!(block.iter().all(|byte| *byte == page));
+            seen[usize::from(page)] += 1;
+            // It goes on with the same block.
+            if times < 3 {
+                reads.ask((page, times + 1), file.clone(), u64::from(page) * PAGE as u64, PAGE, block);
+            }
+        }
+        assert_eq!((most, reads.in_flight(), reads.waiting.len()), (7, 0, 7));
+        assert!(seen.iter().all(|times| *times == 3), "{seen:?}");
+    }
+
+    #[test]
+    fn a_failed_read_is_told_and_the_others_are_whole() {
+        let (_directory, disk, file, arena) = numbered();
+        let mut queue = disk.queue().unwrap();
+        let mut reads = Reads::new(&mut *queue);
+        for page in PAGES - 3..PAGES + 1 {
+            reads.ask(page, file.clone(), u64::from(page) * PAGE as u64, PAGE, arena.lease(Size::Frame, 0).unwrap());
+        }
+        let (mut failures, mut pages) = (0, Vec::new());
+        loop {
+            match reads.wait() {
+                Ok(Some((page, block))) => pages.push((page, block[0])),
+                Ok(None) => break,
+                Err(error) => failures += usize::from(error.is_corruption()),
+            }
+        }
+        pages.sort_unstable();
+        assert_eq!((failures, pages), (1, vec![(97, 97), (98, 98), (99, 99)]));
+        assert_eq!((reads.in_flight(), arena.held_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn nothing_is_in_flight_when_a_queue_was_given_back() {
+        let (_directory, disk, file, arena) = numbered();
+        let mut queue = disk.queue().unwrap();
+        let mut reads = Reads::new(&mut *queue);
+        for page in 0..PAGES {
+            reads.ask(page, file.clone(), u64::from(page) * PAGE as u64, PAGE, arena.lease(Size::Frame, 0).unwrap());
+        }
+        assert!(reads.wait().unwrap().is_some());
+        drop(reads);
+        drop(queue);
+        assert_eq!(arena.held_bytes(), 0);
+    }
+}
