@@ -1,6 +1,6 @@
 //! Keeping the log short: flush by age, checkpoint, recycle.
 
-use std::{sync::Arc, time::Instant};
+use std::{sync::Arc, time::Duration};
 
 use ecotone_engines::engine::Root;
 use ecotone_substrate::{Seq, bug, manifest::Manifest, scheduler::Priority};
@@ -57,17 +57,14 @@ impl Inner {
     /// Flushes what is oldest, so that a slice of the log comes free. The log calls again while more than half of its limit is used: writers that are
     /// slowed down get room slice by slice, and whatever is dirty stays so for as long as the log allows, to be written with what its page gets until then.
     fn relieve_log(&self) -> Result<()> {
-        let (used, began) = (self.wal.used(), Instant::now());
+        let (used, began) = (self.wal.used(), self.shared.clock.now());
         let slice = self.relief.slice(used, self.wal.options().limit_bytes);
         let below = self.wal.tail().saturating_sub(used) + slice;
         for space in self.all_spaces().iter().filter(|space| space.logged) {
             space.engine().flush(below)?;
         }
         self.checkpoint()?;
-        // Without threads all is to be the same from run to run.
-        if self.scheduler.is_threaded() {
-            self.relief.took(slice, began.elapsed());
-        }
+        self.relief.took(slice, Duration::from_nanos(self.shared.clock.now() - began));
         Ok(())
     }
 

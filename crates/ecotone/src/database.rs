@@ -45,7 +45,7 @@ pub(crate) struct Inner {
     /// The manifest as last stored. Locked for the whole of a checkpoint, a creation and a drop, which so happen one at a time.
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) durability: Durability,
-    shared: Shared,
+    pub(crate) shared: Shared,
     families: Vec<Arc<dyn Family>>,
     closed: AtomicBool,
     pub(crate) relief: Relief,
