@@ -64,20 +64,30 @@ fn of_a_log_in_memory_nothing_is_read() {
     assert_eq!(world.ground.disk.counters_of(FileKind::Segment).reads, 0);
 }
 
+/// A writer that has ended, or failed, is not waited for.
+struct Ended<'a>(&'a AtomicUsize);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1 << 40, Ordering::Relaxed);
+    }
+}
+
 /// Keys that are there all the time are given, whoever else comes and goes and however the log moves.
 #[test]
 fn a_walk_beside_writes_misses_nothing_and_gives_nothing_twice() {
     const WALKS: usize = 10;
     /// Of each writer while a walk goes on: nothing is compacted here, so chains are as long as their history, and walks as long as chains.
     const TURNS: usize = 1_500;
-    let (world, walks) = (World::new(5, Sizes { bucket_bits: 6, frames: 16, copies: 0 }), AtomicUsize::new(0));
+    let world = World::new(5, Sizes { bucket_bits: 6, frames: 16, copies: 0 });
+    let (walks, turns) = (AtomicUsize::new(0), AtomicUsize::new(0));
     (0..1_000).for_each(|number| world.write(&key(number), Some(&number.to_le_bytes())));
     thread::scope(|scope| {
         let writers: Vec<_> = (0..2u64)
             .map(|writer| {
-                let (world, walks) = (&world, &walks);
+                let (world, walks, turns) = (&world, &walks, &turns);
                 scope.spawn(move || {
-                    let mut random = SmallRng::seed_from_u64(writer);
+                    let (_ended, mut random) = (Ended(turns), SmallRng::seed_from_u64(writer));
                     for turn in 0..WALKS * TURNS {
                         while turn >= (walks.load(Ordering::Relaxed) + 1) * TURNS {
                             thread::yield_now();
@@ -92,12 +102,17 @@ fn a_walk_beside_writes_misses_nothing_and_gives_nothing_twice() {
                             world.hash.freeze(1);
                             world.keep(random.random_range(1..4));
                         }
+                        turns.fetch_add(1, Ordering::Relaxed);
                     }
                 })
             })
             .collect();
         let walker = scope.spawn(|| {
             for walk in 1..=WALKS {
+                // So that the log grows from walk to walk, whoever gets the processor.
+                while turns.load(Ordering::Relaxed) < 2 * (walk - 1) * TURNS {
+                    thread::yield_now();
+                }
                 let found = all(&world.hash);
                 assert!((0..1_000).all(|number| found.contains_key(&key(number)[..])));
                 for (found, value) in found {
