@@ -78,6 +78,11 @@ impl Index {
         self.tree.load().home_of(key)
     }
 
+    /// Another one after every change.
+    pub fn version(&self) -> u64 {
+        self.tree.load().version
+    }
+
     /// The present state, for more than one look.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot { tree: self.tree.load_full() }

@@ -124,6 +124,8 @@ struct End {
     /// Reads that should be under way beside the one that is gone through.
     ahead: usize,
     doubts: u32,
+    /// The version that the index had at the last doubt.
+    doubted: u64,
     window: Window,
     /// The page that is gone through, of the window's first batch.
     open: Option<Merged>,
@@ -138,6 +140,7 @@ impl End {
             asked: 0,
             ahead: 0,
             doubts: 0,
+            doubted: 0,
             window: Window::default(),
             open: None,
         }
@@ -233,8 +236,11 @@ impl End {
 
     /// A page is not what was expected: somebody writes it, or the index has moved on, or it is damaged.
     fn doubt(&mut self, tree: &Tree, expected: &Expected, page: u32, why: Strange) -> Result<()> {
-        let is_current = tree.store.index.lookup(&expected.lower) == expected.home;
-        if tree.store.claims.is_claimed(expected.home.page) || !is_current {
+        let version = tree.store.index.version();
+        // An index that is damaged itself names another page for the fence of this one for ever.
+        let has_moved = version != self.doubted && tree.store.index.lookup(&expected.lower) != expected.home;
+        self.doubted = version;
+        if tree.store.claims.is_claimed(expected.home.page) || has_moved {
             self.doubts = 0;
             ecotone_sys::primitive::thread::yield_now();
         } else {

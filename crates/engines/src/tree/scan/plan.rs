@@ -9,7 +9,7 @@ use super::{
         Tree,
         cache::DirtyRecord,
         index::{Home, Snapshot},
-        store::ABOVE_ALL,
+        store::{ABOVE_ALL, Strange},
     },
     window::Runs,
 };
@@ -22,6 +22,17 @@ pub(super) struct Expected {
     pub(super) lower: Vec<u8>,
     pub(super) upper: Option<Vec<u8>>,
     pub(super) dirty: Vec<DirtyRecord>,
+}
+
+impl Expected {
+    /// Whether the scan that stands there comes further with this page, as with every page that a sound index gives.
+    fn goes_on(&self, direction: Direction, position: &Position) -> bool {
+        let Position::Fence(key) = position else { return true };
+        match direction {
+            Direction::Up => self.lower <= *key && self.upper.as_ref().is_none_or(|upper| upper > key),
+            Direction::Down => self.lower < *key && self.upper.as_ref().is_none_or(|upper| upper >= key),
+        }
+    }
 }
 
 /// Where to read on.
@@ -80,6 +91,9 @@ impl Tree {
             Direction::Up => pages_up(&index, position, rest, width.pages),
             Direction::Down => pages_down(&index, position, rest, width.pages),
         };
+        if let Some(lost) = pages.first().filter(|first| !first.goes_on(direction, position)) {
+            return Err(self.store.damage(lost.home.page, Strange::Other));
+        }
         pages.truncate(affordable(&pages, width.requests));
         for expected in &mut pages {
             expected.dirty = self.cache.peek_dirty_where(self.number, expected.home.page, |key| rest.contains(key));

@@ -2,4 +2,5 @@
 
 mod absorb;
 mod carve;
+mod lines;
 mod world;
