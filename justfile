@@ -54,6 +54,7 @@ damage:
 
 # Switches the known bugs on, one after the other: the general suites must catch each in three runs of three
 bugs:
+    cargo test -p ecotone-substrate --features bugs --test log_bugs -- --nocapture
     cargo test -p ecotone --features bugs bugs:: -- --nocapture
 
 # Everything that searches for lost data, one after the other

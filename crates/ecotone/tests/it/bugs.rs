@@ -15,13 +15,14 @@ use ecotone_testkit::suite::{
 
 use crate::{append_only, busy, in_place, store::Simulated, tree};
 
-const BUGS: [Bug; 19] = [
+/// `IgnoreIncarnation` is left to the log's own tests (`log_bugs` of the substrate): since a write blanks the rest of its page, only what a crash leaves of a torn page brings
+/// a record of a former life to the end of the log, and histories of keyspaces are too few for that.
+const BUGS: [Bug; 18] = [
     Bug::SkipDirSync,
     Bug::RetryFailedSync,
     Bug::LengthBeforeChecksum,
     Bug::AcknowledgeBeforeSync,
     Bug::ReuseSequence,
-    Bug::IgnoreIncarnation,
     Bug::SkipWriteAhead,
     Bug::SkipDoubleWrite,
     Bug::FreeSpaceEarly,

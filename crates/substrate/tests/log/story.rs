@@ -133,3 +133,30 @@ pub(crate) fn story(seed: u64, lives: usize) -> usize {
     }
     story.recoveries
 }
+
+/// A record of a former life stands where the log of this one ends, which fits by its position: a crash that tears the last page keeps what was in its other
+/// sectors. It does not count.
+pub(crate) fn former_life() {
+    let (house, wal) = fresh();
+    let first = put(&wal, &[1; 600], Durability::Sync).unwrap();
+    let image = house.disk.crash(Crash::KeepAll);
+    let former = House::on(&image.crash(Crash::KeepAll));
+    let (wal, _) = former.recover(OPTIONS, FRESH).unwrap();
+    put(&wal, &[2; 600], Durability::Buffered).unwrap();
+    let stale = put(&wal, &[3; 600], Durability::Sync).unwrap();
+    let bytes = former.disk.files()[&place(&former.disk, stale.0).0].clone();
+    let bytes = bytes[place(&former.disk, stale.0).1 as usize..][..(end(&stale) - stale.0) as usize].to_vec();
+
+    let between = House::on(&image);
+    drop(between.recover(OPTIONS, FRESH).unwrap());
+    let house = House::on(&between.disk.crash(Crash::KeepAll));
+    let (wal, _) = house.recover(OPTIONS, FRESH).unwrap();
+    let second = put(&wal, &[4; 600], Durability::Sync).unwrap();
+    assert_eq!(end(&second), stale.0);
+    let disk = house.disk.crash(Crash::KeepAll);
+    let (file, at) = place(&disk, end(&second) - 1);
+    let mut torn = disk.files()[&file].clone();
+    torn[at as usize + 1..][..bytes.len()].copy_from_slice(&bytes);
+    disk.put(file, &torn);
+    assert_eq!(House::on(&disk).recover(OPTIONS, FRESH).unwrap().1, [first, second]);
+}
