@@ -42,6 +42,10 @@ impl DiskFile {
         self.directory.path_of(self.id)
     }
 
+    fn write_uncounted(&self, buffer: &[u8], offset: u64) -> Result<()> {
+        self.system.write_at(buffer, offset).map_err(|error| self.failed("write", error))
+    }
+
     fn failed(&self, action: &'static str, error: io::Error) -> Error {
         Error::io(action, self.path().display(), error)
     }
@@ -76,11 +80,11 @@ impl File for DiskFile {
     fn write(&self, buffer: &[u8], offset: u64) -> Result<()> {
         self.check_aligned(buffer, offset);
         self.directory.tally.request(self.id.kind(), Op::Write, buffer.len());
-        self.system.write_at(buffer, offset).map_err(|error| self.failed("write", error))
+        self.write_uncounted(buffer, offset)
     }
 
     fn blank(&self, page: u64) -> Result<()> {
-        self.system.write_at(&[0; PAGE], page).map_err(|error| self.failed("write", error))
+        self.write_uncounted(&[0; PAGE], page)
     }
 
     fn sync(&self) -> Result<()> {

@@ -152,13 +152,18 @@ fn truncation_keeps_the_beginning_of_the_record_that_holds_the_position() {
     assert_eq!(seen.len(), 6);
 }
 
+/// Writes ten times what the log may hold, of which each record is let go at once.
+fn use_segments_again(wal: &Wal) {
+    for _ in 0..200 {
+        let (seq, ..) = put(wal, &[1; 50_000], Durability::Sync).unwrap();
+        wal.truncate(seq);
+    }
+}
+
 #[test]
 fn segments_are_used_again() {
     let (house, wal) = fresh();
-    for _ in 0..200 {
-        let (seq, ..) = put(&wal, &[1; 50_000], Durability::Sync).unwrap();
-        wal.truncate(seq);
-    }
+    use_segments_again(&wal);
     let files = house.disk.list().unwrap().len();
     assert!(files <= 4, "{files} segments for a log of one record");
 }
@@ -166,10 +171,7 @@ fn segments_are_used_again() {
 #[test]
 fn a_page_of_a_segment_used_again_has_nothing_of_earlier_lives_behind_the_end() {
     let (house, wal) = fresh();
-    for _ in 0..200 {
-        let (seq, ..) = put(&wal, &[1; 50_000], Durability::Sync).unwrap();
-        wal.truncate(seq);
-    }
+    use_segments_again(&wal);
     for length in (0..200).map(|i| 37 * i) {
         let end = end(&put(&wal, &vec![1; length], Durability::Buffered).unwrap());
         let (file, at) = place(&house.disk, end - 1);

@@ -144,8 +144,8 @@ pub(crate) fn former_life() {
     let (wal, _) = former.recover(OPTIONS, FRESH).unwrap();
     put(&wal, &[2; 600], Durability::Buffered).unwrap();
     let stale = put(&wal, &[3; 600], Durability::Sync).unwrap();
-    let bytes = former.disk.files()[&place(&former.disk, stale.0).0].clone();
-    let bytes = bytes[place(&former.disk, stale.0).1 as usize..][..(end(&stale) - stale.0) as usize].to_vec();
+    let (file, at) = place(&former.disk, stale.0);
+    let left = former.disk.files()[&file][at as usize..][..(end(&stale) - stale.0) as usize].to_vec();
 
     let between = House::on(&image);
     drop(between.recover(OPTIONS, FRESH).unwrap());
@@ -156,7 +156,7 @@ pub(crate) fn former_life() {
     let disk = house.disk.crash(Crash::KeepAll);
     let (file, at) = place(&disk, end(&second) - 1);
     let mut torn = disk.files()[&file].clone();
-    torn[at as usize + 1..][..bytes.len()].copy_from_slice(&bytes);
+    torn[at as usize + 1..][..left.len()].copy_from_slice(&left);
     disk.put(file, &torn);
     assert_eq!(House::on(&disk).recover(OPTIONS, FRESH).unwrap().1, [first, second]);
 }
