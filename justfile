@@ -30,9 +30,9 @@ docs:
     cargo doc --workspace --exclude ecotone --no-deps --document-private-items
     cargo doc -p ecotone --no-deps
 
-# Simulated crashes of the tree engine at random I/Os, counted by phase
-crashes POINTS="10000":
-    ECOTONE_CRASHES={{POINTS}} cargo test --release -p ecotone --test it crash_campaign_on_the_tree -- --nocapture
+# Simulated crashes at random I/Os, counted by phase: of the tree engine, or of each one with TESTS=crash_campaign
+crashes POINTS="10000" TESTS="crash_campaign_on_the_tree":
+    ECOTONE_CRASHES={{POINTS}} cargo test --release -p ecotone --test it -- --nocapture {{TESTS}}
 
 # Calls that overlap, interleaved by a seed and by threads with crashes, every history judged
 histories COUNT="5000" TESTS="interleaved_calls threads_and_crashes":

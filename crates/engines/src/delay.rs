@@ -1,5 +1,7 @@
 //! How long a writer is held up before its write is admitted.
 
+use std::time::Duration;
+
 use ecotone_substrate::{clock::Clock, metrics::Histogram};
 
 /// The delay of one admission. Looks at the clock only if there is one; recorded, in nanoseconds, when it is dropped.
@@ -19,6 +21,12 @@ impl<'a> Delay<'a> {
     /// The writer waits from now on, if it did not before.
     pub(crate) fn begin(&mut self) {
         self.since.get_or_insert_with(|| self.clock.now());
+    }
+
+    /// The writer waits so long.
+    pub(crate) fn sleep(&mut self, owed: Duration) {
+        self.begin();
+        self.clock.sleep(owed);
     }
 }
 

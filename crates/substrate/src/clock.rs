@@ -1,6 +1,11 @@
 //! Time and randomness, injected, so that a simulated run replays exactly.
 
-use std::{fmt, time::Instant};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
+
+use ecotone_sys::primitive::thread;
 
 /// Where time and randomness come from.
 pub trait Clock: Send + Sync + fmt::Debug {
@@ -8,6 +13,8 @@ pub trait Clock: Send + Sync + fmt::Debug {
     fn now(&self) -> u64;
     /// A random number, for identities and seeds; not for secrets.
     fn random(&self) -> u64;
+    /// Returns when `duration` has passed.
+    fn sleep(&self, duration: Duration);
 }
 
 /// The machine's clock.
@@ -31,5 +38,9 @@ impl Clock for SystemClock {
         // The standard library seeds every `RandomState` from the operating system.
         use std::hash::{BuildHasher, RandomState};
         RandomState::new().hash_one(self.now())
+    }
+
+    fn sleep(&self, duration: Duration) {
+        thread::sleep(duration);
     }
 }

@@ -147,9 +147,7 @@ impl Upkeep {
     #[cold]
     fn slow_down(&self, behind: f64) {
         if let Some(owed) = self.pace.charge(behind) {
-            let mut delay = self.no_delay();
-            delay.begin();
-            thread::sleep(owed);
+            self.no_delay().sleep(owed);
         }
     }
 

@@ -1,10 +1,7 @@
 //! How far the background is behind those who write, and how these are slowed down: early, and by little (decision 11, "Pressure"; decision 1, "Slowing down").
 
 use ecotone_substrate::pace::Pace;
-use ecotone_sys::primitive::{
-    atomic::{AtomicU64, Ordering},
-    thread,
-};
+use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
 
 use super::{handle::Handle, records::Lsm, structure::Place, version::Version};
 use crate::delay::Delay;
@@ -42,8 +39,7 @@ impl Lsm {
     #[cold]
     fn charge(&self, fullness: f64, delay: &mut Delay<'_>) {
         if let Some(owed) = self.pressure.pace.charge(fullness) {
-            delay.begin();
-            thread::sleep(owed);
+            delay.sleep(owed);
         }
     }
 

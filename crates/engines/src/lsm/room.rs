@@ -185,7 +185,7 @@ mod tests {
     fn whoever_is_admitted_finds_room_whatever_others_do() {
         let (world, mut random) = (World::new(), SmallRng::seed_from_u64(1));
         let (mut admitted, mut number) = (Vec::new(), 0_u32);
-        while world.memtable.bytes() < 8 << 20 {
+        while world.memtable.bytes() < 2 << 20 {
             if admitted.is_empty() || (admitted.len() < 400 && random.random_bool(0.5)) {
                 number += 1;
                 let length = if random.random_bool(0.1) { 1800 } else { random.random_range(0..100) };

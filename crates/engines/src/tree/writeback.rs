@@ -97,10 +97,9 @@ impl Writeback {
         }
         let fullness = (dirty - soft) as f64 / (hard - soft) as f64;
         if shared.scheduler.is_threaded()
-            && let Some(delay) = self.pace.charge(fullness)
+            && let Some(owed) = self.pace.charge(fullness)
         {
-            held.begin();
-            ecotone_sys::primitive::thread::sleep(delay);
+            held.sleep(owed);
         }
         Ok(())
     }

@@ -1,8 +1,12 @@
 //! A clock that is a function of its seed and of how often it was asked.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use ecotone_substrate::clock::Clock;
+use ecotone_sys::primitive::thread;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
 /// Nanoseconds that pass between two looks at the clock.
@@ -37,6 +41,12 @@ impl Clock for SimClock {
         let draw = self.drawn.fetch_add(1, Ordering::Relaxed);
         SmallRng::seed_from_u64(self.seed ^ draw.rotate_left(32)).next_u64()
     }
+
+    /// Whoever sleeps only lets others go on.
+    fn sleep(&self, duration: Duration) {
+        self.advance(u64::try_from(duration.as_nanos()).expect("nobody sleeps for centuries"));
+        thread::yield_now();
+    }
 }
 
 #[cfg(test)]
@@ -53,6 +63,7 @@ mod tests {
         assert!(first.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 != pair[1].1));
         let before = a.now();
         a.advance(1 << 40);
-        assert!(a.now() > before + (1 << 40));
+        a.sleep(Duration::from_nanos(1 << 41));
+        assert!(a.now() > before + (3 << 40));
     }
 }

@@ -72,7 +72,7 @@ fn a_space_that_breathes_is_left_alone() {
 /// Whatever is handed out can be written, however full the disk is by then, and nothing that is in use is lost.
 #[test]
 fn what_was_given_out_needs_no_more_space() {
-    for seed in 0..6 {
+    for seed in 0..3 {
         let (disk, space) = space(seed);
         let mut random = SmallRng::seed_from_u64(seed);
         let mut used: BTreeSet<u32> = BTreeSet::new();
