@@ -8,7 +8,7 @@ use ecotone_engines::{
     lsm::{
         LsmOptions, blob,
         structure::{Become, Change, CoverEdit, Place, Structure},
-        table::{Kind, Options, TableWriter, Wanted},
+        table::{Compression, Kind, Options, TableWriter, Wanted},
     },
 };
 use ecotone_fuzz::files;
@@ -67,9 +67,10 @@ fn runs() -> io::Result<()> {
 
 /// A table with each kind of index, and a block of one.
 fn tables() -> io::Result<()> {
-    for kind in Kind::ALL {
+    let kinds = Kind::ALL.map(|kind| (kind, Compression::None));
+    for (kind, compression) in kinds.into_iter().chain([(Kind::Linear, Compression::Lz4)]) {
         let disk = SimStorage::new(1);
-        let options = Options { block: 4096, filter_bits: 10, index: Wanted::of(kind, 2000) };
+        let options = Options { block: 4096, filter_bits: 10, compression, index: Wanted::of(kind, 2000) };
         let environment = disk.environment(NAME.database, 4 << 20);
         let mut writer = TableWriter::create(&environment, NAME, options).map_err(io::Error::other)?;
         for number in 0..200_u32 {
@@ -80,8 +81,8 @@ fn tables() -> io::Result<()> {
         writer.finish((1, 2)).map_err(io::Error::other)?;
         let bytes = disk.files().remove(&NAME.file()).unwrap_or_default();
         let pages = (bytes.len() / 4096).saturating_sub(3) as u8;
-        save("table", &format!("{kind:?}"), &[&[pages + 16], &bytes[..]].concat())?;
-        save("table", "block", &[&[0], bytes.get(4096..8192).unwrap_or_default()].concat())?;
+        save("table", &format!("{kind:?}-{}", compression.name()), &[&[pages + 16], &bytes[..]].concat())?;
+        save("table", &format!("block-{}", compression.name()), &[&[0], bytes.get(4096..8192).unwrap_or_default()].concat())?;
     }
     Ok(())
 }

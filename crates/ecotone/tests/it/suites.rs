@@ -82,7 +82,7 @@ fn contract_of_the_tree() {
 #[test]
 fn contract_of_the_lsm_engine() {
     contract(&lsm(), 60, 10);
-    contract(&lsm().set(&[("index", "single"), ("filter_bits", "0")]), 10, 5);
+    contract(&lsm().set(&[("index", "single"), ("filter_bits", "0"), ("compression", "lz4")]), 10, 5);
     contract(&lsm().set(&[("index", "plr"), ("error", "400")]), 10, 5);
     pass(contract::run(&lsm(), first_seed()..first_seed() + 3, DEEP));
 }
@@ -167,7 +167,7 @@ fn crash_campaign_on_the_tree() {
 #[test]
 fn crash_campaign_on_the_lsm_engine() {
     campaign(&lsm(), 160, &[SHORT, WIDE, DEEP]);
-    campaign(&lsm().budgets(&[64 << 20, 16 << 20, 24 << 20]), 48, &[SHORT, WIDE, DEEP]);
+    campaign(&lsm().set(&[("compression", "lz4")]).budgets(&[64 << 20, 16 << 20, 24 << 20]), 48, &[SHORT, WIDE, DEEP]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::{
     compact::cuts::Cuts,
     handle::Handle,
     memtable::Memtable,
+    options::LsmOptions,
     output::{self, Output},
     records::Lsm,
     structure::{Change, Place},
@@ -111,7 +112,8 @@ impl Lsm {
         version: &Version<Handle>,
     ) -> Options {
         let (options, heat) = (self.files.options(), self.files.loader().heat.of(inputs, version));
-        Options { block: block_size(mean), filter_bits: options.filter_bits, index: options.wanted(heat) }
+        let &LsmOptions { filter_bits, compression, .. } = options;
+        Options { block: block_size(mean), filter_bits, compression, index: options.wanted(heat) }
     }
 }
 

@@ -137,7 +137,7 @@ impl Handle {
         let Some(blocks) = self.candidates(hash, key)? else { return Ok(None) };
         self.reads.increment();
         let memory = match memory {
-            Some(memory) if memory.len() >= self.table.block_size() => memory,
+            Some(memory) if memory.len() >= self.table.bytes_for_a_block() => memory,
             small => small.insert(self.table.memory_for_a_block(&self.loader.environment)?),
         };
         let found = self.table.find(blocks, key, memory, value)?;

@@ -167,11 +167,11 @@ impl<'v, 'k> Search<'v, 'k> {
 
     /// Memory for one more block of a table, beside so many that are being read. `None` if there is some when one of them has been.
     fn memory(&mut self, lsm: &Lsm, table: &Table, in_flight: usize) -> Result<Option<Block>> {
-        let most = if table.block_size() > PAGE { IN_FLIGHT_OF_SLABS } else { IN_FLIGHT };
+        let most = if table.bytes_for_a_block() > PAGE { IN_FLIGHT_OF_SLABS } else { IN_FLIGHT };
         if in_flight >= most {
             return Ok(None);
         }
-        if let Some(memory) = self.free.pop().filter(|memory| memory.len() >= table.block_size()) {
+        if let Some(memory) = self.free.pop().filter(|memory| memory.len() >= table.bytes_for_a_block()) {
             return Ok(Some(memory));
         }
         match table.memory_for_a_block(lsm.files.environment()) {
@@ -181,9 +181,9 @@ impl<'v, 'k> Search<'v, 'k> {
     }
 
     /// Looks for keys in their block, which was read.
-    fn resume(&mut self, look: Look<'v, 'k>, memory: Block, found: &mut VisitValue<'_>) -> Result<()> {
+    fn resume(&mut self, look: Look<'v, 'k>, mut memory: Block, found: &mut VisitValue<'_>) -> Result<()> {
         let (table, number) = (look.handle.table(), look.block);
-        let block = table.parse(number, &memory)?;
+        let block = table.parse(number, &mut memory)?;
         for (sought, mut left) in look.keys {
             let goes_on = match block.find(sought.key).map_err(|e| table.damaged(number, e))? {
                 Find::Found(value) => {

@@ -7,7 +7,7 @@ use ecotone_engines::{
     lsm::{
         LsmOptions, blob,
         structure::{Become, Change, CoverEdit, Place, Structure},
-        table::{Kind, Options, TableWriter, Wanted},
+        table::{Compression, Kind, Options, TableWriter, Wanted},
     },
 };
 use ecotone_substrate::table::File;
@@ -31,12 +31,12 @@ fn file(disk: &SimStorage) -> Vec<u8> {
 }
 
 fn a_table(kind: Kind, block: usize, count: u32) -> Vec<u8> {
-    table_of(kind, block, &records(count))
+    table_of(kind, block, Compression::None, &records(count))
 }
 
-fn table_of(kind: Kind, block: usize, records: &BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Vec<u8> {
+fn table_of(kind: Kind, block: usize, compression: Compression, records: &BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Vec<u8> {
     let disk = SimStorage::new(1);
-    let options = Options { block, filter_bits: 10, index: Wanted::of(kind, 2000) };
+    let options = Options { block, filter_bits: 10, compression, index: Wanted::of(kind, 2000) };
     let mut writer = TableWriter::create(&disk.environment(NAME.database, 4 << 20), NAME, options).unwrap();
     records.iter().for_each(|(key, value)| writer.push(hash(key), key, value.as_deref()).unwrap());
     writer.finish((1, 2)).unwrap();
@@ -89,7 +89,7 @@ fn damaged_tables_end_in_an_answer_or_an_error() {
 #[test]
 fn damaged_partitions_end_in_an_answer_or_an_error() {
     let record = |number: u8| ([&[b'a' + number.div_ceil(2); 900][..], &[number]].concat(), Some(vec![number; 900]));
-    let whole = table_of(Kind::Partitioned, 4096, &(0..12).map(record).collect());
+    let whole = table_of(Kind::Partitioned, 4096, Compression::None, &(0..12).map(record).collect());
     assert_eq!((whole[65], whole[112], whole.len()), (2, 2, 11 * PAGE));
     let passed = damaged(&whole, 1000, |bytes| table::table(11 + 13, bytes));
     assert!((20..950).contains(&passed), "{passed} of 1000 passed the check");
@@ -107,6 +107,10 @@ fn damaged_runs_end_in_an_answer_or_an_error() {
 fn damaged_blocks_end_in_an_answer_or_an_error() {
     let (table, run) = (a_table(Kind::Linear, 4096, 60), a_run(60));
     let passed = damaged(&table[PAGE..2 * PAGE], 5000, table::block);
+    assert!((100..4900).contains(&passed), "{passed} of 5000 passed the check");
+    let packed = table_of(Kind::Linear, 4096, Compression::Lz4, &records(200));
+    assert_eq!(packed[PAGE + 4], 2);
+    let passed = damaged(&packed[PAGE..2 * PAGE], 5000, table::block);
     assert!((100..4900).contains(&passed), "{passed} of 5000 passed the check");
     let passed = damaged(&run[PAGE..PAGE + run::BLOCK], 5000, run::block);
     assert!((100..4900).contains(&passed), "{passed} of 5000 passed the check");

@@ -3,28 +3,25 @@
 use std::{cmp::Ordering, result};
 
 use ecotone_substrate::{
-    Result,
     codec::{Malformed, Reader},
-    limits::{MAX_KEY, MAX_RECORD},
-    memory::{Component, Memory},
-    storage,
     table::Place,
 };
-use ecotone_sys::chunk::Size;
 
 use super::{
     entry::Entry,
+    pack,
     rank::{Rank, common},
     records::Records,
 };
 
-const HEADER: usize = 16;
+pub(super) const HEADER: usize = 16;
 /// Records from one whole key to the next: a *run*.
-const RUN: usize = 16;
+pub(super) const RUN: usize = 16;
 /// Bytes of a restart.
-const RESTART: usize = 2;
-/// The form whose entries stand as they are.
-const PLAIN: u8 = 1;
+pub(super) const RESTART: usize = 2;
+/// The form whose entries stand as they are, and the one whose entries are packed.
+pub(super) const PLAIN: u8 = 1;
+pub(super) const PACKED: u8 = 2;
 
 /// What a block says about a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,13 +50,27 @@ impl<'a> Block<'a> {
     /// # Errors
     /// If they are not such a block.
     pub fn parse(bytes: &'a [u8], place: Place) -> result::Result<Block<'a>, Malformed> {
-        if Reader::new(bytes).u32()? != place.checksum(bytes) {
-            return Err(Malformed::new(0, "the checksum of the block does not match"));
-        }
+        Self::verify(bytes, place)?;
         Self::reparse(bytes)
     }
 
-    /// Takes the bytes of a block that was parsed before.
+    /// The same of a block whose entries may be packed; they are unpacked into `room`, which has [`plain_room`](super::plain_room) bytes.
+    ///
+    /// # Errors
+    /// If the bytes are not such a block.
+    pub fn unpack(bytes: &'a [u8], place: Place, room: &'a mut [u8]) -> result::Result<Block<'a>, Malformed> {
+        Self::verify(bytes, place)?;
+        Self::reparse(if bytes.get(4) == Some(&PACKED) { pack::unpack(bytes, room)? } else { bytes })
+    }
+
+    fn verify(bytes: &[u8], place: Place) -> result::Result<(), Malformed> {
+        if Reader::new(bytes).u32()? != place.checksum(bytes) {
+            return Err(Malformed::new(0, "the checksum of the block does not match"));
+        }
+        Ok(())
+    }
+
+    /// Takes the plain bytes of a block that was parsed before.
     ///
     /// # Errors
     /// If they never were.
@@ -231,82 +242,3 @@ impl<'a> Iterator for Entries<'a> {
         }))
     }
 }
-
-/// Fills one block after the other, in one piece of memory.
-#[derive(Debug)]
-pub struct BlockBuilder {
-    piece: storage::Block,
-    size: usize,
-    count: usize,
-    end: usize,
-    restarts: Vec<u16>,
-    last: Vec<u8>,
-}
-
-impl BlockBuilder {
-    /// For blocks of `size` bytes: 4096, 8192 or 16384.
-    ///
-    /// # Errors
-    /// If there is no memory for one.
-    pub fn new(memory: &Memory, size: usize) -> Result<BlockBuilder> {
-        assert!((4096..=16384).contains(&size) && size.is_power_of_two());
-        let mut piece =
-            memory.lease_essential(Component::Frames, if size > Size::Frame.bytes() { Size::Slab } else { Size::Frame })?;
-        piece.fill(0);
-        Ok(BlockBuilder { piece, size, count: 0, end: HEADER, restarts: Vec::new(), last: Vec::new() })
-    }
-
-    /// How many records the block has so far.
-    pub(super) fn count(&self) -> usize {
-        self.count
-    }
-
-    /// The last key that was pushed.
-    pub(super) fn last_key(&self) -> &[u8] {
-        &self.last
-    }
-
-    /// Adds a record whose key is above the last one's, or gives `false` and changes nothing if it does not fit. No value is a tombstone.
-    ///
-    /// # Panics
-    /// If a limit is exceeded.
-    pub fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> bool {
-        let bytes = value.map_or(0, <[u8]>::len);
-        assert!(!key.is_empty() && key.len() <= MAX_KEY && key.len() + bytes <= MAX_RECORD, "a record exceeds the limits");
-        let begins = self.count.is_multiple_of(RUN);
-        let shared = if begins { 0 } else { common(&self.last, key) };
-        let entry = Entry { shared, rest: &key[shared..], value };
-        let restarts = RESTART * (self.restarts.len() + usize::from(begins));
-        if self.end + entry.len() + restarts > self.size {
-            return false;
-        }
-        if begins {
-            self.restarts.push(self.end as u16);
-        }
-        entry.write(&mut self.piece[self.end..]);
-        self.end += entry.len();
-        self.count += 1;
-        self.last.clear();
-        self.last.extend_from_slice(key);
-        true
-    }
-
-    /// Completes the block and gives its bytes to `take`; the next one begins.
-    pub fn finish<T>(&mut self, place: Place, take: impl FnOnce(&[u8]) -> T) -> T {
-        let block = &mut self.piece[..self.size];
-        block[4] = PLAIN;
-        block[6..8].copy_from_slice(&(self.count as u16).to_le_bytes());
-        block[8..10].copy_from_slice(&(self.end as u16).to_le_bytes());
-        let (restarts, _) = block[self.size - RESTART * self.restarts.len()..].as_chunks_mut();
-        restarts.iter_mut().zip(&self.restarts).for_each(|(bytes, restart)| *bytes = restart.to_le_bytes());
-        let sum = place.checksum(block);
-        block[..4].copy_from_slice(&sum.to_le_bytes());
-        let taken = take(block);
-        block.fill(0);
-        (self.count, self.end) = (0, HEADER);
-        self.restarts.clear();
-        taken
-    }
-}
-
-const _: () = assert!(2 * (MAX_RECORD + 7 + RESTART) + HEADER <= 4096, "a block of 4096 bytes takes any record twice");

@@ -14,6 +14,7 @@ use ecotone_substrate::{
 use super::{
     filter,
     index::{Kind, Shape},
+    pack::Compression,
     rank::common,
 };
 
@@ -34,6 +35,7 @@ pub(super) struct Header {
     pub(super) block: usize,
     pub(super) kind: Kind,
     pub(super) filter_bits: u16,
+    pub(super) compression: Compression,
     pub(super) blocks: u32,
     /// Records, tombstones included.
     pub(super) records: u64,
@@ -92,7 +94,8 @@ impl Header {
     /// Fills a page.
     pub(super) fn encode(&self, name: Name, page: &mut [u8]) {
         let mut w = FORMAT.begin(name);
-        w.u8(self.block.trailing_zeros() as u8).u8(self.kind.number()).u16(self.filter_bits);
+        w.u8(self.block.trailing_zeros() as u8).u8(self.kind.number());
+        w.u8(self.filter_bits as u8).u8(self.compression.number());
         w.u32(self.blocks).u64(self.records).u64(self.tombstones).u64(self.bytes);
         w.u64(self.sequences.0).u64(self.sequences.1);
         w.u32(self.partitions).u32(self.index_bytes).u32(self.filter_lines).u32(self.index_checksum).u32(self.filter_checksum);
@@ -136,7 +139,9 @@ fn fields(r: &mut Reader<'_>) -> result::Result<Header, Malformed> {
         return r.fail("there are no blocks of this size");
     }
     let Some(kind) = Kind::of(r.u8()?) else { return r.fail("there is no such kind of index") };
-    let (filter_bits, blocks) = (r.u16()?, r.u32()?);
+    let filter_bits = r.u8()?.into();
+    let Some(compression) = Compression::of(r.u8()?) else { return r.fail("there is no such compression") };
+    let blocks = r.u32()?;
     let (records, tombstones, bytes, sequences) = (r.u64()?, r.u64()?, r.u64()?, (r.u64()?, r.u64()?));
     let (partitions, index_bytes, filter_lines) = (r.u32()?, r.u32()?, r.u32()?);
     let (index_checksum, filter_checksum) = (r.u32()?, r.u32()?);
@@ -149,6 +154,7 @@ fn fields(r: &mut Reader<'_>) -> result::Result<Header, Malformed> {
         block: 1 << block,
         kind,
         filter_bits,
+        compression,
         blocks,
         records,
         tombstones,

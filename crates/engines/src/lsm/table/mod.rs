@@ -4,12 +4,14 @@
 
 mod block;
 mod boundaries;
+mod builder;
 mod check;
 mod cursor;
 mod entry;
 mod filter;
 mod header;
 mod index;
+mod pack;
 mod rank;
 mod records;
 #[cfg(test)]
@@ -33,10 +35,12 @@ use ecotone_sys::chunk::Size;
 use self::header::Header;
 pub(super) use self::rank::common;
 pub use self::{
-    block::{Block, BlockBuilder, Find},
+    block::{Block, Find},
+    builder::BlockBuilder,
     cursor::Cursor,
     filter::Filter,
     index::{Candidates, Index, Kind, Located, Partition, Wanted, WholeIndex},
+    pack::{Compression, plain_room},
     writer::{Options, TableWriter, block_size},
 };
 pub use ecotone_substrate::table::Answer;
@@ -219,13 +223,25 @@ impl Table {
         Filter::parse(pages, lines).map_err(|e| e.at(self.name.file(), at))
     }
 
-    /// A block in the bytes that were read for it.
+    /// A block that was read into the beginning of [its memory](Self::memory_for_a_block), and is unpacked to what is behind it.
     ///
     /// # Errors
     /// If it is damaged.
-    pub fn parse<'a>(&self, block: u32, read: &'a [u8]) -> Result<Block<'a>> {
-        let bytes = read.get(..self.header.block).unwrap_or_default();
-        Block::parse(bytes, self.name.place(block)).map_err(|e| self.damaged(block, e))
+    pub fn parse<'a>(&self, block: u32, memory: &'a mut [u8]) -> Result<Block<'a>> {
+        let (bytes, room) = memory.split_at_mut(self.header.block.min(memory.len()));
+        self.parse_in(block, bytes, room)
+    }
+
+    /// A block in the bytes that were read for it, unpacked into room for it.
+    fn parse_in<'a>(&self, block: u32, bytes: &'a [u8], room: &'a mut [u8]) -> Result<Block<'a>> {
+        let place = self.name.place(block);
+        let parsed = if self.may_be_packed() { Block::unpack(bytes, place, room) } else { Block::parse(bytes, place) };
+        parsed.map_err(|e| self.damaged(block, e))
+    }
+
+    /// Whether there may be packed blocks.
+    fn may_be_packed(&self) -> bool {
+        self.header.compression != Compression::None
     }
 
     /// Damage in a block.
@@ -242,12 +258,17 @@ impl Table {
         self.parse(block, memory)
     }
 
+    /// Bytes of memory that a block takes, with room to unpack it.
+    pub fn bytes_for_a_block(&self) -> usize {
+        self.header.block + if self.may_be_packed() { plain_room(self.header.block) } else { 0 }
+    }
+
     /// Memory for a block.
     ///
     /// # Errors
     /// If there is none.
     pub fn memory_for_a_block(&self, environment: &Environment) -> Result<storage::Block> {
-        let size = if self.header.block > Size::Frame.bytes() { Size::Slab } else { Size::Frame };
+        let size = if self.bytes_for_a_block() > Size::Frame.bytes() { Size::Slab } else { Size::Frame };
         environment.memory.lease_essential(Component::Frames, size)
     }
 

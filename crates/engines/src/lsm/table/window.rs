@@ -10,7 +10,7 @@ use ecotone_substrate::{
 };
 use ecotone_sys::chunk::Size;
 
-use super::{Block, Table};
+use super::{Block, Table, pack};
 
 /// Where it goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(super) enum Direction {
     Backward,
 }
 
-/// As many blocks as there is memory for.
+/// As many blocks as there is memory for. Behind them is room to unpack the one that was entered last, if blocks may be packed.
 #[derive(Debug)]
 pub(super) struct Window {
     table: Arc<Table>,
@@ -43,7 +43,7 @@ const LONG: u32 = 4;
 impl Window {
     /// For some blocks of a table, in memory for one of them or more.
     pub(super) fn new(table: Arc<Table>, within: Range<u32>, memory: storage::Block) -> Window {
-        assert!(within.end <= table.blocks() && memory.len() >= table.block_size());
+        assert!(within.end <= table.blocks() && memory.len() >= table.bytes_for_a_block());
         Window { table, within, memory, there: 0..0, ahead: None, growth: None, reads: 0 }
     }
 
@@ -96,21 +96,37 @@ impl Window {
         if !self.there.contains(&block) {
             self.fetch(block, direction)?;
         }
-        self.table.parse(block, self.bytes(block))
+        let (place, room) = (self.place(block), self.room());
+        let (blocks, room) = self.memory.split_at_mut(room);
+        self.table.parse_in(block, &blocks[place], room)
     }
 
-    /// A block that was entered, and is in memory still.
+    /// The block that was entered last.
     ///
     /// # Errors
-    /// If it was not.
+    /// If none was.
     pub(super) fn block(&self, block: u32) -> Result<Block<'_>> {
         Block::reparse(self.bytes(block)).map_err(|e| self.table.damaged(block, e))
     }
 
-    /// The bytes of a block that is in memory.
+    /// The plain bytes of the block that was entered last.
     pub(super) fn bytes(&self, block: u32) -> &[u8] {
-        let size = self.table.block_size();
-        &self.memory[(block - self.there.start) as usize * size..][..size]
+        let bytes = &self.memory[self.place(block)];
+        match pack::plain_bytes(bytes) {
+            Some(plain) if self.table.may_be_packed() => &self.memory[self.room()..][..plain],
+            _ => bytes,
+        }
+    }
+
+    /// Where a block is that is in memory.
+    fn place(&self, block: u32) -> Range<usize> {
+        let (at, size) = ((block - self.there.start) as usize, self.table.block_size());
+        at * size..(at + 1) * size
+    }
+
+    /// Where the room begins to unpack one.
+    fn room(&self) -> usize {
+        self.memory.len() + self.table.block_size() - self.table.bytes_for_a_block()
     }
 
     fn fetch(&mut self, block: u32, direction: Direction) -> Result<()> {
@@ -135,18 +151,20 @@ impl Window {
         Ok(())
     }
 
-    /// As many blocks as have room, from this one on.
+    /// As many blocks as are read together, from this one on.
     fn forward(&self, first: u32) -> Range<u32> {
-        first..self.within.end.min(first.saturating_add(self.room()))
+        first..self.within.end.min(first.saturating_add(self.width()))
     }
 
-    /// As many as have room, below this one.
+    /// As many as are read together, below this one.
     fn backward(&self, end: u32) -> Range<u32> {
-        self.within.start.max(end.saturating_sub(self.room()))..end
+        self.within.start.max(end.saturating_sub(self.width()))..end
     }
 
-    fn room(&self) -> u32 {
-        (self.memory.len() / self.table.block_size()) as u32
+    /// How many blocks are read together: all that have room, but that what grows begins with one where memory for one has room for more.
+    fn width(&self) -> u32 {
+        let most = (self.room() / self.table.block_size()) as u32;
+        if self.table.may_be_packed() && self.growth.is_some() && self.reads <= SHORT { 1 } else { most }
     }
 
     /// Makes what was read ahead the window, if it has a block. Whether it has.

@@ -11,11 +11,12 @@ use ecotone_sys::chunk::Size;
 
 use super::{
     Table,
-    block::BlockBuilder,
     boundaries::Boundaries,
+    builder::BlockBuilder,
     filter::FilterBuilder,
     header::Header,
     index::{self, Wanted},
+    pack::Compression,
 };
 
 /// A record of half of this part of a block may be lost at its end.
@@ -33,6 +34,8 @@ pub struct Options {
     pub block: usize,
     /// Bits of each key in the filter; 0 for none.
     pub filter_bits: u16,
+    /// What is done with the entries of blocks.
+    pub compression: Compression,
     /// How blocks are found.
     pub index: Wanted,
 }
@@ -45,8 +48,6 @@ pub struct TableWriter {
     options: Options,
     output: Output,
     block: BlockBuilder,
-    /// The first key of the block.
-    first: Vec<u8>,
     blocks: u32,
     boundaries: Boundaries,
     filter: FilterBuilder,
@@ -61,7 +62,7 @@ impl TableWriter {
     /// # Errors
     /// If it cannot be made, or memory for writing it is wanting. Then there is no file.
     pub fn create(environment: &Environment, name: Name, options: Options) -> Result<TableWriter> {
-        let block = BlockBuilder::new(&environment.memory, options.block)?;
+        let block = BlockBuilder::new(&environment.memory, options.block, options.compression)?;
         let output = Output::create(environment, name)?;
         Ok(TableWriter {
             environment: environment.clone(),
@@ -69,7 +70,6 @@ impl TableWriter {
             options,
             output,
             block,
-            first: Vec::new(),
             blocks: 0,
             boundaries: Boundaries::default(),
             filter: FilterBuilder::default(),
@@ -102,14 +102,9 @@ impl TableWriter {
     /// # Panics
     /// If the key is not above the last one's, or a limit is exceeded: the record would be lost.
     pub fn push(&mut self, hash: u64, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        assert!(self.block.last_key() < key, "a record of a table is out of order");
-        if !self.block.push(key, value) {
+        assert!(self.block.newest_key() < key, "a record of a table is out of order");
+        while !self.block.push(key, value) {
             self.end_block()?;
-            assert!(self.block.push(key, value), "a record is larger than a block");
-        }
-        if self.block.count() == 1 {
-            self.first.clear();
-            self.first.extend_from_slice(key);
         }
         if self.options.filter_bits > 0 {
             self.filter.push(&self.environment.memory, hash)?;
@@ -129,7 +124,9 @@ impl TableWriter {
         if self.is_empty() {
             return Ok(None);
         }
-        self.end_block()?;
+        while self.block.count() > 0 {
+            self.end_block()?;
+        }
         let (memory, options) = (&self.environment.memory, self.options);
         let mut index = index::build(&self.boundaries, options.block, options.index);
         (self.blocks..).zip(&mut index.partitions).for_each(|(number, page)| index::seal(page, self.name.place(number)));
@@ -139,6 +136,7 @@ impl TableWriter {
             block: options.block,
             kind: index.kind,
             filter_bits: options.filter_bits,
+            compression: options.compression,
             blocks: self.blocks,
             records: self.records,
             tombstones: self.tombstones,
@@ -164,7 +162,8 @@ impl TableWriter {
 
     fn end_block(&mut self) -> Result<()> {
         let (place, output) = (self.name.place(self.blocks), &mut self.output);
-        self.boundaries.push(&self.first, self.block.last_key(), self.block.count() as u32);
+        self.block.close();
+        self.boundaries.push(self.block.first_key(), self.block.last_key(), self.block.count() as u32);
         self.blocks += 1;
         self.block.finish(place, |bytes| bytes.chunks(PAGE).try_for_each(|page| output.append(page)))
     }

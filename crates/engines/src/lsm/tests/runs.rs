@@ -17,7 +17,7 @@ use crate::lsm::{
     handle::{Handle, Loader},
     output::Output,
     structure::{Change, Place, Structure},
-    table::{Kind, Options, Wanted},
+    table::{Compression, Kind, Options, Wanted},
     table_cache::TableCache,
     version::{Ranged, Version},
 };
@@ -30,7 +30,7 @@ const BLOCK: usize = 4096;
 const BLOCKS: u64 = 4;
 
 fn options(kind: Kind) -> Options {
-    Options { block: BLOCK, filter_bits: 10, index: Wanted::of(kind, 2000) }
+    Options { block: BLOCK, filter_bits: 10, compression: Compression::None, index: Wanted::of(kind, 2000) }
 }
 
 /// A disk, and names for files on it.

@@ -13,7 +13,7 @@ use crate::lsm::{
     handle::{Handle, Loader},
     output::Output,
     structure::{Become, Change, CoverEdit, Place, Structure},
-    table::{Kind, Options, Wanted},
+    table::{Compression, Kind, Options, Wanted},
     table_cache::TableCache,
     version::{Ranged, Run, Version},
 };
@@ -34,7 +34,7 @@ struct Ground {
 
 /// With a name for the next table.
 fn output<T>(loader: &Arc<Loader>, number: &mut u32, write: impl FnOnce(Output<'_>) -> T) -> T {
-    let options = Options { block: 4096, filter_bits: 10, index: Wanted::of(Kind::Linear, 2000) };
+    let options = Options { block: 4096, filter_bits: 10, compression: Compression::None, index: Wanted::of(Kind::Linear, 2000) };
     let mut name = || {
         *number += 1;
         Name { database: 7, keyspace: 3, number: *number, birth: u64::from(*number) << 32 }

@@ -6,7 +6,7 @@ use super::*;
 
 /// Fills a block with as many of these as fit.
 fn fill(size: usize, records: &Records, take: impl FnOnce(Block<'_>, Records)) {
-    let mut builder = BlockBuilder::new(&Memory::new(16 << 20), size).unwrap();
+    let mut builder = BlockBuilder::new(&Memory::new(16 << 20), size, Compression::None).unwrap();
     let fits = records.iter().take_while(|(key, value)| builder.push(key, value.as_deref()));
     let inside: Records = fits.map(|(key, value)| (key.clone(), value.clone())).collect();
     builder.finish(NAME.place(5), |bytes| take(Block::parse(bytes, NAME.place(5)).unwrap(), inside));
@@ -64,7 +64,7 @@ fn as_many_records_lie_in_a_block_as_the_decision_says() {
 
 #[test]
 fn a_block_in_another_place_does_not_verify() {
-    let mut builder = BlockBuilder::new(&Memory::new(16 << 20), 4096).unwrap();
+    let mut builder = BlockBuilder::new(&Memory::new(16 << 20), 4096, Compression::None).unwrap();
     assert!(builder.push(b"key", Some(b"value")));
     builder.finish(NAME.place(5), |bytes| {
         assert!(Block::parse(bytes, NAME.place(5)).is_ok());

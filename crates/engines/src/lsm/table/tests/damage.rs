@@ -104,7 +104,7 @@ fn a_changed_block_with_a_right_checksum_fails_the_check_or_is_a_whole_one() {
             records.keys().for_each(|key| _ = block.find(key));
         }
         if block.check().is_ok() {
-            let mut builder = BlockBuilder::new(&memory, PAGE).unwrap();
+            let mut builder = BlockBuilder::new(&memory, PAGE, Compression::None).unwrap();
             block
                 .each(|key, value| {
                     assert!(builder.push(key, value));

@@ -9,10 +9,11 @@ use ecotone_testkit::table::BEGINNING;
 use super::*;
 
 /// What follows in the header.
-const HEADER: [(usize, &str); 16] = [
+const HEADER: [(usize, &str); 17] = [
     (1, "log2 of the block size"),
     (1, "kind of index"),
-    (2, "bits of the filter"),
+    (1, "bits of the filter"),
+    (1, "compression"),
     (4, "blocks"),
     (8, "records"),
     (8, "tombstones"),

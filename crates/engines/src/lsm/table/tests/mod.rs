@@ -3,6 +3,7 @@ mod cursors;
 mod damage;
 mod failures;
 mod golden;
+mod packed;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ fn environment(disk: &SimStorage) -> Environment {
 }
 
 fn options(kind: Kind, block: usize) -> Options {
-    Options { block, filter_bits: 10, index: Wanted::of(kind, 2000) }
+    Options { block, filter_bits: 10, compression: Compression::None, index: Wanted::of(kind, 2000) }
 }
 
 fn write(environment: &Environment, name: Name, options: Options, records: &Records) -> Result<Option<Table>> {
