@@ -334,7 +334,7 @@ fn record(id: u32, name: &str, engine: &str, logged: bool, root: &Root) -> Keysp
 
 /// What an engine is told about the keyspace `id`.
 pub(crate) fn context(shared: &Shared, id: u32, logged: bool, settings: &[(String, String)]) -> Context {
-    Context { keyspace: id, logged, settings: settings.to_vec(), shared: shared.clone() }
+    Context { keyspace: id, logged, part: None, settings: settings.to_vec(), shared: shared.clone() }
 }
 
 /// The family of engines with this name.

@@ -55,6 +55,8 @@ pub struct Context {
     pub keyspace: u32,
     /// Whether its operations are in the log. An unlogged keyspace never holds the log back.
     pub logged: bool,
+    /// Which part of the keyspace this is for, if it has several with structural records of their own (`docs/format/adaptive.md`).
+    pub part: Option<u8>,
     /// Options by name, as given when the keyspace is made; empty when it is opened (the engine keeps what it needs in its root).
     pub settings: Vec<(String, String)>,
     /// The rest of the house.

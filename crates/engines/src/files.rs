@@ -74,7 +74,7 @@ impl<S> Catalog<S> {
     /// If the log has no room, writing has stopped, or the keyspace was dropped. Then nothing has changed.
     pub(crate) fn begin<'c>(&'c self, change: &[u8]) -> Result<(MutexGuard<'c, S>, impl FnOnce() -> Seq + use<'c, S>)> {
         let wal = &self.context.shared.wal;
-        let body = encode_structure(self.context.keyspace, change);
+        let body = self.context.structure_record(change);
         let reservation = wal.reserve(Room::Structure, body.len())?;
         let state = self.state.lock();
         if self.is_retired() {
@@ -132,6 +132,11 @@ pub(crate) fn remove_strays(storage: &dyn Storage, keyspace: u32, named: &[FileI
 }
 
 impl Context {
+    /// The body of the log record of a change of the structure.
+    pub(crate) fn structure_record(&self, change: &[u8]) -> Vec<u8> {
+        encode_structure(self.keyspace, &[self.part.as_slice(), change].concat())
+    }
+
     /// The write-ahead rule, for everything that was appended before.
     pub(crate) fn sync_log(&self) -> Result<()> {
         if !self.logged || bug!(SkipWriteAhead) {

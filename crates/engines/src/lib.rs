@@ -1,5 +1,6 @@
 //! The engines of Ecotone behind one contract, [`engine::Engine`].
 
+pub mod adaptive;
 mod bulk;
 mod delay;
 pub mod engine;

@@ -77,6 +77,13 @@ fn lsm() -> Simulated {
     Simulated::new(Kind::Ordered, || Arc::new(ecotone::internal::engines::lsm::LsmFamily::tiny()) as Arc<dyn Family>)
 }
 
+/// An adaptive engine that covers ranges by chance.
+#[cfg(not(feature = "bugs"))]
+fn adaptive() -> Simulated {
+    let family = || Arc::new(ecotone::internal::engines::adaptive::AdaptiveFamily::restless()) as Arc<dyn Family>;
+    Simulated::new(Kind::Ordered, family)
+}
+
 /// A hash engine that compacts, folds and grows all the time.
 fn busy() -> Simulated {
     Simulated::new(Kind::Hashed, || Arc::new(ecotone::internal::engines::hash::HashFamily::busy()) as Arc<dyn Family>)

@@ -17,7 +17,7 @@ use ecotone_testkit::{
     },
 };
 
-use crate::{append_only, busy, hash, hashed, in_place, lsm, store::Simulated, tree};
+use crate::{adaptive, append_only, busy, hash, hashed, in_place, lsm, store::Simulated, tree};
 
 /// Many short steps over few keys.
 const SHORT: Shape = Shape { steps: 60, keys: 24, batch: 6, fill_log: Fill::Never, keyspaces: true };
@@ -87,6 +87,13 @@ fn contract_of_the_lsm_engine() {
     pass(contract::run(&lsm(), first_seed()..first_seed() + 3, DEEP));
 }
 
+#[test]
+fn contract_of_the_adaptive_engine() {
+    contract(&adaptive(), 60, 10);
+    contract(&adaptive().set(&[("index", "single"), ("segment_pages", "2")]), 10, 5);
+    pass(contract::run(&adaptive(), first_seed()..first_seed() + 3, DEEP));
+}
+
 fn exhaustive(simulated: &Simulated, one_in: usize, interrupt_one_in: usize) {
     let full = std::env::var_os("ECOTONE_FULL").is_some();
     let extent = Extent { length: 3, one_in: if full { 1 } else { one_in }, first: 0, interrupt_one_in };
@@ -121,6 +128,11 @@ fn every_crash_of_short_histories_on_the_tree() {
 #[test]
 fn every_crash_of_short_histories_on_the_lsm_engine() {
     exhaustive(&lsm(), 16, 100);
+}
+
+#[test]
+fn every_crash_of_short_histories_on_the_adaptive_engine() {
+    exhaustive(&adaptive(), 16, 100);
 }
 
 /// Divides the crashes among the shapes.
@@ -171,6 +183,11 @@ fn crash_campaign_on_the_lsm_engine() {
 }
 
 #[test]
+fn crash_campaign_on_the_adaptive_engine() {
+    campaign(&adaptive(), 320, &[SHORT, WIDE, DEEP]);
+}
+
+#[test]
 fn crash_campaign_with_other_memory_budgets_in_each_life() {
     campaign(&tree().budgets(&[64 << 20, 16 << 20, 24 << 20]), 48, &[SHORT, WIDE, DEEP]);
 }
@@ -193,7 +210,7 @@ fn load_over_deleted(simulated: &Simulated) {
 
 #[test]
 fn a_bulk_load_survives_with_keys_that_were_deleted_before() {
-    [tree(), lsm(), append_only(), in_place()].iter().for_each(load_over_deleted);
+    [tree(), lsm(), adaptive(), append_only(), in_place()].iter().for_each(load_over_deleted);
 }
 
 fn full_disk(simulated: &Simulated) {
@@ -230,6 +247,11 @@ fn a_full_disk_under_the_tree() {
 #[test]
 fn a_full_disk_under_the_lsm_engine() {
     full_disk(&lsm());
+}
+
+#[test]
+fn a_full_disk_under_the_adaptive_engine() {
+    full_disk(&adaptive());
 }
 
 /// The tiny engines hold locks during their I/O, so their calls cannot stand still there.
@@ -285,6 +307,14 @@ fn threads_and_crashes_on_the_lsm_engine() {
     for what in ["flushes", "compactions", "index_loads"] {
         assert!(done.counters[what] >= done.crashes / 4, "{} {what} in {} lives", done.counters[what], done.crashes);
     }
+}
+
+#[test]
+fn threads_and_crashes_on_the_adaptive_engine() {
+    let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(4);
+    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
+    let first = first_seed();
+    println!("{:?}", pass(concurrent::run(&adaptive().workers(2), first..first + databases, extent)));
 }
 
 /// Few records in a hot log of two pages, an index of one bucket, and copies of what there is no room for: what is done in the background goes on all the time.

@@ -103,14 +103,17 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// The last level, or a run where there are tombstones of the keys that are loaded, or what others have written behind them.
+    /// The last level, or a run where there are tombstones of the keys that are loaded, or what others have written behind them, or a cover under which the level
+    /// does not count.
     fn place_for(&self, first: &[u8]) -> Result<Place> {
         let version = self.lsm.present.get().version;
-        if version.tables().all(|handle| handle.last() < first) {
-            return Ok(Place::Level(1));
+        let last = Place::Level(1);
+        if version.tables().all(|handle| handle.last() < first) && version.covers().counts_from(last, first) {
+            return Ok(last);
         }
-        match self.run.filter(|run| version.run(*run).is_some_and(|run| run.tables().iter().all(|handle| handle.last() < first)))
-        {
+        let is_behind =
+            |run: &Place| version.run(*run).is_some_and(|run| run.tables().iter().all(|handle| handle.last() < first));
+        match self.run.filter(is_behind).filter(|run| version.covers().counts_from(*run, first)) {
             Some(run) => Ok(run),
             None => self.lsm.files.next_ordinal().map(Place::Run),
         }

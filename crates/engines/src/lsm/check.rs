@@ -17,6 +17,8 @@ impl Lsm {
             let checked = handle.table().check(self.files.environment(), &|key| self.hash(key));
             check.problems.extend(checked.err().map(|damage| damage.to_string()));
         }
+        let spent = version.spent(version.covers());
+        check.problems.extend(spent.map(|handle| format!("nothing of {} counts", handle.table().name().file())));
         let mut scan = Scan::new(self.clone(), (Bound::Unbounded, Bound::Unbounded));
         check.count_records(|| Ok(scan.next()?.is_some()));
         Ok(check)

@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 use ecotone_substrate::Result;
 
 use super::{
-    blob, install::Files, keyspace::LsmKeyspace, options::LsmOptions, pool::Pool, structure::Structure, table_cache::TableCache,
+    base::Base, blob, install::Files, keyspace::LsmKeyspace, options::LsmOptions, pool::Pool, structure::Structure,
+    table_cache::TableCache,
 };
 use crate::engine::{Context, Family, Made, Root, Shared};
 
@@ -75,6 +76,23 @@ impl LsmFamily {
     }
 }
 
+impl LsmFamily {
+    /// A keyspace that has something below its tables: an empty one, or one of an earlier life with this structure.
+    pub(crate) fn part(
+        &self,
+        context: Context,
+        options: LsmOptions,
+        structure: Option<Structure>,
+        base: Arc<dyn Base>,
+    ) -> LsmKeyspace {
+        let (sizes, pool) = (self.sizes(&context, &options), self.pool(&context.shared));
+        let is_empty = structure.is_none();
+        let files = Files::new(context.clone(), options, structure.unwrap_or_default(), &self.cache(&context.shared));
+        let make = if is_empty { LsmKeyspace::create } else { LsmKeyspace::open };
+        make(files, sizes, pool, Some(base))
+    }
+}
+
 impl Family for LsmFamily {
     fn name(&self) -> &'static str {
         "lsm"
@@ -86,7 +104,7 @@ impl Family for LsmFamily {
         let (pool, cache) = (self.pool(&context.shared), self.cache(&context.shared));
         let files = Files::new(context, options, Structure::default(), &cache);
         let root = files.root();
-        Ok((Made::Ordered(Arc::new(LsmKeyspace::create(files, sizes, pool))), root))
+        Ok((Made::Ordered(Arc::new(LsmKeyspace::create(files, sizes, pool, None))), root))
     }
 
     fn open(&self, context: Context, root: &Root) -> Result<Made> {
@@ -95,6 +113,6 @@ impl Family for LsmFamily {
         let sizes = self.sizes(&context, &options);
         let (pool, cache) = (self.pool(&context.shared), self.cache(&context.shared));
         let files = Files::new(context, options, structure, &cache);
-        Ok(Made::Ordered(Arc::new(LsmKeyspace::open(files, sizes, pool))))
+        Ok(Made::Ordered(Arc::new(LsmKeyspace::open(files, sizes, pool, None))))
     }
 }

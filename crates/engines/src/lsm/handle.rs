@@ -48,7 +48,7 @@ impl Loader {
 
 /// A table, and its index and filter while they are in memory.
 #[derive(Debug)]
-pub(super) struct Handle {
+pub(crate) struct Handle {
     table: Arc<Table>,
     loader: Arc<Loader>,
     index: Arc<Part<Index>>,

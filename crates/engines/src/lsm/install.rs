@@ -27,7 +27,7 @@ use crate::{
 
 /// What the files of one keyspace are made, named and removed by.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(crate) struct Files {
     catalog: Catalog<State>,
     loader: Arc<Loader>,
     options: LsmOptions,
@@ -44,11 +44,18 @@ impl Deref for Files {
 /// Its lock is the structure mutex: held while the record of a change is appended and a view is published, so that roots have both or neither, and never
 /// across I/O.
 #[derive(Debug)]
-pub(super) struct State {
+pub(crate) struct State {
     structure: Structure,
     /// Tables that the structure does not name any more, each with the sequence of the record that says so.
     dead: Vec<(Seq, Arc<Handle>)>,
     numbers: Numbers,
+}
+
+impl State {
+    /// The tables and covers of the keyspace.
+    pub(crate) fn structure(&self) -> &Structure {
+        &self.structure
+    }
 }
 
 impl Files {
@@ -66,12 +73,12 @@ impl Files {
     }
 
     /// What was chosen for the keyspace.
-    pub(super) fn options(&self) -> &LsmOptions {
+    pub(crate) fn options(&self) -> &LsmOptions {
         &self.options
     }
 
     /// The structure mutex.
-    pub(super) fn structure(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn structure(&self) -> MutexGuard<'_, State> {
         self.state()
     }
 
@@ -150,19 +157,19 @@ impl Files {
     }
 
     /// Reapplies a change from the log. What goes by it is removed with the strays.
-    pub(super) fn replay(&self, body: &[u8]) -> Result<()> {
+    pub(crate) fn replay(&self, body: &[u8]) -> Result<()> {
         let change = Change::decode(body).map_err(|malformed| malformed.at(RECORD, 0))?;
-        if !change.covers.is_empty() {
+        if !change.covers.is_empty() && self.context().part.is_none() {
             return Err(self.misfit("an lsm keyspace covers nothing"));
         }
         self.state().structure.apply(&change).map_err(|what| self.misfit(what))
     }
 
-    /// Removes the files that nothing names, of an interrupted change, or dropped by one that was replayed, and opens the tables.
-    pub(super) fn recover(&self) -> Result<Version<Handle>> {
+    /// Removes the files that nothing names, of an interrupted change, or dropped by one that was replayed, and opens the tables. Some files `beside` stay.
+    pub(super) fn recover(&self, beside: &[FileId]) -> Result<Version<Handle>> {
         let structure = self.state().structure.clone();
         let keyspace = self.context().keyspace;
-        let named: Vec<FileId> = structure.tables().map(|file| self.name_of(file).file()).collect();
+        let named: Vec<FileId> = structure.tables().map(|file| self.name_of(file).file()).chain(beside.iter().copied()).collect();
         remove_strays(&*self.environment().storage, keyspace, &named)?;
         self.state().numbers = Numbers::behind(structure.tables().map(|file| file.number).max());
         let open = |file| Ok(Arc::new(Handle::of(Table::open(self.environment(), self.name_of(file))?, &self.loader)));

@@ -2,45 +2,87 @@
 
 use std::sync::{Arc, OnceLock};
 
-use ecotone_substrate::{Error, Result, Seq};
+use ecotone_substrate::{Error, Result, Seq, storage::FileId};
 
 use super::{
-    family::Sizes, handle::Handle, install::Files, pool::Pool, records::Lsm, room::Credit, scan::Scan, version::Version,
+    base::Base,
+    family::Sizes,
+    handle::Handle,
+    install::Files,
+    pool::Pool,
+    records::Lsm,
+    room::Credit,
+    scan::Scan,
+    version::{Ranged, Version},
 };
 use crate::engine::{Admission, Check, Cursor, Engine, Operation, Ordered, Progress, Range, Record, Root, Stats, VisitValue};
 
 /// A keyspace of an open database.
 #[derive(Debug)]
-pub(super) struct LsmKeyspace {
+pub(crate) struct LsmKeyspace {
     files: Arc<Files>,
     sizes: Sizes,
     pool: Arc<Pool>,
+    /// What is below its tables.
+    base: Option<Arc<dyn Base>>,
     /// What there is once the database's log has told which tables belong to the keyspace.
     lsm: OnceLock<Arc<Lsm>>,
 }
 
 impl LsmKeyspace {
     /// An empty one, which has no files.
-    pub(super) fn create(files: Files, sizes: Sizes, pool: Arc<Pool>) -> LsmKeyspace {
-        let keyspace = LsmKeyspace::open(files, sizes, pool);
+    pub(super) fn create(files: Files, sizes: Sizes, pool: Arc<Pool>, base: Option<Arc<dyn Base>>) -> LsmKeyspace {
+        let keyspace = LsmKeyspace::open(files, sizes, pool, base);
         keyspace.run(Version::empty());
         keyspace
     }
 
     /// One of an earlier life. Replay follows.
-    pub(super) fn open(files: Files, sizes: Sizes, pool: Arc<Pool>) -> LsmKeyspace {
-        LsmKeyspace { files: Arc::new(files), sizes, pool, lsm: OnceLock::new() }
+    pub(super) fn open(files: Files, sizes: Sizes, pool: Arc<Pool>, base: Option<Arc<dyn Base>>) -> LsmKeyspace {
+        LsmKeyspace { files: Arc::new(files), sizes, pool, base, lsm: OnceLock::new() }
     }
 
     fn run(&self, version: Version<Handle>) {
-        let lsm = Arc::new(Lsm::new(&self.files, self.sizes, &self.pool, version));
+        let lsm = Arc::new(Lsm::new(&self.files, self.sizes, &self.pool, version, self.base.clone()));
         lsm.look_behind();
         self.pool.add(&lsm);
         self.lsm.set(lsm).expect("a structure is recovered once");
     }
 
-    pub(super) fn lsm(&self) -> &Arc<Lsm> {
+    pub(crate) fn lsm(&self) -> &Arc<Lsm> {
         self.lsm.get().expect("nothing is asked for before the structure is recovered")
+    }
+
+    /// Its files, and how they change.
+    pub(crate) fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// As [`Engine::structure_recovered`], where files of the keyspace are beside its tables that are no strays.
+    pub(crate) fn recover(&self, beside: &[FileId]) -> Result<()> {
+        self.run(self.files.recover(beside)?);
+        Ok(())
+    }
+
+    /// An error if the keyspace was dropped.
+    pub(crate) fn check_live(&self) -> Result<()> {
+        self.live().map(|_| ())
+    }
+
+    /// The keyspace's number.
+    pub(crate) fn number(&self) -> u32 {
+        self.files.context().keyspace
+    }
+
+    /// A random number.
+    pub(crate) fn chance(&self) -> u64 {
+        self.files.context().shared.clock.random()
+    }
+
+    /// The first and last keys of all tables.
+    pub(crate) fn bounds(&self) -> Vec<Vec<u8>> {
+        let version = self.lsm().version();
+        version.tables().flat_map(|handle| [handle.first().to_vec(), handle.last().to_vec()]).collect()
     }
 
     /// What there is, unless the keyspace was dropped.
@@ -108,8 +150,7 @@ impl Engine for LsmKeyspace {
     }
 
     fn structure_recovered(&self) -> Result<()> {
-        self.run(self.files.recover()?);
-        Ok(())
+        self.recover(&[])
     }
 
     fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {

@@ -1,5 +1,7 @@
 //! The lsm engine: tables of sorted records in levels, found by small indexes (decisions 11 and 12, `docs/format/lsm.md`).
 
+mod absorb;
+pub(crate) mod base;
 pub mod blob;
 mod bulk;
 mod check;
@@ -11,7 +13,7 @@ mod flush;
 mod handle;
 mod heat;
 mod install;
-mod keyspace;
+pub(crate) mod keyspace;
 mod lookup;
 mod memtable;
 mod merged;

@@ -57,15 +57,11 @@ impl Lsm {
         for batch in keys.chunks(BATCH) {
             let (mut missing, version) = self.search_memtables(batch, first, found);
             missing.sort_unstable_by_key(|sought| sought.key);
+            let mut below = Vec::new();
             for (place, run) in version.runs() {
                 // Where a run does not count, no older one does.
-                missing.retain(|sought| {
-                    let counts = version.covers().at(sought.key).is_none_or(|cover| cover.counts(place));
-                    if !counts {
-                        found(sought.number, None);
-                    }
-                    counts
-                });
+                let counts = |key| version.covers().at(key).is_none_or(|cover| cover.counts(place));
+                below.extend(missing.extract_if(.., |sought| !counts(sought.key)));
                 if missing.is_empty() {
                     break;
                 }
@@ -75,10 +71,28 @@ impl Lsm {
                 };
                 missing = self.search_run(run, missing, &mut **queue, found)?;
             }
-            missing.iter().for_each(|sought| found(sought.number, None));
+            below.extend(missing);
+            self.find_all_below(&version, below, found)?;
             first += batch.len();
         }
         Ok(())
+    }
+
+    /// Looks below the tables of a version for keys that none of them has.
+    fn find_all_below(&self, version: &Version<Handle>, keys: Vec<Sought<'_>>, found: &mut VisitValue<'_>) -> Result<()> {
+        let may_be_below = |sought: &Sought<'_>| version.covers().at(sought.key).is_some();
+        let (below, nowhere): (Vec<_>, Vec<_>) = keys.into_iter().partition(may_be_below);
+        nowhere.iter().for_each(|sought| found(sought.number, None));
+        match &self.base {
+            Some(base) if !below.is_empty() => {
+                let keys: Vec<&[u8]> = below.iter().map(|sought| sought.key).collect();
+                base.find_many(&keys, &mut |place, value| found(below[place].number, value))
+            }
+            _ => {
+                below.iter().for_each(|sought| found(sought.number, None));
+                Ok(())
+            }
+        }
     }
 
     /// Looks for keys in memory. Those that no memtable has, and the version of the same view, which may have them.

@@ -11,6 +11,7 @@ use ecotone_sys::primitive::{Mutex, atomic::AtomicBool};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
+    base::Base,
     family::Sizes,
     handle::Handle,
     install::Files,
@@ -25,11 +26,13 @@ use crate::engine::Operation;
 
 /// What the records of one keyspace are in.
 #[derive(Debug)]
-pub(super) struct Lsm {
+pub(crate) struct Lsm {
     pub(super) present: Present<Version<Handle>>,
     pub(super) room: Arc<Room>,
     pub(super) pool: Arc<Pool>,
     pub(super) files: Arc<Files>,
+    /// What is below the tables.
+    pub(super) base: Option<Arc<dyn Base>>,
     pub(super) sizes: Sizes,
     /// Held by the one that flushes, across its I/O.
     pub(super) flushing: Mutex<()>,
@@ -51,13 +54,20 @@ pub(super) struct Lsm {
 
 impl Lsm {
     /// Of a keyspace with these tables, whose memtables are some of the pool's.
-    pub(super) fn new(files: &Arc<Files>, sizes: Sizes, pool: &Arc<Pool>, version: Version<Handle>) -> Lsm {
+    pub(super) fn new(
+        files: &Arc<Files>,
+        sizes: Sizes,
+        pool: &Arc<Pool>,
+        version: Version<Handle>,
+        base: Option<Arc<dyn Base>>,
+    ) -> Lsm {
         let present = Present::new(&files.context().shared.domain, Memtable::new(b""), version);
         Lsm {
             present,
             room: Arc::new(Room::new(pool)),
             pool: pool.clone(),
             files: files.clone(),
+            base,
             sizes,
             flushing: Mutex::new(()),
             compacting: Mutex::new(()),
@@ -122,8 +132,23 @@ impl Lsm {
                 None => view.version.clone(),
             }
         };
-        let found = version.find((self.hash(key), key), value)?;
-        Ok(found == Some(Answer::Value))
+        match version.find((self.hash(key), key), value)? {
+            Some(answer) => Ok(answer == Answer::Value),
+            None => self.find_below(&version, key, value),
+        }
+    }
+
+    /// Looks below the tables of a version for a key that none of them has.
+    fn find_below(&self, version: &Version<Handle>, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        match &self.base {
+            Some(base) if version.covers().at(key).is_some() => base.find(key, value),
+            _ => Ok(false),
+        }
+    }
+
+    /// The tables of now.
+    pub(crate) fn version(&self) -> Arc<Version<Handle>> {
+        self.present.get().version
     }
 
     /// An error if the keyspace was dropped.

@@ -23,7 +23,7 @@ impl Tree {
     /// # Errors
     /// If memory or space on the disk is wanting, or a write fails. Then a part of the range may be empty.
     pub fn carve(&self, lower: &[u8], upper: Option<&[u8]>) -> Result<()> {
-        [Some(lower), upper].into_iter().flatten().for_each(|bound| self.store.walls.add(bound));
+        [Some(lower), upper].into_iter().flatten().for_each(|bound| self.wall(bound));
         loop {
             self.check_live()?;
             let mut claim = self.store.claims.claim();
@@ -42,6 +42,16 @@ impl Tree {
             self.context.shared.health.check()?;
             ecotone_sys::primitive::thread::sleep(Duration::from_micros(100));
         }
+    }
+
+    /// Makes a wall of a fence.
+    pub(crate) fn wall(&self, fence: &[u8]) {
+        self.store.walls.add(fence);
+    }
+
+    /// Whether a segment begins at a key.
+    pub(crate) fn has_fence(&self, key: &[u8]) -> bool {
+        self.store.index.snapshot().get(key).is_some()
     }
 
     /// Claims the segments of a range from its first on, until somebody has one.

@@ -102,6 +102,20 @@ impl TreeFamily {
     }
 }
 
+impl TreeFamily {
+    /// A tree of an earlier life.
+    pub(crate) fn part(&self, context: Context, root: &[u8]) -> Result<Arc<Tree>> {
+        let Shared { memory, double_write, .. } = &context.shared;
+        let file = PageFile::open(&context.shared.environment(), context.keyspace)?;
+        let place = format!("the root of keyspace {} in the manifest", context.keyspace);
+        let blob = Blob::decode(root).map_err(|malformed| malformed.at(place, 0))?;
+        let space = Space::new(&file)?;
+        let index = Index::open(memory, &blob.index, &space)?;
+        let store = Store::new(file, space, index, blob.production, double_write);
+        self.tree(context, blob.options, store)
+    }
+}
+
 impl Family for TreeFamily {
     fn name(&self) -> &'static str {
         "tree"
@@ -123,13 +137,6 @@ impl Family for TreeFamily {
     }
 
     fn open(&self, context: Context, root: &Root) -> Result<Made> {
-        let Shared { memory, double_write, .. } = &context.shared;
-        let file = PageFile::open(&context.shared.environment(), context.keyspace)?;
-        let place = format!("the root of keyspace {} in the manifest", context.keyspace);
-        let blob = Blob::decode(&root.blob).map_err(|malformed| malformed.at(place, 0))?;
-        let space = Space::new(&file)?;
-        let index = Index::open(memory, &blob.index, &space)?;
-        let store = Store::new(file, space, index, blob.production, double_write);
-        Ok(Made::Ordered(self.tree(context, blob.options, store)?))
+        Ok(Made::Ordered(self.part(context, &root.blob)?))
     }
 }

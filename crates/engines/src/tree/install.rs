@@ -4,13 +4,13 @@ use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use ecotone_substrate::{
     Error, Result, Seq,
-    wal::{RecordKind, Room, encode_structure},
+    wal::{RecordKind, Room},
 };
 
 use super::{
     Tree,
     blob::Blob,
-    index::{Change, Segment},
+    index::{Change, Checkpoint, Segment},
     structure::Structure,
 };
 use crate::engine::Root;
@@ -33,7 +33,7 @@ impl Tree {
     /// more are in the result.
     pub(crate) fn install(&self, structure: &Structure) -> Result<Replaced> {
         let (wal, change) = (&self.context.shared.wal, &structure.change);
-        let body = encode_structure(self.context.keyspace, &structure.encode());
+        let body = self.context.structure_record(&structure.encode());
         // Waits for no one who waits for a claim (invariant 8).
         let reservation = wal.reserve(Room::Structure, body.len())?;
         let _structure = self.store.structure.lock();
@@ -79,13 +79,21 @@ impl Tree {
 
     /// Writes the index's new pages and describes the root. What is installed from now on is left to replay.
     pub(crate) fn take_checkpoint(&self) -> Result<Root> {
-        let (checkpoint, structure) = {
-            let _installing = self.store.install.read();
-            (self.store.index.begin_checkpoint(&self.store.space), self.context.shared.wal.tail())
-        };
+        let (checkpoint, structure) = self.begin_checkpoint();
+        Ok(Root { structure, blob: self.end_checkpoint(checkpoint)? })
+    }
+
+    /// What there is to write of the index, and the position of the log up to which it has all changes.
+    pub(crate) fn begin_checkpoint(&self) -> (Checkpoint<'_>, Seq) {
+        let _installing = self.store.install.read();
+        (self.store.index.begin_checkpoint(&self.store.space), self.context.shared.wal.tail())
+    }
+
+    /// Writes it, and describes the root.
+    pub(crate) fn end_checkpoint(&self, checkpoint: Checkpoint<'_>) -> Result<Vec<u8>> {
         let index = self.store.index.write_checkpoint(checkpoint)?;
         let production = self.store.production.load(Ordering::Relaxed);
-        Ok(Root { structure, blob: Blob { options: self.options, production, index }.encode() })
+        Ok(Blob { options: self.options, production, index }.encode())
     }
 
     fn removed_segments(&self, change: &Change) -> Vec<Segment> {

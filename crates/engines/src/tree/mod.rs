@@ -44,7 +44,7 @@ use ecotone_substrate::{
     Error, Result, Seq, bug,
     limits::PAGE,
     memory::Component,
-    storage::{Block, Reads},
+    storage::{Block, FileId, Reads},
 };
 use ecotone_sys::chunk::Size;
 
@@ -108,6 +108,11 @@ impl Tree {
         self.store.index.lookup(key).page
     }
 
+    /// The file of the pages.
+    pub(crate) fn file(&self) -> FileId {
+        self.store.file.id()
+    }
+
     /// The name of a page in the page cache.
     fn page_id(&self, page: u32) -> PageId {
         PageId { keyspace: self.number, page }
@@ -156,7 +161,7 @@ impl Tree {
     }
 
     /// Looks for the value of a key in its page alone, and appends it to `value`. False if there is none.
-    fn find_in_pages(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+    pub(crate) fn find_in_pages(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let mut block = self.context.shared.memory.lease_essential(Component::Frames, Size::Frame)?;
         let (mut lookup, mut page) = Lookup::begin(&self.store, key);
         loop {

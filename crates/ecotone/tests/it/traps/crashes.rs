@@ -7,7 +7,7 @@ use ecotone_testkit::{
 };
 
 use super::{Engine, World, value};
-use crate::{hash, lsm, tree};
+use crate::{adaptive, hash, lsm, tree};
 
 type Story = dyn Fn(&mut World) -> ecotone::Result<()>;
 
@@ -57,6 +57,7 @@ fn fill_log(world: &mut World, version: u8, level: impl Fn(u32) -> Level) -> eco
 const TREE: &[Phase] = &[Phase::DoubleWrite, Phase::Pages];
 const HASH: &[Phase] = &[Phase::Hot, Phase::Table];
 const LSM: &[Phase] = &[Phase::Table];
+const ADAPTIVE: &[Phase] = &[Phase::Table, Phase::DoubleWrite, Phase::Pages];
 
 fn torn_pages(engine: Engine, phases: &[Phase], points: usize) {
     let world = World::loaded(engine, (0..40).map(|_| 900));
@@ -86,6 +87,12 @@ fn trap_06_torn_tables() {
     torn_pages(lsm, LSM, 5);
 }
 
+/// Tables are written, and pages beside them, which count then in their place.
+#[test]
+fn trap_06_torn_pages_below_tables() {
+    torn_pages(adaptive, ADAPTIVE, 5);
+}
+
 fn checkpoint_against_truncation(engine: Engine) {
     let world = World::loaded(engine, (0..800).map(|_| 1_400));
     let often = |number: u32| if number.is_multiple_of(50) { Level::Sync } else { Level::Buffered };
@@ -110,8 +117,26 @@ fn trap_14_checkpoint_against_truncation_under_memtables() {
     checkpoint_against_truncation(lsm);
 }
 
+#[test]
+fn trap_14_checkpoint_against_truncation_over_pages() {
+    checkpoint_against_truncation(adaptive);
+}
+
 fn table_number(file: FileId) -> Option<u32> {
     if let FileId::Table { number, .. } = file { Some(number) } else { None }
+}
+
+/// Much is written and some deleted, flushed with all that follows of it, and written again.
+fn rounds(world: &mut World, count: u8) -> ecotone::Result<()> {
+    for version in 1..=count {
+        for number in 0..160 {
+            let value = (number % 9 > 0).then(|| value(number, version, 900));
+            world.write(number, value, if number % 30 == 0 { Level::Sync } else { Level::Buffered })?;
+        }
+        while world.store.background() {}
+        world.store.flush()?;
+    }
+    Ok(())
 }
 
 /// Flushes and compactions beside checkpoints, ended at every I/O: each memtable is in the log or in a table that is named, and no table goes that a checkpoint
@@ -119,17 +144,7 @@ fn table_number(file: FileId) -> Option<u32> {
 #[test]
 fn trap_11_flushes_and_compactions_beside_checkpoints() {
     let world = World::loaded(lsm, (0..100).map(|_| 900));
-    let story: &Story = &|world| {
-        for version in 1..4 {
-            for number in 0..160 {
-                let value = (number % 9 > 0).then(|| value(number, version, 900));
-                world.write(number, value, if number % 30 == 0 { Level::Sync } else { Level::Buffered })?;
-            }
-            while world.store.background() {}
-            world.store.flush()?;
-        }
-        Ok(())
-    };
+    let story: &Story = &|world| rounds(world, 3);
     let mut rehearsal = world.copied(Crash::KeepAll);
     story(&mut rehearsal).unwrap();
     let numbers: Vec<_> = rehearsal.disk.files().into_keys().filter_map(table_number).collect();
@@ -139,21 +154,24 @@ fn trap_11_flushes_and_compactions_beside_checkpoints() {
     ios.into_iter().for_each(|index| end_at(&world, index, story));
 }
 
+/// What is carved and absorbed beside checkpoints, ended at every I/O: a record is in the log, in a table that counts, or in a page that is named, and whatever
+/// a checkpoint or the log still needs is neither removed nor written over (trap 5).
+#[test]
+fn trap_11_absorptions_beside_checkpoints() {
+    let world = World::loaded(adaptive, (0..100).map(|_| 900));
+    let story: &Story = &|world| rounds(world, 4);
+    let of_pages = ios(&world, &[Phase::DoubleWrite, Phase::Pages], story).len();
+    assert!(of_pages > 20, "{of_pages} I/Os of pages");
+    let phases = [Phase::DoubleWrite, Phase::Pages, Phase::Table, Phase::Manifest, Phase::Directory];
+    let ios = ios(&world, &phases, story);
+    ios.into_iter().for_each(|index| end_at(&world, index, story));
+}
+
 /// Compactions, folds and merges beside checkpoints, ended at every I/O: no file goes that a checkpoint or the log still needs.
 #[test]
 fn trap_14_no_file_of_a_needed_checkpoint_goes_by_compactions_and_folds() {
     let world = World::loaded(hash, (0..100).map(|_| 900));
-    let story: &Story = &|world| {
-        for version in 1..5 {
-            for number in 0..160 {
-                let value = (number % 9 > 0).then(|| value(number, version, 900));
-                world.write(number, value, if number % 30 == 0 { Level::Sync } else { Level::Buffered })?;
-            }
-            while world.store.background() {}
-            world.store.flush()?;
-        }
-        Ok(())
-    };
+    let story: &Story = &|world| rounds(world, 4);
     let of_runs = ios(&world, &[Phase::Table], story).len();
     assert!(of_runs > 20, "{of_runs} I/Os of runs");
     let ios = ios(&world, &[Phase::Hot, Phase::Table, Phase::Manifest, Phase::Directory], story);
@@ -179,6 +197,11 @@ fn trap_15_pages_of_a_hot_log_ahead_of_the_log() {
 #[test]
 fn trap_15_tables_ahead_of_the_log() {
     pages_ahead_of_the_log(lsm, LSM, 5);
+}
+
+#[test]
+fn trap_15_pages_below_tables_ahead_of_the_log() {
+    pages_ahead_of_the_log(adaptive, ADAPTIVE, 8);
 }
 
 fn replay_over_newer_files(engine: Engine, phases: &[Phase], points: usize) {
@@ -214,4 +237,9 @@ fn trap_16_replay_over_a_newer_hot_log() {
 #[test]
 fn trap_16_replay_over_newer_tables() {
     replay_over_newer_files(lsm, LSM, 4);
+}
+
+#[test]
+fn trap_16_replay_over_newer_pages_below_tables() {
+    replay_over_newer_files(adaptive, ADAPTIVE, 6);
 }

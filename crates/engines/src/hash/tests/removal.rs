@@ -33,7 +33,7 @@ pub(super) fn files_of(environment: Environment, logged: bool, options: HashOpti
     let double_write = DoubleWrite::create(&environment.storage, &environment.memory, &environment.health).unwrap();
     let wal = Wal::create(environment.clone(), LOG).unwrap();
     let shared = Shared::new(environment, wal, Arc::new(double_write), Arc::new(SimClock::new(1)));
-    Files::new(Context { keyspace: KEYSPACE, logged, settings: Vec::new(), shared }, options, Structure::new(10))
+    Files::new(Context { keyspace: KEYSPACE, logged, part: None, settings: Vec::new(), shared }, options, Structure::new(10))
 }
 
 #[test]

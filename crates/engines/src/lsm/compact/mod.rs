@@ -79,6 +79,11 @@ impl Lsm {
 
     /// Makes one job.
     fn compact(&self, version: Arc<Version<Handle>>, piece: Piece<Handle>) -> Result<()> {
+        if self.absorb_before(&version, &piece.inputs, Place::Level(piece.depth))? {
+            // What is due is another piece now, if anything is.
+            drop((version, piece));
+            return self.files.conclude();
+        }
         self.replace(&version, &piece)?;
         self.compactions.increment();
         // What is held has to stay.

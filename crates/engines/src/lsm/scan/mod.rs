@@ -12,8 +12,9 @@ use ecotone_substrate::Result;
 
 use self::batch::Batch;
 use super::{
+    base::Based,
     handle::Handle,
-    merged::Merged,
+    merged::{Merged, Source},
     records::Lsm,
     stored::{Reading, Stored},
     structure::{Covers, Stretch},
@@ -75,6 +76,39 @@ enum Found {
     Stored,
 }
 
+/// A source of stored records.
+#[expect(clippy::large_enum_variant, reason = "all but the last are tables")]
+enum Layer {
+    Tables(Stored),
+    Below(Based),
+}
+
+impl Layer {
+    /// The present record; no value is a tombstone.
+    fn record(&self) -> Option<(&[u8], Option<&[u8]>)> {
+        match self {
+            Layer::Tables(stored) => stored.record(),
+            Layer::Below(based) => based.record().map(|(key, value)| (key, Some(value))),
+        }
+    }
+}
+
+impl Source for Layer {
+    fn key(&self) -> Option<&[u8]> {
+        match self {
+            Layer::Tables(stored) => stored.key(),
+            Layer::Below(based) => based.key(),
+        }
+    }
+
+    fn step(&mut self) -> Result<()> {
+        match self {
+            Layer::Tables(stored) => stored.step(),
+            Layer::Below(based) => based.step(),
+        }
+    }
+}
+
 /// One end of a scan.
 struct End {
     direction: Direction,
@@ -83,7 +117,7 @@ struct End {
     batch: Batch,
     /// What the sources are of.
     version: Option<Arc<Version<Handle>>>,
-    stored: Merged<Stored>,
+    stored: Merged<Layer>,
     /// Where others count than these, if it comes to that: the first key behind on the way up, the last one before on the way down.
     limit: Option<Vec<u8>>,
     /// The record that it went to.
@@ -127,13 +161,13 @@ impl End {
     fn record_with_tombstones(&self) -> Option<(&[u8], Option<&[u8]>)> {
         match self.found? {
             Found::Memory => self.batch.first(),
-            Found::Stored => self.stored.first().and_then(Stored::record),
+            Found::Stored => self.stored.first().and_then(Layer::record),
         }
     }
 
     /// Where the next record is. What is copied of the memtables is newer than what is stored.
     fn choose(&self) -> Option<Found> {
-        let (copied, stored) = (self.batch.first(), self.stored.first().and_then(Stored::record));
+        let (copied, stored) = (self.batch.first(), self.stored.first().and_then(Layer::record));
         match (copied, stored) {
             (Some((copied, _)), Some((stored, _))) if self.direction.order(copied, stored).is_gt() => Some(Found::Stored),
             (Some(_), _) => Some(Found::Memory),
@@ -147,7 +181,7 @@ impl End {
             None => Ok(()),
             Some(Found::Stored) => self.stored.pass(),
             Some(Found::Memory) => {
-                let stored = self.stored.first().and_then(Stored::record);
+                let stored = self.stored.first().and_then(Layer::record);
                 let is_stored = self.batch.first().zip(stored).is_some_and(|((copied, _), (stored, _))| copied == stored);
                 self.batch.pop();
                 if is_stored { self.stored.pass() } else { Ok(()) }
@@ -184,9 +218,14 @@ impl End {
             Direction::Down => Some(stretch.lower).filter(|lower| !lower.is_empty()),
         };
         let (part, way) = (left.until(self.direction, limit), (self.direction, Reading::Growing));
-        let begin = |(_, run)| Stored::begin(lsm.files.environment(), run, &part, way);
+        let begin = |(_, run)| Stored::begin(lsm.files.environment(), run, &part, way).map(Layer::Tables);
         let counting = version.counting_in(stretch.cover).filter(|_| !part.is_empty());
-        self.stored = Merged::new(counting.map(begin).collect::<Result<_>>()?, self.direction, 0);
+        let mut layers: Vec<Layer> = counting.map(begin).collect::<Result<_>>()?;
+        let base = lsm.base.as_ref().filter(|_| stretch.cover.is_some() && !part.is_empty());
+        if let Some(base) = base {
+            layers.push(Layer::Below(Based::begin(base, part, self.direction)?));
+        }
+        self.stored = Merged::new(layers, self.direction, 0);
         self.limit = limit.filter(|_| !left.is_empty()).map(<[u8]>::to_vec);
         Ok(())
     }
@@ -198,7 +237,7 @@ impl End {
             Direction::Up => key < limit,
             Direction::Down => key >= limit,
         };
-        let stored = self.stored.first().and_then(Stored::record).map(|(key, _)| key);
+        let stored = self.stored.first().and_then(Layer::key);
         let copied = self.batch.first().map(|(key, _)| key);
         let is_through = !stored.into_iter().chain(copied).any(is_before);
         self.limit.take_if(|_| is_through)

@@ -118,6 +118,27 @@ impl Covers {
         Stretch { lower, upper: self.covers.get(place).map(|cover| cover.lower.as_slice()), cover: None }
     }
 
+    /// Whether nothing counts at a place of the keys from one to another, that included.
+    pub fn hides(&self, place: Place, first: &[u8], last: &[u8]) -> bool {
+        let mut stretch = self.stretch_at(first);
+        loop {
+            match (stretch.cover, stretch.upper) {
+                (Some(cover), Some(upper)) if !cover.counts(place) => {
+                    if last < upper {
+                        return true;
+                    }
+                    stretch = self.stretch_at(upper);
+                }
+                _ => return false,
+            }
+        }
+    }
+
+    /// Whether records from a key on count at a place.
+    pub fn counts_from(&self, place: Place, key: &[u8]) -> bool {
+        self.covers[self.first_above(key)..].iter().all(|cover| cover.counts(place))
+    }
+
     /// All, ascending.
     pub fn iter(&self) -> impl Iterator<Item = &Cover> {
         self.covers.iter()
@@ -136,7 +157,7 @@ impl Covers {
     ///
     /// # Errors
     /// If one does not fit.
-    pub(super) fn apply(&mut self, edits: &[CoverEdit]) -> Result<(), Misfit> {
+    pub fn apply(&mut self, edits: &[CoverEdit]) -> Result<(), Misfit> {
         edits.iter().try_for_each(|edit| self.edit(edit))?;
         self.join();
         if self.covers.len() > MAX_COVERS { Err("there are too many covers") } else { Ok(()) }

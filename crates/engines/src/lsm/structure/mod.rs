@@ -85,14 +85,15 @@ impl Structure {
         change.goes.iter().try_for_each(|file| self.remove(*file))?;
         change.comes.iter().try_for_each(|(place, file)| self.insert(*place, *file))?;
         self.check()?;
-        self.change_covers(&change.covers)
+        self.change_covers(&change.covers, fresh)
     }
 
-    fn change_covers(&mut self, edits: &[CoverEdit]) -> Result<(), Misfit> {
+    /// A floor may be a run that came or went with the same change; before it, this ordinal was above all.
+    fn change_covers(&mut self, edits: &[CoverEdit], before: u64) -> Result<(), Misfit> {
         if edits.is_empty() {
             return Ok(());
         }
-        let fresh = Place::Run(self.next_ordinal());
+        let fresh = Place::Run(self.next_ordinal().max(before));
         let is_possible = |floor: Place| floor.is_possible() && floor > fresh;
         if !edits.iter().filter_map(|edit| edit.becomes.floor()).all(is_possible) {
             return Err("a floor is above all that is there");

@@ -11,8 +11,9 @@ use super::world::{ALL, Model, World, collect, expected, step};
 use crate::{
     engine::{Engine, Ordered, Range},
     lsm::{
-        structure::{Become, Change, CoverEdit, Place},
+        structure::{Become, Change, CoverEdit, Covers, Place},
         table::{Cursor, Kind},
+        version::Ranged,
     },
 };
 
@@ -45,8 +46,12 @@ fn layered(seed: u64, random: &mut SmallRng) -> World {
 fn edit(world: &World, lower: u32, upper: u32, becomes: Become) {
     let lsm = world.keyspace.lsm();
     let _turn = lsm.compacting.lock();
-    let covers = vec![CoverEdit { lower: key(lower), upper: key(upper), becomes }];
-    let change = Change { covers, ..Change::default() };
+    let edits = vec![CoverEdit { lower: key(lower), upper: key(upper), becomes }];
+    let version = lsm.present.get().version;
+    let mut covers = Covers::clone(version.covers());
+    covers.apply(&edits).unwrap();
+    let goes = version.spent(&covers).map(|table| table.file()).collect();
+    let change = Change { goes, covers: edits, ..Change::default() };
     lsm.install(&change, &[], |version| lsm.present.installed(version)).unwrap();
 }
 

@@ -85,12 +85,12 @@ impl World {
         let double_write = DoubleWrite::create(&environment.storage, &environment.memory, &environment.health).unwrap();
         let wal = Wal::create(environment.clone(), LOG).unwrap();
         let shared = Shared::new(environment.clone(), wal, Arc::new(double_write), Arc::new(SimClock::new(seed)));
-        let context = Context { keyspace: 3, logged: true, settings: Vec::new(), shared };
+        let context = Context { keyspace: 3, logged: true, part: None, settings: Vec::new(), shared };
         let pool = Pool::new(&context.shared.memory);
         let options = LsmOptions { index, ..LsmOptions::default() };
         let cache = TableCache::new(&context.shared.memory, &context.shared.domain, table_cache);
         let files = Files::new(context.clone(), options, Structure::default(), &cache);
-        let keyspace = Arc::new(LsmKeyspace::create(files, sizes, pool.clone()));
+        let keyspace = Arc::new(LsmKeyspace::create(files, sizes, pool.clone(), None));
         World { disk, environment, keyspace, context, pool, cache, sequence: AtomicU64::new(1) }
     }
 
@@ -99,7 +99,7 @@ impl World {
         self.keyspace.flush(Seq::MAX).unwrap();
         let (options, structure) = blob::decode(&self.keyspace.checkpoint().unwrap().blob).unwrap();
         let files = Files::new(self.context.clone(), options, structure, &self.cache);
-        let keyspace = LsmKeyspace::open(files, Sizes::TINY, self.pool.clone());
+        let keyspace = LsmKeyspace::open(files, Sizes::TINY, self.pool.clone(), None);
         keyspace.structure_recovered().unwrap();
         Arc::new(keyspace)
     }
@@ -108,7 +108,7 @@ impl World {
     pub(super) fn another(&self, number: u32, sizes: Sizes) -> Arc<LsmKeyspace> {
         let context = Context { keyspace: number, ..self.context.clone() };
         let files = Files::new(context, LsmOptions::default(), Structure::default(), &self.cache);
-        Arc::new(LsmKeyspace::create(files, sizes, self.pool.clone()))
+        Arc::new(LsmKeyspace::create(files, sizes, self.pool.clone(), None))
     }
 
     /// Writes a key as a commit does.

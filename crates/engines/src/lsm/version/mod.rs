@@ -82,6 +82,15 @@ impl<T: Ranged> Version<T> {
         self.runs().take_while(move |(place, _)| cover.is_none_or(|cover| cover.counts(*place)))
     }
 
+    /// Tables of which nothing counts if these are the covers.
+    pub(crate) fn spent<'v>(&'v self, covers: &'v Covers) -> impl Iterator<Item = &'v Arc<T>> {
+        let spent_of = move |(place, run): (Place, &'v Run<T>)| {
+            let is_spent = move |table: &&Arc<T>| covers.hides(place, table.first(), table.last());
+            run.tables().iter().filter(is_spent)
+        };
+        self.runs().flat_map(spent_of)
+    }
+
     /// Where some of them do not count.
     pub(crate) fn covers(&self) -> &Arc<Covers> {
         &self.covers

@@ -48,6 +48,12 @@ impl<T: Ranged> Run<T> {
         &self.tables[start..end.max(start)]
     }
 
+    /// Whether one of them can have keys of a range, whose upper bound is excluded.
+    pub(crate) fn reaches_into(&self, (lower, upper): (&[u8], &[u8])) -> bool {
+        let place = self.tables.partition_point(|table| table.last() < lower);
+        self.tables.get(place).is_some_and(|table| table.first() < upper)
+    }
+
     /// Their files.
     pub(crate) fn files(&self) -> impl Iterator<Item = File> {
         self.tables.iter().map(|table| table.file())

@@ -34,7 +34,7 @@ impl World {
         let double_write = DoubleWrite::create(&environment.storage, &environment.memory, &environment.health).unwrap();
         let wal = Wal::create(environment.clone(), LOG).unwrap();
         let shared = Shared::new(environment.clone(), wal, Arc::new(double_write), Arc::new(SimClock::new(seed)));
-        let context = Context { keyspace: 3, logged: true, settings: Vec::new(), shared };
+        let context = Context { keyspace: 3, logged: true, part: None, settings: Vec::new(), shared };
         let file = PageFile::create(&environment, context.keyspace).unwrap();
         let tree = TreeFamily::default().empty(&context, options, &file).unwrap();
         World { disk, context, tree }

@@ -93,6 +93,19 @@ fn check_stretches(structure: &Structure, model: &Model) {
     assert!(is_in(covers.stretch_below(None), 255));
 }
 
+/// What counts of ranges of keys of one byte, at one place.
+fn check_ranges(structure: &Structure, model: &Model, place: Place) {
+    let covers = structure.covers();
+    let counts = |key: usize| model[key].is_none_or(|floor| floor.is_none_or(|floor| place < floor));
+    for first in 0..256 {
+        assert_eq!(covers.counts_from(place, &[first as u8]), (first..256).all(counts), "{place:?} from {first}");
+        for last in (first..256).step_by(7) {
+            let hides = covers.hides(place, &[first as u8], &[last as u8]);
+            assert_eq!(hides, !(first..=last).any(counts), "{place:?} from {first} to {last}");
+        }
+    }
+}
+
 #[test]
 fn covers_are_what_their_edits_make_of_each_key() {
     for seed in 0..40 {
@@ -112,6 +125,9 @@ fn covers_are_what_their_edits_make_of_each_key() {
             check(&structure, &model);
         }
         check_stretches(&structure, &model);
+        [Place::Run(2), Place::Run(1), Place::Level(12), Place::Level(1)]
+            .iter()
+            .for_each(|place| check_ranges(&structure, &model, *place));
         assert!(fitting > 20, "seed {seed}: {fitting}");
     }
 }
@@ -187,6 +203,14 @@ fn a_flush_brings_a_run_and_the_floor_at_it() {
     assert_eq!(next.covers().at(b"b").and_then(Cover::floor), Some(Place::Run(3)));
     let without = Change { comes: Vec::new(), ..raised };
     assert!(after(&covered, &without).is_err(), "there is no such run");
+}
+
+#[test]
+fn an_absorption_takes_the_run_away_at_which_its_floor_is() {
+    let (_, structure) = example();
+    let covers = edit(b"a", b"c", Become::Covered(Place::Run(2))).covers;
+    let next = after(&structure, &Change { covers, ..change(&[7, 8, 4, 300, 5, 9], &[]) }).unwrap();
+    assert_eq!((next.places().count(), next.next_ordinal()), (0, 3));
 }
 
 #[test]

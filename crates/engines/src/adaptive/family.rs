@@ -1,0 +1,84 @@
+//! Makes and opens adaptive keyspaces.
+
+use std::sync::Arc;
+
+use ecotone_substrate::Result;
+
+use super::{AdaptiveOptions, blob::Blob, keyspace::AdaptiveKeyspace, pages::Pages};
+use crate::{
+    engine::{Context, Family, Made, Root},
+    lsm::{self, LsmFamily},
+    tree::{TreeFamily, TreeOptions, space::PageFile},
+};
+
+/// The parts of a keyspace, as structural records name them.
+pub(super) const TABLES: u8 = 1;
+pub(super) const PAGES: u8 = 2;
+
+/// The adaptive engine.
+#[derive(Debug, Default)]
+pub struct AdaptiveFamily {
+    pub(super) lsm: LsmFamily,
+    pub(super) tree: TreeFamily,
+    /// Whether ranges are covered by chance whenever something is flushed.
+    pub(super) is_restless: bool,
+}
+
+impl AdaptiveFamily {
+    /// For tests: one that flushes where little is written, into small tables, and covers ranges by chance.
+    #[doc(hidden)]
+    pub fn restless() -> AdaptiveFamily {
+        AdaptiveFamily { lsm: LsmFamily::tiny(), tree: TreeFamily::default(), is_restless: true }
+    }
+}
+
+/// What a part is told.
+fn part(context: &Context, part: u8) -> Context {
+    Context { part: Some(part), settings: Vec::new(), ..context.clone() }
+}
+
+impl Family for AdaptiveFamily {
+    fn name(&self) -> &'static str {
+        "adaptive"
+    }
+
+    fn create(&self, context: Context) -> Result<(Made, Root)> {
+        let options = AdaptiveOptions::parse(&context.settings)?;
+        let file = PageFile::create(&context.shared.environment(), context.keyspace)?;
+        let made = || {
+            let keyspace = self.empty(&context, options, &file)?;
+            let root = keyspace.take_checkpoint()?;
+            Ok((Made::Ordered(Arc::new(keyspace)), root))
+        };
+        made().inspect_err(|_| {
+            // What went wrong first is what the caller needs to know; a file that stays is removed at the next open.
+            let _ = context.shared.storage.remove(file.id());
+        })
+    }
+
+    fn open(&self, context: Context, root: &Root) -> Result<Made> {
+        Ok(Made::Ordered(Arc::new(self.of_earlier_life(&context, root)?)))
+    }
+}
+
+impl AdaptiveFamily {
+    /// A keyspace without records, whose pages are to be in a file that was just made.
+    pub(super) fn empty(&self, context: &Context, options: AdaptiveOptions, file: &PageFile) -> Result<AdaptiveKeyspace> {
+        // What is absorbed goes past the record cache, so this must have nothing of the pages.
+        let of_pages = TreeOptions { record_cache: false, ..options.tree };
+        let tree = self.tree.empty(&part(context, PAGES), of_pages, file)?;
+        let lsm = self.lsm.part(part(context, TABLES), options.lsm, None, Arc::new(Pages(tree.clone())));
+        Ok(AdaptiveKeyspace { lsm: Arc::new(lsm), tree, is_restless: self.is_restless })
+    }
+
+    /// A keyspace from its root.
+    pub(super) fn of_earlier_life(&self, context: &Context, root: &Root) -> Result<AdaptiveKeyspace> {
+        let place = || format!("the root of keyspace {} in the manifest", context.keyspace);
+        let blob = Blob::decode(&root.blob).map_err(|malformed| malformed.at(place(), 0))?;
+        let (options, structure) = lsm::blob::decode(&blob.lsm).map_err(|malformed| malformed.at(place(), 0))?;
+        let tree = self.tree.part(part(context, PAGES), &blob.tree)?;
+        let structure = structure.covered(blob.covers);
+        let lsm = self.lsm.part(part(context, TABLES), options, Some(structure), Arc::new(Pages(tree.clone())));
+        Ok(AdaptiveKeyspace { lsm: Arc::new(lsm), tree, is_restless: self.is_restless })
+    }
+}

@@ -1,0 +1,37 @@
+//! Pages as what is below the tables.
+
+use std::sync::Arc;
+
+use ecotone_substrate::Result;
+
+use crate::{
+    engine::{Cursor, Engine, Ordered, Range, VisitValue},
+    lsm::base::{Base, Moved},
+    tree::Tree,
+};
+
+/// The pages of a keyspace. Nobody writes to the tree but through this, so it has no dirty records.
+#[derive(Debug)]
+pub(super) struct Pages(pub(super) Arc<Tree>);
+
+impl Base for Pages {
+    fn find(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        self.0.find_in_pages(key, value)
+    }
+
+    fn find_many(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
+        self.0.multi_get(keys, found)
+    }
+
+    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
+        self.0.clone().cursor(range)
+    }
+
+    fn carve(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
+        self.0.carve(lower, Some(upper))
+    }
+
+    fn absorb(&self, records: &mut dyn Iterator<Item = Result<Moved>>) -> Result<u64> {
+        self.0.absorb(records)
+    }
+}

@@ -1,0 +1,115 @@
+//! Ranges that are covered, with all that goes on beside.
+
+use std::ops::Bound;
+
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+use super::world::{Model, World};
+use crate::{
+    adaptive::AdaptiveOptions,
+    engine::{Engine, Ordered},
+    tree::TreeOptions,
+};
+
+const KEYS: u32 = 900;
+
+fn key(number: u32) -> Vec<u8> {
+    [&b"key "[..], &number.to_be_bytes()].concat()
+}
+
+fn write(world: &mut World, model: &mut Model, number: u32, value: Option<Vec<u8>>) {
+    world.write(&key(number), value.as_deref());
+    match value {
+        Some(value) => _ = model.insert(key(number), value),
+        None => _ = model.remove(&key(number)),
+    }
+}
+
+/// A few neighbours, or some of all.
+fn write_some(world: &mut World, model: &mut Model, random: &mut SmallRng) {
+    let (first, width) = if random.random() { (0, KEYS) } else { (random.random_range(0..KEYS), 60) };
+    for _ in 0..random.random_range(1..200) {
+        let value = random.random_bool(0.7).then(|| vec![random.random(); random.random_range(0..250)]);
+        write(world, model, first + random.random_range(0..width), value);
+    }
+}
+
+fn absorb(world: &World, random: &mut SmallRng) {
+    let (lower, width) = (random.random_range(0..KEYS), random.random_range(1..300));
+    world.keyspace.absorb(&key(lower), &key(lower + width)).unwrap();
+}
+
+fn check_some(world: &World, model: &Model, random: &mut SmallRng, seed: u64) {
+    for _ in 0..20 {
+        let key = key(random.random_range(0..KEYS + 60));
+        assert_eq!(world.keyspace.get(&key).unwrap().as_ref(), model.get(&key), "seed {seed}: {key:?}");
+    }
+    let keys: Vec<_> = (0..random.random_range(1..50)).map(|_| key(random.random_range(0..KEYS + 60))).collect();
+    assert!(world.multi_get(&keys).iter().zip(&keys).all(|(found, key)| found.as_ref() == model.get(key)), "seed {seed}");
+    let (lower, width) = (random.random_range(0..KEYS), random.random_range(1..100));
+    let wanted: Vec<_> = model.range(key(lower)..key(lower + width)).map(|(key, value)| (key.clone(), value.clone())).collect();
+    let range = || (Bound::Included(key(lower)), Bound::Excluded(key(lower + width)));
+    assert_eq!(world.collect(range(), false), wanted, "seed {seed}");
+    assert!(world.collect(range(), true).into_iter().rev().eq(wanted), "seed {seed}");
+}
+
+/// Trap 12: absorption, compaction and flushes in any order, and openings in between.
+#[test]
+fn trap_12_what_was_written_is_read_whatever_shape_its_range_has() {
+    let (mut absorbed, mut compacted) = (0, 0);
+    for seed in 0..30 {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let tree = TreeOptions { segment_pages: [1, 4, 16][seed as usize % 3], ..TreeOptions::default() };
+        let (mut world, mut model) = (World::new(seed, AdaptiveOptions { tree, ..AdaptiveOptions::default() }), Model::new());
+        for _ in 0..150 {
+            match random.random_range(0..20) {
+                0..7 => write_some(&mut world, &mut model, &mut random),
+                7..11 => world.flush(),
+                11..14 => _ = world.environment.scheduler.run_one(),
+                14..17 => absorb(&world, &mut random),
+                17 if random.random_bool(0.3) => world.reopen(),
+                _ => check_some(&world, &model, &mut random, seed),
+            }
+        }
+        world.expect(&model);
+        (absorbed, compacted) = (absorbed + world.stat("covers"), compacted + world.stat("compactions"));
+        world.reopen();
+        world.expect(&model);
+    }
+    assert!(absorbed > 20 && compacted > 20, "{absorbed} and {compacted}");
+}
+
+/// Ordinals: all runs are gone, and with them what a floor was named by.
+#[test]
+fn what_is_flushed_when_all_tables_are_gone_counts() {
+    let (mut world, mut model) = (World::new(1, AdaptiveOptions::default()), Model::new());
+    for round in 0..3_u8 {
+        (0..KEYS).for_each(|number| write(&mut world, &mut model, number, Some(vec![round; 30])));
+        world.flush();
+        world.keyspace.absorb(b"a", b"z").unwrap();
+        assert_eq!((world.stat("tables"), world.stat("covers")), (0, 1));
+        world.expect(&model);
+        world.reopen();
+        world.expect(&model);
+    }
+    (0..KEYS).for_each(|number| write(&mut world, &mut model, number, None));
+    world.flush();
+    world.expect(&model);
+    world.keyspace.absorb(b"a", b"z").unwrap();
+    assert_eq!(world.stat("tables"), 0);
+    world.expect(&Model::new());
+}
+
+#[test]
+fn a_bulk_load_into_what_is_covered_comes_above_it() {
+    let (mut world, mut model) = (World::new(1, AdaptiveOptions::default()), Model::new());
+    (0..100).for_each(|number| write(&mut world, &mut model, number, Some(vec![1; 30])));
+    world.flush();
+    world.keyspace.absorb(b"a", b"z").unwrap();
+    let records = (100..2000).map(|number| (key(number), vec![2; 60]));
+    model.extend(records.clone());
+    assert_eq!(world.keyspace.clone().bulk_load(&mut records.map(Ok)).unwrap(), 1900);
+    world.expect(&model);
+    world.reopen();
+    world.expect(&model);
+}

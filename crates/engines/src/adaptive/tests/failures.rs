@@ -1,0 +1,51 @@
+//! Absorptions that do not come to their end.
+
+use std::io::ErrorKind;
+
+use super::world::{Model, World};
+use crate::{adaptive::AdaptiveOptions, tree::TreeOptions};
+
+const KEYS: u32 = 900;
+
+fn key(number: u32) -> Vec<u8> {
+    [&b"key "[..], &number.to_be_bytes()].concat()
+}
+
+/// So many keys, of which some are covered, and all have newer records, with so many bytes, or tombstones in tables.
+fn world(keys: u32, bytes: usize) -> (World, Model) {
+    let tree = TreeOptions { segment_pages: 4, ..TreeOptions::default() };
+    let (mut world, mut model) = (World::new(3, AdaptiveOptions { tree, ..AdaptiveOptions::default() }), Model::new());
+    for round in 0..3_u8 {
+        for number in (0..keys).filter(|number| round == 0 || number % 3 == u32::from(round)) {
+            let value = (round == 0 || number % 2 == 0).then(|| vec![round; bytes]);
+            world.write(&key(number), value.as_deref());
+            match value {
+                Some(value) => model.insert(key(number), value),
+                None => model.remove(&key(number)),
+            };
+        }
+        world.flush();
+        if round == 0 {
+            world.keyspace.absorb(&key(300), &key(600)).unwrap();
+        }
+    }
+    (world, model)
+}
+
+/// Trap 11: at each of its I/Os. What is in tables counts until all of it is in pages.
+#[test]
+fn trap_11_an_absorption_that_fails_changes_nothing_that_is_read() {
+    let absorb = |failure: Option<u64>| {
+        let (world, model) = world(KEYS, 90);
+        let start = world.disk.io_index();
+        failure.into_iter().for_each(|ahead| world.disk.fail_at(start + ahead, ErrorKind::Other));
+        let absorbed = world.keyspace.absorb(&key(100), &key(800));
+        assert_eq!(absorbed.is_err(), failure.is_some(), "{failure:?}");
+        let count = world.disk.io_index() - start;
+        world.expect(&model);
+        count
+    };
+    let all = absorb(None);
+    assert!(all > 20, "{all}");
+    (0..all).for_each(|failure| _ = absorb(Some(failure)));
+}

@@ -1,0 +1,8 @@
+//! Keyspaces of which tests cover ranges.
+
+mod covers;
+mod cursors;
+mod deletes;
+mod failures;
+mod root;
+mod world;

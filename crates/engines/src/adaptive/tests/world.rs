@@ -1,0 +1,113 @@
+//! A keyspace on a disk, as tests drive it.
+
+use std::{collections::BTreeMap, iter, ops::Bound, sync::Arc};
+
+use ecotone_substrate::{
+    Seq,
+    double_write::DoubleWrite,
+    environment::Environment,
+    wal::{Wal, WalOptions},
+};
+use ecotone_testkit::sim::{SimClock, SimStorage};
+
+use crate::{
+    adaptive::{AdaptiveFamily, AdaptiveOptions, keyspace::AdaptiveKeyspace},
+    engine::{Context, Cursor, Engine, Operation, Ordered, Range, Record, Shared},
+    lsm::LsmFamily,
+    tests::stat,
+    tree::{TreeFamily, space::PageFile},
+};
+
+/// What a keyspace should have.
+pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// All keys.
+pub(super) const ALL: Range = (Bound::Unbounded, Bound::Unbounded);
+
+const LOG: WalOptions = WalOptions { segment_bytes: 1 << 20, limit_bytes: 16 << 20, longest_bytes: 16 << 20 };
+
+pub(super) struct World {
+    pub(super) disk: SimStorage,
+    pub(super) environment: Environment,
+    context: Context,
+    pub(super) keyspace: Arc<AdaptiveKeyspace>,
+    sequence: Seq,
+}
+
+fn family() -> AdaptiveFamily {
+    AdaptiveFamily { lsm: LsmFamily::tiny(), tree: TreeFamily::default(), is_restless: false }
+}
+
+impl World {
+    pub(super) fn new(seed: u64, options: AdaptiveOptions) -> World {
+        let disk = SimStorage::new(seed);
+        let environment = disk.environment(7, 64 << 20);
+        let double_write = DoubleWrite::create(&environment.storage, &environment.memory, &environment.health).unwrap();
+        let wal = Wal::create(environment.clone(), LOG).unwrap();
+        let shared = Shared::new(environment.clone(), wal, Arc::new(double_write), Arc::new(SimClock::new(seed)));
+        let context = Context { keyspace: 3, logged: true, part: None, settings: Vec::new(), shared };
+        let file = PageFile::create(&environment, context.keyspace).unwrap();
+        let keyspace = Arc::new(family().empty(&context, options, &file).unwrap());
+        World { disk, environment, context, keyspace, sequence: 1 }
+    }
+
+    /// Writes a key as a commit does.
+    pub(super) fn write(&mut self, key: &[u8], value: Option<&[u8]>) {
+        let operation = Operation { key, value };
+        let admission = self.keyspace.admit(operation).expect("there is memory");
+        self.keyspace.apply(admission, self.sequence, operation);
+        self.sequence += 1;
+    }
+
+    pub(super) fn flush(&self) {
+        self.keyspace.flush(Seq::MAX).expect("the disk takes it");
+    }
+
+    /// Opens what a flush and a checkpoint leave.
+    pub(super) fn reopen(&mut self) {
+        self.flush();
+        let root = self.keyspace.checkpoint().unwrap();
+        let keyspace = family().of_earlier_life(&self.context, &root).unwrap();
+        keyspace.structure_recovered().unwrap();
+        keyspace.recovered().unwrap();
+        self.keyspace = Arc::new(keyspace);
+    }
+
+    pub(super) fn stat(&self, name: &str) -> u64 {
+        stat(&self.keyspace.stats(), name)
+    }
+
+    pub(super) fn collect(&self, range: Range, reverse: bool) -> Vec<Record> {
+        let mut cursor = self.keyspace.clone().cursor(range);
+        iter::from_fn(|| step(&mut *cursor, reverse)).collect()
+    }
+
+    /// What the values of some keys are, all asked for at once.
+    pub(super) fn multi_get(&self, keys: &[Vec<u8>]) -> Vec<Option<Vec<u8>>> {
+        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let mut found = vec![None; keys.len()];
+        let mut told = 0;
+        let mut tell = |number: usize, value: Option<&[u8]>| {
+            told += 1;
+            found[number] = value.map(<[u8]>::to_vec);
+        };
+        self.keyspace.multi_get(&keys, &mut tell).unwrap();
+        assert_eq!(told, keys.len());
+        found
+    }
+
+    /// Everything is as in the model, and passes the check.
+    pub(super) fn expect(&self, model: &Model) {
+        let check = self.keyspace.verify().unwrap();
+        assert_eq!((check.problems, check.records), (vec![], model.len() as u64));
+        let records: Vec<Record> = model.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        assert_eq!(self.collect(ALL, false), records);
+        assert!(self.collect(ALL, true).into_iter().rev().eq(records));
+    }
+}
+
+/// The next record of a cursor from one of its ends.
+pub(super) fn step(cursor: &mut dyn Cursor, reverse: bool) -> Option<Record> {
+    let next = if reverse { cursor.next_back() } else { cursor.next() };
+    next.unwrap().map(|(key, value)| (key.to_vec(), value.to_vec()))
+}

@@ -1,0 +1,73 @@
+//! What is below the tables of a keyspace, if anything is: the oldest records of the ranges that are covered (decision 14, "Shape").
+
+use std::{fmt, sync::Arc};
+
+use ecotone_substrate::Result;
+
+use super::merged::Source;
+use crate::{
+    engine::{Cursor, Range, VisitValue},
+    rest::{Direction, Rest},
+};
+
+/// A record on its way; no value is a tombstone.
+pub(crate) type Moved = (Vec<u8>, Option<Vec<u8>>);
+
+/// Pages that somebody else keeps. A keyspace of the lsm engine has none.
+pub(crate) trait Base: fmt::Debug + Send + Sync {
+    /// Looks for the value of a key that is covered, and appends it to `value`. False if there is none.
+    fn find(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
+    /// The same for many keys; `found` gets the number and the value of each, in whatever order.
+    fn find_many(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()>;
+    /// Goes through the records of a range that is covered.
+    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor>;
+    /// Empties a range that nothing covers, and keeps its bounds apart from what is beside it.
+    fn carve(&self, lower: &[u8], upper: &[u8]) -> Result<()>;
+    /// Brings records into a range that was carved, over what it has. What appends to the log afterwards may rely on them.
+    fn absorb(&self, records: &mut dyn Iterator<Item = Result<Moved>>) -> Result<u64>;
+}
+
+/// The records of a covered range, in either direction.
+pub(super) struct Based {
+    cursor: Box<dyn Cursor>,
+    direction: Direction,
+    /// A copy of the present one, if there is one.
+    there: bool,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Based {
+    /// On the first that is left.
+    pub(super) fn begin(base: &Arc<dyn Base>, rest: Rest, direction: Direction) -> Result<Based> {
+        let cursor = base.clone().cursor((rest.low, rest.high));
+        let mut source = Based { cursor, direction, there: false, key: Vec::new(), value: Vec::new() };
+        source.step().map(|()| source)
+    }
+
+    /// The present record.
+    pub(super) fn record(&self) -> Option<(&[u8], &[u8])> {
+        self.there.then_some((&self.key, &self.value))
+    }
+}
+
+impl Source for Based {
+    fn key(&self) -> Option<&[u8]> {
+        self.there.then_some(&self.key)
+    }
+
+    fn step(&mut self) -> Result<()> {
+        let next = match self.direction {
+            Direction::Up => self.cursor.next()?,
+            Direction::Down => self.cursor.next_back()?,
+        };
+        self.there = next.is_some();
+        if let Some((key, value)) = next {
+            self.key.clear();
+            self.key.extend_from_slice(key);
+            self.value.clear();
+            self.value.extend_from_slice(value);
+        }
+        Ok(())
+    }
+}
