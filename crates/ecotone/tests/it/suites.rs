@@ -184,7 +184,7 @@ fn crash_campaign_on_the_lsm_engine() {
 
 #[test]
 fn crash_campaign_on_the_adaptive_engine() {
-    campaign(&adaptive(), 320, &[SHORT, WIDE, DEEP]);
+    campaign(&adaptive(), 160, &[SHORT, WIDE, DEEP]);
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn threads_and_crashes_on_the_lsm_engine() {
 #[test]
 fn threads_and_crashes_on_the_adaptive_engine() {
     let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(4);
-    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
+    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD / 4 };
     let first = first_seed();
     println!("{:?}", pass(concurrent::run(&adaptive().workers(2), first..first + databases, extent)));
 }

@@ -119,9 +119,12 @@ impl Engine for AdaptiveKeyspace {
         self.tree.structure_recovered()?;
         self.lsm.recover(&[self.tree.file()])?;
         let version = self.lsm.lsm().version();
-        for cover in version.covers().iter() {
-            let (lower, upper) = cover.bounds();
-            [lower, upper].into_iter().for_each(|bound| self.tree.wall(bound));
+        for bound in version.covers().iter().flat_map(|cover| <[&[u8]; 2]>::from(cover.bounds())) {
+            // What is carved beside a bound that is none would take a part of the cover along.
+            if !self.tree.has_fence(bound) {
+                return Err(self.lsm.files().misfit("a range that pages cover ends within a segment"));
+            }
+            self.tree.wall(bound);
         }
         Ok(())
     }

@@ -26,9 +26,10 @@ impl Lsm {
     /// Has all records of a range below the tables that are in tables and count. What is covered already is absorbed by whole covers. Nothing is done where there
     /// is nothing below.
     pub(crate) fn absorb(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
-        let _turn = self.compacting.lock();
         let mut from = lower.to_vec();
         while let Some(base) = self.base.as_ref().filter(|_| *from < *upper) {
+            // One turn for each part, so that what is more urgent comes between.
+            let _turn = self.compacting.lock();
             let version = self.present.get().version;
             let part = Part::at(version.covers(), &from, upper);
             from.clone_from(&part.upper);
@@ -71,13 +72,15 @@ impl Lsm {
             base.carve(&lower, &upper)?;
         }
         let rest = Rest::new((Bound::Included(lower.clone()), Bound::Excluded(upper.clone())));
-        self.move_down(&**base, &runs, rest, is_covered).inspect_err(|_| {
+        let spent: Vec<_> = version.spent(&covers).collect();
+        let change = Change { goes: spent.iter().map(|table| table.file()).collect(), covers: edits, ..Change::default() };
+        let moved = self.move_down(&**base, &runs, rest, is_covered);
+        moved.and_then(|()| self.install(&change, &[], |version| self.present.installed(version))).inspect_err(|_| {
             // What has come counts nowhere, and takes space. If that fails as well, the next that covers the range does it.
             let _ = if is_covered { Ok(()) } else { base.carve(&lower, &upper) };
         })?;
-        let change =
-            Change { goes: version.spent(&covers).map(|table| table.file()).collect(), covers: edits, ..Change::default() };
-        self.install(&change, &[], |version| self.present.installed(version))
+        spent.into_iter().for_each(|table| self.files.loader().heat.forget(table));
+        Ok(())
     }
 
     /// Moves the records of a range. A tombstone goes along where there may be something to remove.

@@ -47,6 +47,13 @@ impl Heat {
         self.gone.fetch_add(table.reads.get(), Ordering::Relaxed);
     }
 
+    /// Reads of all tables, those of this version among them.
+    #[cfg(all(test, not(feature = "loom")))]
+    pub(super) fn all(&self, version: &Version<Handle>) -> u64 {
+        self.of(std::iter::empty(), version);
+        self.all.load(Ordering::Relaxed)
+    }
+
     /// How often a byte of these tables of a version is read, by how often one of the version is in the mean. The less there was to be read since they were
     /// made, the nearer to 1: a table that nobody has read may be new.
     pub(super) fn of<'t>(&self, tables: impl Iterator<Item = &'t Handle>, version: &Version<Handle>) -> f64 {

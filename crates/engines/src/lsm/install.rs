@@ -1,7 +1,7 @@
 //! What a keyspace has on disk, and how that changes: tables are synced, with their names, then one log record says so, then everybody sees it, and what goes
 //! is removed when that record is synced and nobody reads it (decision 11, "Recovery and the order of deletion"; decision 12, invariants 16 to 18).
 
-use std::{ops::Deref, sync::Arc};
+use std::{collections::BTreeSet, ops::Deref, sync::Arc};
 
 use ecotone_substrate::{
     Error, Result, Seq, bug,
@@ -124,7 +124,7 @@ impl Files {
         let applied = structure.apply(change).and_then(|()| before.after(&structure, fresh));
         let version = applied.unwrap_or_else(|what| panic!("{change:?}: {what}"));
         let record = append();
-        let drops: Vec<File> = change.drops().collect();
+        let drops: BTreeSet<File> = change.drops().collect();
         let gone = before.tables().filter(|handle| drops.contains(&handle.file()));
         state.dead.extend(gone.map(|handle| (record, handle.clone())));
         state.structure = structure;

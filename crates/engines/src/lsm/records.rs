@@ -146,6 +146,12 @@ impl Lsm {
         }
     }
 
+    /// Reads of blocks, also of tables that are gone.
+    #[cfg(all(test, not(feature = "loom")))]
+    pub(crate) fn reads(&self) -> u64 {
+        self.files.loader().heat.all(&self.version())
+    }
+
     /// The tables of now.
     pub(crate) fn version(&self) -> Arc<Version<Handle>> {
         self.present.get().version

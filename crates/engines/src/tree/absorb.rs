@@ -1,6 +1,6 @@
 //! Records from elsewhere into pages: ascending, over what the pages have (decision 14, "Turning tables into pages").
 
-use std::{iter, mem, time::Duration};
+use std::{collections::VecDeque, iter, time::Duration};
 
 use ecotone_substrate::Result;
 
@@ -62,7 +62,7 @@ impl Tree {
         }
     }
 
-    fn absorb_chunk(&self, mut records: Vec<DirtyRecord>) -> Result<()> {
+    fn absorb_chunk(&self, mut records: VecDeque<DirtyRecord>) -> Result<()> {
         while !records.is_empty() {
             self.check_live()?;
             let mut claim = self.store.claims.claim();
@@ -75,9 +75,9 @@ impl Tree {
     }
 
     /// Claims the segments of the next records, a round's pages at most, and deals out these. There is at least one.
-    fn take_shares(&self, claim: &mut Claim<'_>, records: &mut Vec<DirtyRecord>) -> Result<Vec<Share>> {
+    fn take_shares(&self, claim: &mut Claim<'_>, records: &mut VecDeque<DirtyRecord>) -> Result<Vec<Share>> {
         let (mut shares, mut pages) = (Vec::new(), 0);
-        while let Some(first) = records.first() {
+        while let Some(first) = records.front() {
             let at = self.store.locate(&first.key);
             pages += usize::from(at.segment.base_count());
             if pages > ROUND && !shares.is_empty() {
@@ -87,8 +87,7 @@ impl Tree {
                 Some(at) => {
                     let upper = at.upper.as_deref();
                     let count = upper.map_or(records.len(), |upper| records.partition_point(|record| *record.key < *upper));
-                    let behind = records.split_off(count);
-                    shares.push(Share { at, records: mem::replace(records, behind) });
+                    shares.push(Share { at, records: records.drain(..count).collect() });
                 }
                 None if !shares.is_empty() => break,
                 None => {
@@ -146,14 +145,28 @@ impl Tree {
 }
 
 /// The next records, as many as are brought into pages together.
-fn chunk(records: &mut dyn Iterator<Item = Result<Absorbed>>) -> Result<Vec<DirtyRecord>> {
+fn chunk(records: &mut dyn Iterator<Item = Result<Absorbed>>) -> Result<VecDeque<DirtyRecord>> {
     let mut bytes = 0;
     let next = || {
         let next = if bytes < CHUNK { records.next()? } else { return None };
         Some(next.map(|(key, value)| {
-            bytes += key.len() + value.as_ref().map_or(0, Vec::len);
+            bytes += size_of::<DirtyRecord>() + key.len() + value.as_ref().map_or(0, Vec::len);
             DirtyRecord { key, value }
         }))
     };
     iter::from_fn(next).collect()
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+
+    /// Records of nothing but short keys are mostly what holds them.
+    #[test]
+    fn a_chunk_of_short_records_has_no_more_memory_than_others() {
+        let mut records = (0..1_000_000_u64).map(|number| Ok((number.to_be_bytes().to_vec(), None)));
+        let chunk = chunk(&mut records).unwrap();
+        let bytes = chunk.len() * (size_of::<DirtyRecord>() + 8);
+        assert!((CHUNK - 100..CHUNK + 100).contains(&bytes), "{} records", chunk.len());
+    }
 }

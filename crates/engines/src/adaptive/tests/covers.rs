@@ -113,3 +113,16 @@ fn a_bulk_load_into_what_is_covered_comes_above_it() {
     world.reopen();
     world.expect(&model);
 }
+
+/// More keys at once than are looked for together, in pages, in tables above them, and in tables alone.
+#[test]
+fn many_keys_are_found_at_once_whatever_shape_their_ranges_have() {
+    let (mut world, mut model) = (World::new(2, AdaptiveOptions::default()), Model::new());
+    (0..KEYS).for_each(|number| write(&mut world, &mut model, number, (number % 5 > 0).then(|| vec![1; 90])));
+    world.flush();
+    [(50, 350), (400, 700), (710, 790)].into_iter().for_each(|(from, to)| world.keyspace.absorb(&key(from), &key(to)).unwrap());
+    (0..KEYS).step_by(3).for_each(|number| write(&mut world, &mut model, number, (number % 2 > 0).then(|| vec![2; 90])));
+    world.flush();
+    let keys: Vec<_> = (0..KEYS + 60).chain(0..KEYS).map(key).collect();
+    assert!(world.multi_get(&keys).iter().zip(&keys).all(|(found, key)| found.as_ref() == model.get(key)));
+}

@@ -1,5 +1,6 @@
 //! Keyspaces of which tests cover ranges.
 
+mod beside;
 mod covers;
 mod cursors;
 mod deletes;

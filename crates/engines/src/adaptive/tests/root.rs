@@ -1,11 +1,19 @@
 //! The bytes of a root, and others.
 
-use ecotone_substrate::codec::{
-    Reader,
-    hex::{golden, render},
+use ecotone_substrate::{
+    Error,
+    codec::{
+        Reader,
+        hex::{golden, render},
+    },
 };
 
-use crate::{adaptive::blob::Blob, lsm::structure::Covers};
+use super::world::World;
+use crate::{
+    adaptive::{AdaptiveOptions, blob::Blob},
+    engine::{Engine, Root},
+    lsm::structure::{Become, CoverEdit, Covers},
+};
 
 fn example() -> Blob {
     let bytes = [1, 1, b'a', 1, b'c', 0, 5];
@@ -42,5 +50,23 @@ fn a_root_comes_back_and_damage_is_found() {
         let mut other = bytes.clone();
         other[at] = byte;
         assert!(Blob::decode(&other).is_err(), "{byte} at {at}");
+    }
+}
+
+/// What is carved beside a cover that ends within a segment would take a part of it along.
+#[test]
+fn covers_of_a_root_that_end_within_a_segment_are_noticed() {
+    let mut world = World::new(1, AdaptiveOptions::default());
+    (0..600_u32).for_each(|number| world.write(&number.to_be_bytes(), Some(&[1; 100])));
+    world.flush();
+    world.keyspace.absorb(&100_u32.to_be_bytes(), &500_u32.to_be_bytes()).unwrap();
+    let root = world.keyspace.checkpoint().unwrap();
+    assert!(world.structure_of(&root).is_ok());
+    for (lower, upper) in [(100_u32, 103_u32), (497, 500)] {
+        let mut blob = Blob::decode(&root.blob).unwrap();
+        let (lower, upper) = (lower.to_be_bytes().to_vec(), upper.to_be_bytes().to_vec());
+        blob.covers.apply(&[CoverEdit { lower, upper, becomes: Become::Uncovered }]).unwrap();
+        let opened = world.structure_of(&Root { blob: blob.encode(), ..root.clone() }).map(drop);
+        assert!(matches!(opened, Err(Error::Corruption { .. })), "{opened:?}");
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, iter, ops::Bound, sync::Arc};
 
 use ecotone_substrate::{
-    Seq,
+    Result, Seq,
     double_write::DoubleWrite,
     environment::Environment,
     wal::{Wal, WalOptions},
@@ -12,7 +12,7 @@ use ecotone_testkit::sim::{SimClock, SimStorage};
 
 use crate::{
     adaptive::{AdaptiveFamily, AdaptiveOptions, keyspace::AdaptiveKeyspace},
-    engine::{Context, Cursor, Engine, Operation, Ordered, Range, Record, Shared},
+    engine::{Context, Cursor, Engine, Operation, Ordered, Range, Record, Root, Shared},
     lsm::LsmFamily,
     tests::stat,
     tree::{TreeFamily, space::PageFile},
@@ -67,10 +67,15 @@ impl World {
     pub(super) fn reopen(&mut self) {
         self.flush();
         let root = self.keyspace.checkpoint().unwrap();
-        let keyspace = family().of_earlier_life(&self.context, &root).unwrap();
-        keyspace.structure_recovered().unwrap();
+        let keyspace = self.structure_of(&root).unwrap();
         keyspace.recovered().unwrap();
         self.keyspace = Arc::new(keyspace);
+    }
+
+    /// What a root says, before anything is replayed.
+    pub(super) fn structure_of(&self, root: &Root) -> Result<AdaptiveKeyspace> {
+        let keyspace = family().of_earlier_life(&self.context, root)?;
+        keyspace.structure_recovered().map(|()| keyspace)
     }
 
     pub(super) fn stat(&self, name: &str) -> u64 {

@@ -53,7 +53,7 @@ impl Lsm {
     }
 
     /// Compacts what is due, or nothing.
-    fn compact_next(&self) -> Result<()> {
+    pub(crate) fn compact_next(&self) -> Result<()> {
         self.compact_by(|version| version.pick(self.sizes.level_0)).map(drop)
     }
 
@@ -79,11 +79,18 @@ impl Lsm {
 
     /// Makes one job.
     fn compact(&self, version: Arc<Version<Handle>>, piece: Piece<Handle>) -> Result<()> {
-        if self.absorb_before(&version, &piece.inputs, Place::Level(piece.depth))? {
-            // What is due is another piece now, if anything is.
-            drop((version, piece));
-            return self.files.conclude();
-        }
+        let is_other = self.absorb_before(&version, &piece.inputs, Place::Level(piece.depth))?;
+        let (version, piece) = if is_other {
+            // The same job goes on: with what was flushed meanwhile there would be something to absorb again, and no end to it.
+            let now = self.present.get().version;
+            let Some(left) = piece.left_in(&now) else {
+                drop((version, piece, now));
+                return self.files.conclude();
+            };
+            (now, left)
+        } else {
+            (version, piece)
+        };
         self.replace(&version, &piece)?;
         self.compactions.increment();
         // What is held has to stay.
