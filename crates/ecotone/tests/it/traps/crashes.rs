@@ -93,33 +93,33 @@ fn trap_06_torn_pages_below_tables() {
     torn_pages(adaptive, ADAPTIVE, 5);
 }
 
-fn checkpoint_against_truncation(engine: Engine) {
+fn checkpoint_against_truncation(engine: Engine, points: usize) {
     let world = World::loaded(engine, (0..800).map(|_| 1_400));
     let often = |number: u32| if number.is_multiple_of(50) { Level::Sync } else { Level::Buffered };
     let story = move |world: &mut World| fill_log(world, 1, often).and_then(|()| fill_log(world, 2, often));
-    end_everywhere(&world, &[Phase::Manifest, Phase::Directory], 6, &story);
-    end_everywhere(&world, &[Phase::Log], 6, &story);
+    end_everywhere(&world, &[Phase::Manifest, Phase::Directory], points, &story);
+    end_everywhere(&world, &[Phase::Log], points, &story);
 }
 
 /// A checkpoint makes the older part of the log unneeded, and its segments are written over.
 #[test]
 fn trap_14_checkpoint_against_truncation() {
-    checkpoint_against_truncation(tree);
+    checkpoint_against_truncation(tree, 6);
 }
 
 #[test]
 fn trap_14_checkpoint_against_truncation_under_a_hot_log() {
-    checkpoint_against_truncation(hash);
+    checkpoint_against_truncation(hash, 6);
 }
 
 #[test]
 fn trap_14_checkpoint_against_truncation_under_memtables() {
-    checkpoint_against_truncation(lsm);
+    checkpoint_against_truncation(lsm, 4);
 }
 
 #[test]
 fn trap_14_checkpoint_against_truncation_over_pages() {
-    checkpoint_against_truncation(adaptive);
+    checkpoint_against_truncation(adaptive, 3);
 }
 
 fn table_number(file: FileId) -> Option<u32> {
@@ -159,7 +159,7 @@ fn trap_11_flushes_and_compactions_beside_checkpoints() {
 #[test]
 fn trap_11_absorptions_beside_checkpoints() {
     let world = World::loaded(adaptive, (0..100).map(|_| 900));
-    let story: &Story = &|world| rounds(world, 4);
+    let story: &Story = &|world| rounds(world, 3);
     let of_pages = ios(&world, &[Phase::DoubleWrite, Phase::Pages], story).len();
     assert!(of_pages > 20, "{of_pages} I/Os of pages");
     let phases = [Phase::DoubleWrite, Phase::Pages, Phase::Table, Phase::Manifest, Phase::Directory];
@@ -201,7 +201,7 @@ fn trap_15_tables_ahead_of_the_log() {
 
 #[test]
 fn trap_15_pages_below_tables_ahead_of_the_log() {
-    pages_ahead_of_the_log(adaptive, ADAPTIVE, 8);
+    pages_ahead_of_the_log(adaptive, ADAPTIVE, 5);
 }
 
 fn replay_over_newer_files(engine: Engine, phases: &[Phase], points: usize) {
