@@ -34,7 +34,7 @@ impl Taken {
 impl Inner {
     /// Has the log relieved in the background.
     fn call_for_relief(self: &Arc<Self>) {
-        if self.relief.call() {
+        if self.relief.job.call() {
             self.schedule_relief();
         }
     }
@@ -43,11 +43,11 @@ impl Inner {
         let weak = Arc::downgrade(self);
         self.scheduler.spawn(Priority::Checkpoint, "relieve the log", move || {
             let Some(inner) = weak.upgrade() else { return };
-            inner.relief.begin();
+            inner.relief.job.begin();
             if let Err(error) = inner.relieve_log() {
                 inner.wal.relief_failed(inner.health.poison(error));
             }
-            if inner.relief.end() {
+            if inner.relief.job.end() {
                 inner.schedule_relief();
             }
             inner.scheduler.notify();

@@ -21,6 +21,7 @@ pub mod pace;
 pub mod page;
 pub mod scheduler;
 pub mod search;
+pub mod single;
 pub mod state;
 pub mod storage;
 pub mod table;

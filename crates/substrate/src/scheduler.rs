@@ -2,6 +2,8 @@
 //!
 //! A *threaded* scheduler runs jobs on its own threads. A *manual* one runs them on the thread that waits for their effect, one after
 //! the other, so that a simulated history is a function of its seed.
+//!
+//! Of the threads two are kept for what is more urgent than compaction, where there are more (decision 16, invariant 13): writers wait for flushes.
 
 use std::{
     collections::BinaryHeap,
@@ -25,6 +27,13 @@ pub enum Priority {
     Checkpoint,
     /// Write-out: writers wait for its memory.
     Flush,
+}
+
+impl Priority {
+    /// Whether writers wait for it late or never, so that it may not have all workers.
+    fn is_patient(self) -> bool {
+        self <= Priority::Compact
+    }
 }
 
 struct Job {
@@ -56,6 +65,8 @@ struct State {
     jobs: BinaryHeap<Job>,
     spawned: u64,
     running: usize,
+    /// Those of them that are patient.
+    patient: usize,
     stopping: bool,
 }
 
@@ -65,6 +76,8 @@ pub struct Scheduler {
     work: Condvar,
     progress: Condvar,
     manual: bool,
+    /// Patient jobs that run at a time.
+    most_patient: usize,
     health: Arc<Health>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -78,10 +91,13 @@ impl fmt::Debug for Scheduler {
 /// Longest sleep of a waiter between two looks at its condition, should a notification be missed.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
+/// Workers that are kept for what is urgent.
+const KEPT: usize = 2;
+
 impl Scheduler {
     /// A pool of `workers` threads. A job that panics poisons `health`.
     pub fn threaded(workers: usize, health: Arc<Health>) -> Arc<Self> {
-        let scheduler = Arc::new(Self::new(false, health));
+        let scheduler = Arc::new(Self::new(Some(workers), health));
         let mut threads = scheduler.threads.lock();
         for worker in 0..workers.max(1) {
             let weak = Arc::downgrade(&scheduler);
@@ -94,15 +110,16 @@ impl Scheduler {
 
     /// A pool without threads: [`wait_until`](Self::wait_until) and [`run_one`](Self::run_one) run the jobs.
     pub fn manual(health: Arc<Health>) -> Arc<Self> {
-        Arc::new(Self::new(true, health))
+        Arc::new(Self::new(None, health))
     }
 
-    fn new(manual: bool, health: Arc<Health>) -> Self {
+    fn new(workers: Option<usize>, health: Arc<Health>) -> Self {
         Scheduler {
             state: Mutex::default(),
             work: Condvar::new(),
             progress: Condvar::new(),
-            manual,
+            manual: workers.is_none(),
+            most_patient: workers.map_or(usize::MAX, |workers| workers.saturating_sub(KEPT).max(1)),
             health,
             threads: Mutex::default(),
         }
@@ -157,7 +174,7 @@ impl Scheduler {
 
     /// Runs the most urgent job on this thread; false if there is none.
     pub fn run_one(&self) -> bool {
-        let job = self.state.lock().jobs.pop();
+        let job = self.take(&mut self.state.lock());
         job.map(|job| self.run(job)).is_some()
     }
 
@@ -186,13 +203,26 @@ impl Scheduler {
         }
     }
 
+    /// The most urgent job, unless it is patient and enough of these run: then none is more urgent. It counts as running.
+    fn take(&self, state: &mut State) -> Option<Job> {
+        let patient = state.jobs.peek()?.priority.is_patient();
+        if patient && state.patient >= self.most_patient {
+            return None;
+        }
+        state.running += 1;
+        state.patient += usize::from(patient);
+        state.jobs.pop()
+    }
+
     fn run(&self, job: Job) {
-        self.state.lock().running += 1;
-        let name = job.name;
+        let (name, patient) = (job.name, job.priority.is_patient());
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job.run)).is_err() {
             self.health.poison(Error::Invalid(format!("the background job {name:?} panicked")));
         }
-        self.state.lock().running -= 1;
+        let mut state = self.state.lock();
+        state.running -= 1;
+        state.patient -= usize::from(patient);
+        drop(state);
         self.progress.notify_all();
     }
 
@@ -202,7 +232,7 @@ impl Scheduler {
             if state.stopping {
                 return;
             }
-            let Some(job) = state.jobs.pop() else {
+            let Some(job) = scheduler.take(&mut state) else {
                 // Short, so that a scheduler that nobody holds any more is noticed.
                 scheduler.work.wait_for(&mut state, Duration::from_millis(100));
                 continue;
@@ -221,7 +251,10 @@ impl Drop for Scheduler {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        time::Instant,
+    };
 
     use super::*;
 
@@ -255,6 +288,43 @@ mod tests {
         let waited = scheduler.wait_until("what the panic took along", || false);
         assert!(matches!(waited, Err(Error::Poisoned { .. })), "{waited:?}");
         assert!(health.check().unwrap_err().to_string().contains("panicked"));
+    }
+
+    #[test]
+    fn a_flush_runs_while_compactions_stand_and_these_go_on_afterwards() {
+        let scheduler = Scheduler::threaded(4, Arc::default());
+        let (gate, standing, ended) = (Arc::new(Mutex::new(())), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let held = gate.lock();
+        for priority in [Priority::Compact, Priority::Idle, Priority::Compact, Priority::Idle, Priority::Compact] {
+            let (gate, standing, ended) = (gate.clone(), standing.clone(), ended.clone());
+            scheduler.spawn(priority, "stand", move || {
+                standing.fetch_add(1, Ordering::SeqCst);
+                drop(gate.lock());
+                ended.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        scheduler.wait_until("all that may run", || standing.load(Ordering::SeqCst) >= 2).unwrap();
+        let (flushed, deadline) = (Arc::new(AtomicUsize::new(0)), Instant::now() + Duration::from_secs(10));
+        for _ in 0..100 {
+            let flushed = flushed.clone();
+            scheduler.spawn(Priority::Flush, "flush", move || _ = flushed.fetch_add(1, Ordering::SeqCst));
+        }
+        scheduler.wait_until("flushes", || flushed.load(Ordering::SeqCst) == 100 || Instant::now() > deadline).unwrap();
+        assert_eq!((flushed.load(Ordering::SeqCst), standing.load(Ordering::SeqCst)), (100, 2));
+        drop(held);
+        scheduler.wait_until("what stood", || ended.load(Ordering::SeqCst) == 5).unwrap();
+    }
+
+    #[test]
+    fn a_pool_of_few_threads_compacts_with_one() {
+        for workers in 1..=3 {
+            let (scheduler, ended) = (Scheduler::threaded(workers, Arc::default()), Arc::new(AtomicUsize::new(0)));
+            for _ in 0..20 {
+                let ended = ended.clone();
+                scheduler.spawn(Priority::Compact, "compact", move || _ = ended.fetch_add(1, Ordering::SeqCst));
+            }
+            scheduler.wait_until("all", || ended.load(Ordering::SeqCst) == 20).unwrap();
+        }
     }
 
     #[test]

@@ -25,15 +25,17 @@ struct Part {
 impl Lsm {
     /// Has all records of a range below the tables that are in tables and count. What is covered already is absorbed by whole covers. Nothing is done where there
     /// is nothing below.
-    pub(crate) fn absorb(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
+    pub(crate) fn absorb(self: &Arc<Self>, lower: &[u8], upper: &[u8]) -> Result<()> {
         let mut from = lower.to_vec();
         while let Some(base) = self.base.as_ref().filter(|_| *from < *upper) {
             // One turn for each part, so that what is more urgent comes between.
-            let _turn = self.compacting.lock();
+            let turn = self.compacting.lock();
             let version = self.present.get().version;
             let part = Part::at(version.covers(), &from, upper);
             from.clone_from(&part.upper);
-            self.absorb_part(base, &version, part)?;
+            let absorbed = self.absorb_part(base, &version, part);
+            self.end_turn(turn);
+            absorbed?;
         }
         self.files.conclude()
     }

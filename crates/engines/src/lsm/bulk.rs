@@ -23,7 +23,7 @@ type Records<'r> = dyn Iterator<Item = Result<Record>> + 'r;
 
 /// A load that is on its way.
 struct Load<'l> {
-    lsm: &'l Lsm,
+    lsm: &'l Arc<Lsm>,
     /// The largest key so far.
     last: Option<Vec<u8>>,
     /// The run that it has made, if it had to make one.
@@ -88,7 +88,16 @@ impl Load<'_> {
     fn install(&mut self, tables: &[Arc<Handle>], first: &[u8]) -> Result<()> {
         let lsm = self.lsm;
         // So that neither levels nor ordinals change.
-        let (_compacting, _flushing) = (lsm.compacting.lock(), lsm.flushing.lock());
+        let (compacting, flushing) = (lsm.compacting.lock(), lsm.flushing.lock());
+        let installed = self.install_in_turn(tables, first);
+        drop(flushing);
+        lsm.call_flush();
+        lsm.end_turn(compacting);
+        installed
+    }
+
+    fn install_in_turn(&mut self, tables: &[Arc<Handle>], first: &[u8]) -> Result<()> {
+        let lsm = self.lsm;
         let place = self.place_for(first)?;
         let comes = tables.iter().map(|handle| (place, handle.file())).collect();
         let change = Change { comes, ..Change::default() };

@@ -25,10 +25,10 @@ const SAMPLE: usize = 1000;
 
 impl Lsm {
     /// Has everything in tables, durable, that was applied before and has a sequence below `below`.
-    pub(super) fn flush(&self, below: Seq) -> Result<()> {
+    pub(super) fn flush(self: &Arc<Self>, below: Seq) -> Result<()> {
         if let Some(youngest) = self.youngest_below(below)? {
-            while youngest.strong_count() > 0 && self.is_there(&youngest) {
-                self.flush_oldest()?;
+            while self.is_there(&youngest) {
+                self.flush_if(|| self.is_there(&youngest))?;
             }
         }
         self.files.bury()
@@ -36,24 +36,52 @@ impl Lsm {
 
     /// The youngest memtable with a sequence below this one. If it is active, it is no more.
     fn youngest_below(&self, below: Seq) -> Result<Option<Weak<Member>>> {
-        let memtables = self.present.get().memtables;
         let reaches = |member: &Arc<Member>| member.memtable.smallest().is_some_and(|first| first < below);
-        let Some(age) = memtables.iter().position(reaches) else { return Ok(None) };
+        let youngest = {
+            let pin = self.present.pin();
+            let memtables = &self.present.load(&pin).memtables;
+            memtables.iter().position(reaches).map(|age| (age, Arc::downgrade(&memtables[age])))
+        };
+        let Some((age, youngest)) = youngest else { return Ok(None) };
         if age == 0 {
-            self.switch(&memtables[0])?;
+            self.switch(&youngest)?;
         }
-        Ok(Some(Arc::downgrade(&memtables[age])))
+        Ok(Some(youngest))
     }
 
-    fn is_there(&self, member: &Weak<Member>) -> bool {
+    /// Whether a memtable is one of the present view.
+    pub(super) fn is_there(&self, member: &Weak<Member>) -> bool {
         let pin = self.present.pin();
         self.present.load(&pin).memtables.iter().any(|there| Arc::as_ptr(there) == member.as_ptr())
     }
 
-    /// Makes a run of level 0 of the oldest memtable, if it is not the active one. Whether there was one.
-    pub(super) fn flush_oldest(&self) -> Result<bool> {
+    /// Makes a run of the oldest memtable, if that is still `needed` when others have flushed.
+    pub(super) fn flush_if(self: &Arc<Self>, needed: impl FnOnce() -> bool) -> Result<()> {
         self.make_place()?;
-        let _turn = self.flushing.lock();
+        let turn = self.flushing.lock();
+        let flushed = if needed() { self.flush_oldest() } else { Ok(false) };
+        drop(turn);
+        self.call_flush();
+        flushed.map(drop)
+    }
+
+    /// Makes runs of all memtables that wait, unless another flushes: he calls for the job that does this when he has ended.
+    pub(super) fn flush_waiting(self: &Arc<Self>) -> Result<()> {
+        while self.memtables_wait() {
+            self.make_place()?;
+            let Some(_turn) = self.flushing.try_lock() else { return Ok(()) };
+            self.flush_oldest()?;
+            self.call_compaction();
+        }
+        Ok(())
+    }
+
+    fn memtables_wait(&self) -> bool {
+        self.present.load(&self.present.pin()).memtables.len() > 1
+    }
+
+    /// Makes a run of level 0 of the oldest memtable, if it is not the active one. Whether there was one. The caller has the turn.
+    fn flush_oldest(&self) -> Result<bool> {
         let Some(oldest) = self.present.oldest_sealed() else { return Ok(false) };
         let run = Place::Run(self.files.next_ordinal()?);
         self.files.context().sync_log()?;

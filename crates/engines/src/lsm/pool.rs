@@ -148,10 +148,10 @@ impl Pool {
         let environment = largest.files.environment();
         let health = environment.health.clone();
         environment.scheduler.spawn(Priority::Flush, "flush for memory", move || {
-            let given = lsm.upgrade().map_or(Ok(false), |lsm| lsm.give_memory());
+            let given = lsm.upgrade().map_or(Ok(()), |lsm| lsm.try_to_give_memory());
             this.upgrade().into_iter().for_each(|pool| pool.relieving.store(false, Ordering::Release));
             // Without memory or space it is tried again when writers need it.
-            given.map_or_else(|error| drop(health.poison(error)), drop);
+            given.unwrap_or_else(|error| drop(health.poison(error)));
         });
     }
 }

@@ -9,7 +9,7 @@ use crate::delay::Delay;
 /// Memtables that wait for their flush before writers take part in it.
 pub(super) const WAITING: usize = 2;
 /// Runs of level 0 from which on writers are slowed down, and with which they come to rest.
-const SLOW_RUNS: usize = 8;
+pub(super) const SLOW_RUNS: usize = 8;
 pub(super) const FULL_RUNS: usize = 16;
 /// The part of what memtables may fill from which on writers are slowed down.
 const SLOW_FROM: f64 = 0.75;

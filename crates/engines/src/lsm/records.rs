@@ -5,9 +5,10 @@ use std::sync::Arc;
 use ecotone_substrate::{
     Error, Result, Seq,
     metrics::{Counter, Histogram},
+    single::Single,
     table::Answer,
 };
-use ecotone_sys::primitive::{Mutex, atomic::AtomicBool};
+use ecotone_sys::primitive::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
@@ -34,12 +35,14 @@ pub(crate) struct Lsm {
     /// What is below the tables.
     pub(super) base: Option<Arc<dyn Base>>,
     pub(super) sizes: Sizes,
-    /// Held by the one that flushes, across its I/O.
+    /// Held by the one that flushes, across its I/O. Who has waited for it looks again whether he needs it, and calls for the job when he gives it back: that only
+    /// tries (decision 16, invariants 14 and 17).
     pub(super) flushing: Mutex<()>,
-    /// Held by the one that compacts, or loads records in bulk, across its I/O. Taken before `flushing`.
+    /// Held by the one that compacts, or loads records in bulk, across its I/O, likewise. Taken before `flushing`.
     pub(super) compacting: Mutex<()>,
-    /// Whether a compaction was asked for that has not begun.
-    pub(super) compaction_waits: AtomicBool,
+    /// The job that flushes what waits, and the one that compacts what is due.
+    pub(super) flush_job: Single,
+    pub(super) compaction_job: Single,
     /// Jobs of compaction that were done.
     pub(super) compactions: Counter,
     /// Memtables that became runs.
@@ -71,7 +74,8 @@ impl Lsm {
             sizes,
             flushing: Mutex::new(()),
             compacting: Mutex::new(()),
-            compaction_waits: AtomicBool::new(false),
+            flush_job: Single::default(),
+            compaction_job: Single::default(),
             compactions: Counter::default(),
             flushes: Counter::default(),
             written: Counter::default(),

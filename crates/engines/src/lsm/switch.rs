@@ -1,6 +1,6 @@
 //! A full memtable makes way for a fresh one (decision 12, invariants 4 and 9).
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use ecotone_substrate::{Result, scheduler::Priority};
 
@@ -19,7 +19,7 @@ impl Lsm {
             };
             if waiting >= WAITING {
                 delay.begin();
-                self.flush_oldest()?;
+                self.flush_if(|| matches!(self.fill_level(), (_, WAITING.., Some(_))))?;
                 self.call_compaction();
             } else {
                 self.switch(&full)?;
@@ -35,57 +35,84 @@ impl Lsm {
     }
 
     /// Makes memory of memtables free. False if they have none.
-    pub(super) fn give_memory(&self) -> Result<bool> {
-        let view = self.present.get();
-        if view.memtables.len() == 1 {
-            let active = &view.memtables[0];
-            if active.memtable.bytes() == 0 {
-                return Ok(false);
-            }
-            self.switch(active)?;
-        }
-        let oldest = view.memtables.last().map(Arc::downgrade).expect("a view has memtables");
-        drop(view);
-        self.flush_oldest()?;
+    pub(super) fn give_memory(self: &Arc<Self>) -> Result<bool> {
+        let Some(oldest) = self.seal_oldest()? else { return Ok(false) };
+        self.flush_if(|| self.is_there(&oldest))?;
         self.present.wait_for_end(&oldest);
         Ok(true)
     }
 
+    /// The same in the background, where nothing is done if another flushes.
+    pub(super) fn try_to_give_memory(self: &Arc<Self>) -> Result<()> {
+        let Some(oldest) = self.seal_oldest()? else { return Ok(()) };
+        self.flush_waiting()?;
+        if !self.is_there(&oldest) {
+            self.present.wait_for_end(&oldest);
+        }
+        Ok(())
+    }
+
+    /// The oldest memtable, which is not the active one, if there is anything in it.
+    fn seal_oldest(&self) -> Result<Option<Weak<Member>>> {
+        let (oldest, is_active, bytes) = {
+            let pin = self.present.pin();
+            let memtables = &self.present.load(&pin).memtables;
+            let oldest = memtables.last().expect("a view has memtables");
+            (Arc::downgrade(oldest), memtables.len() == 1, oldest.memtable.bytes())
+        };
+        if is_active && bytes == 0 {
+            return Ok(None);
+        }
+        if is_active {
+            self.switch(&oldest)?;
+        }
+        Ok(Some(oldest))
+    }
+
     /// The part of the active memtable that is filled, how many are older, and the active one if it is full.
     #[inline]
-    fn fill_level(&self) -> (f64, usize, Option<Arc<Member>>) {
+    fn fill_level(&self) -> (f64, usize, Option<Weak<Member>>) {
         let pin = self.present.pin();
         let memtables = &self.present.load(&pin).memtables;
         let (filled, full) = (memtables[0].memtable.filled(), self.pool.full(self.sizes.memtable));
-        let active = (filled >= full).then(|| memtables[0].clone());
+        let active = (filled >= full).then(|| Arc::downgrade(&memtables[0]));
         (filled as f64 / full as f64, memtables.len() - 1, active)
     }
 
     /// Puts a fresh memtable before this one, which was seen to be active, unless another has done that. The one before it is sealed first.
-    pub(super) fn switch(&self, active: &Arc<Member>) -> Result<()> {
+    pub(super) fn switch(&self, active: &Weak<Member>) -> Result<()> {
         // Nothing else is unsealed from now on, as long as this one is active.
         self.present.seal();
         let credit = self.room.admit_switch(|| self.free())?;
-        let fresh = Memtable::new(&active.memtable.common_prefix());
+        let prefix = active.upgrade().map(|active| active.memtable.common_prefix());
         let _structure = self.files.structure();
-        if !Arc::ptr_eq(&self.present.get().memtables[0], active) {
+        let is_active = Arc::as_ptr(&self.present.get().memtables[0]) == active.as_ptr();
+        let Some(prefix) = prefix.filter(|_| is_active) else {
             self.room.give_back(credit);
             return Ok(());
-        }
+        };
+        let fresh = Memtable::new(&prefix);
         let room = self.room.clone();
         self.present.switch(fresh, move || room.give_back(credit));
         Ok(())
     }
 
     /// Has the background flush what waits.
-    fn call_flush(self: &Arc<Self>) {
+    pub(super) fn call_flush(self: &Arc<Self>) {
+        if self.flush_job.call() {
+            self.schedule_flush();
+        }
+    }
+
+    fn schedule_flush(self: &Arc<Self>) {
         let lsm = Arc::downgrade(self);
-        self.files.environment().scheduler.spawn(Priority::Flush, "flush a memtable", move || {
+        self.files.environment().scheduler.spawn(Priority::Flush, "flush memtables", move || {
             let Some(lsm) = lsm.upgrade() else { return };
-            match lsm.flush_oldest() {
-                Ok(_) => lsm.call_compaction(),
-                // Without memory or space it is tried again when writers need it.
-                Err(error) => drop(lsm.files.environment().health.poison(error)),
+            lsm.flush_job.begin();
+            // Without memory or space it is tried again when writers need it.
+            lsm.flush_waiting().unwrap_or_else(|error| drop(lsm.files.environment().health.poison(error)));
+            if lsm.flush_job.end() {
+                lsm.schedule_flush();
             }
         });
     }

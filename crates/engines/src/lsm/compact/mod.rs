@@ -12,7 +12,7 @@ mod whole;
 use std::sync::Arc;
 
 use ecotone_substrate::{Result, scheduler::Priority};
-use ecotone_sys::primitive::atomic::Ordering;
+use ecotone_sys::primitive::MutexGuard;
 
 use self::{
     cuts::{Cuts, REACH},
@@ -23,7 +23,7 @@ use self::{
 use super::{
     handle::Handle,
     output::{self, Output},
-    pressure::FULL_RUNS,
+    pressure::{FULL_RUNS, SLOW_RUNS},
     records::Lsm,
     structure::{Change, Place},
     version::{Ranged, Version},
@@ -33,32 +33,51 @@ use super::{
 const LEEWAY: usize = 2;
 
 impl Lsm {
-    /// Has the background compact what is due, unless that waits already.
+    /// Has the background compact what is due.
     pub(super) fn call_compaction(self: &Arc<Self>) {
-        let is_due = self.present.get().version.is_due(self.sizes.level_0);
-        if !is_due || self.compaction_waits.swap(true, Ordering::AcqRel) {
-            return;
+        if self.present.get().version.is_due(self.sizes.level_0) {
+            self.call_compaction_job();
         }
+    }
+
+    /// Gives the turn of compaction back, after whatever time. The job that came meanwhile has only tried to get it.
+    pub(super) fn end_turn(self: &Arc<Self>, turn: MutexGuard<'_, ()>) {
+        drop(turn);
+        self.call_compaction_job();
+    }
+
+    fn call_compaction_job(self: &Arc<Self>) {
+        if self.compaction_job.call() {
+            self.schedule_compaction();
+        }
+    }
+
+    fn schedule_compaction(self: &Arc<Self>) {
         let lsm = Arc::downgrade(self);
         self.files.environment().scheduler.spawn(Priority::Compact, "compact tables", move || {
             let Some(lsm) = lsm.upgrade() else { return };
-            lsm.compaction_waits.store(false, Ordering::Release);
+            lsm.compaction_job.begin();
             match lsm.compact_next() {
                 // One after the other, so that what is more urgent comes between.
-                Ok(()) => lsm.call_compaction(),
+                Ok(true) => lsm.call_compaction(),
+                Ok(false) => {}
                 // Without memory or space it is tried again when there are more tables.
                 Err(error) => drop(lsm.files.environment().health.poison(error)),
+            }
+            if lsm.compaction_job.end() {
+                lsm.schedule_compaction();
             }
         });
     }
 
-    /// Compacts what is due, or nothing.
-    pub(crate) fn compact_next(&self) -> Result<()> {
-        self.compact_by(|version| version.pick(self.sizes.level_0)).map(drop)
+    /// Compacts what is due, or nothing, if there is nothing or another compacts. Whether it did.
+    pub(crate) fn compact_next(&self) -> Result<bool> {
+        let Some(_turn) = self.compacting.try_lock() else { return Ok(false) };
+        self.compact_in_turn(|version| version.pick(self.sizes.level_0))
     }
 
     /// Sees to it that level 0 can get another run.
-    pub(super) fn make_place(&self) -> Result<()> {
+    pub(super) fn make_place(self: &Arc<Self>) -> Result<()> {
         loop {
             let most = if self.files.environment().scheduler.is_threaded() { LEEWAY * FULL_RUNS } else { FULL_RUNS };
             let has_most = |version: &Version<Handle>| version.level_0_runs() >= most;
@@ -69,9 +88,25 @@ impl Lsm {
         }
     }
 
+    /// Waits for the turn, and makes the job that is chosen then. Whether one was.
+    fn compact_by(self: &Arc<Self>, pick: impl FnOnce(&Version<Handle>) -> Option<Piece<Handle>>) -> Result<bool> {
+        let turn = self.compacting.lock();
+        let compacted = self.compact_in_turn(pick);
+        self.end_turn(turn);
+        compacted
+    }
+
+    /// Makes one job that is due if writers are slowed down for level 0: for who has the turn again and again, so that jobs of the background hardly get it.
+    fn relieve_level_0(self: &Arc<Self>) -> Result<()> {
+        let is_full = |version: &Version<Handle>| version.level_0_runs() >= SLOW_RUNS;
+        if is_full(&self.present.get().version) {
+            self.compact_by(|version| is_full(version).then(|| version.pick(self.sizes.level_0)).flatten())?;
+        }
+        Ok(())
+    }
+
     /// Makes the job that is chosen from the present version, which has all of it still, since nobody else compacts. Whether one was.
-    fn compact_by(&self, pick: impl FnOnce(&Version<Handle>) -> Option<Piece<Handle>>) -> Result<bool> {
-        let _turn = self.compacting.lock();
+    fn compact_in_turn(&self, pick: impl FnOnce(&Version<Handle>) -> Option<Piece<Handle>>) -> Result<bool> {
         let version = self.present.get().version;
         let Some(piece) = pick(&version) else { return Ok(false) };
         self.compact(version, piece).map(|()| true)

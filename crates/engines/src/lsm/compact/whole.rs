@@ -1,6 +1,6 @@
 //! Bringing all that a keyspace has into its last level, where nothing is left that was deleted or replaced (decision 11, "Levels and compaction").
 
-use std::{collections::BTreeSet, iter};
+use std::{collections::BTreeSet, iter, sync::Arc};
 
 use ecotone_substrate::{Result, Seq, limits::MAX_LEVELS};
 
@@ -15,7 +15,7 @@ use crate::{
 
 impl Lsm {
     /// Brings what was applied before into the last level, from above, by jobs of the usual size. What others write meanwhile may stay above it.
-    pub(in crate::lsm) fn compact_all(&self, progress: &mut Progress<'_>) -> Result<()> {
+    pub(in crate::lsm) fn compact_all(self: &Arc<Self>, progress: &mut Progress<'_>) -> Result<()> {
         let (health, level_0) = (&self.files.environment().health, self.sizes.level_0);
         let version = || self.present.get().version;
         health.unless_panics("a flush", || self.flush(Seq::MAX))?;
@@ -24,7 +24,10 @@ impl Lsm {
         for depth in iter::once(None).chain((2..=MAX_LEVELS).rev().map(Some)) {
             // Those that come later need not go, so that this ends whatever is written.
             let files: BTreeSet<_> = version().files_at(depth).collect();
-            let step = || self.compact_by(|version| version.piece_of_tables(depth, &files, level_0));
+            let step = || {
+                self.relieve_level_0()?;
+                self.compact_by(|version| version.piece_of_tables(depth, &files, level_0))
+            };
             while health.unless_panics("a compaction", step)? {
                 done = all.saturating_sub(version().bytes_to_sink(level_0)).max(done);
                 progress(done, all);

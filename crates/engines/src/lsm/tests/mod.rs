@@ -27,6 +27,8 @@ mod scans;
 #[cfg(not(feature = "loom"))]
 mod threads;
 #[cfg(not(feature = "loom"))]
+mod turns;
+#[cfg(not(feature = "loom"))]
 mod whole;
 #[cfg(not(feature = "loom"))]
 mod world;

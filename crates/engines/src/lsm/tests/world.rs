@@ -43,7 +43,7 @@ const LOG: WalOptions = WalOptions { segment_bytes: 64 << 10, limit_bytes: 1 << 
 pub(super) const ALL: Range = (Bound::Unbounded, Bound::Unbounded);
 
 pub(super) struct World {
-    disk: SimStorage,
+    pub(super) disk: SimStorage,
     pub(super) environment: Environment,
     pub(super) keyspace: Arc<LsmKeyspace>,
     context: Context,

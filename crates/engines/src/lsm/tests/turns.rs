@@ -1,0 +1,119 @@
+//! Who waits for a flush, and who does not.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use ecotone_substrate::{limits::PAGE, scheduler::Priority, storage::FileId};
+
+use super::world::{World, key};
+use crate::lsm::table::Kind;
+
+/// The first table, and a place in it that a flush writes.
+const FIRST: (FileId, u64) = (FileId::Table { keyspace: 3, number: 1 }, PAGE as u64);
+
+/// Writes until there are so many memtables. Gives how many records that took.
+fn fill(world: &World, memtables: u64) -> u32 {
+    let mut number = 0;
+    while world.stat("memtables") < memtables {
+        write(world, number);
+        number += 1;
+    }
+    number
+}
+
+fn write(world: &World, number: u32) {
+    world.write(&key(number), Some(&[number as u8; 100]));
+}
+
+/// Waits until it is so, for some ten seconds at most. Whether it is.
+fn comes(ready: impl Fn() -> bool) -> bool {
+    (0..10_000).any(|_| {
+        thread::sleep(Duration::from_millis(1));
+        ready()
+    })
+}
+
+#[test]
+fn a_writer_that_waited_for_a_flush_which_made_room_makes_none() {
+    let world = World::new(1, Kind::Linear);
+    let active = |world: &World| world.keyspace.lsm().memtable_bytes();
+    let mut number = fill(&world, 3);
+    while world.keyspace.lsm().present.get().active().filled()
+        < world.keyspace.lsm().pool.full(world.keyspace.lsm().sizes.memtable)
+    {
+        write(&world, number);
+        number += 1;
+    }
+    let before = active(&world);
+    world.disk.hold(FIRST.0, FIRST.1);
+    thread::scope(|scope| {
+        let first = scope.spawn(|| write(&world, number));
+        world.disk.wait_blocked(FIRST.0, FIRST.1);
+        let second = scope.spawn(|| write(&world, number + 1));
+        thread::sleep(Duration::from_millis(50));
+        assert!(!second.is_finished(), "there is no room");
+        world.disk.release(FIRST.0, FIRST.1);
+        [first, second].into_iter().for_each(|writer| writer.join().unwrap());
+    });
+    assert_eq!((world.stat("flushes"), world.stat("memtables")), (1, 3));
+    assert!(active(&world) <= before, "the memory of what was flushed is free");
+}
+
+#[test]
+fn memtables_that_wait_for_the_same_flush_leave_a_worker_free_and_are_flushed_after_it() {
+    let world = World::threaded(1, 2);
+    world.disk.hold(FIRST.0, FIRST.1);
+    fill(&world, 2);
+    world.disk.wait_blocked(FIRST.0, FIRST.1);
+    fill(&world, 3);
+    let (scheduler, done) = (&world.environment.scheduler, Arc::new(AtomicBool::new(false)));
+    let is_done = done.clone();
+    // Behind the calls for flushes.
+    scheduler.spawn(Priority::Flush, "another keyspace's flush", move || done.store(true, Ordering::SeqCst));
+    assert!(comes(|| is_done.load(Ordering::SeqCst)), "both workers wait for one flush");
+    world.disk.release(FIRST.0, FIRST.1);
+    assert!(comes(|| world.stat("memtables") == 1));
+    assert_eq!(world.stat("flushes"), 2);
+}
+
+/// The turn is held by somebody who does not flush what waits; the job that comes meanwhile only tries.
+#[test]
+fn whoever_gives_a_turn_back_sees_to_what_waits() {
+    let world = World::threaded(1, 2);
+    let lsm = world.keyspace.lsm();
+    let turn = lsm.flushing.lock();
+    fill(&world, 2);
+    let scheduler = &world.environment.scheduler;
+    assert!(comes(|| scheduler.debt() == 0), "the job waits in the turn");
+    assert_eq!(world.stat("memtables"), 2);
+    drop(turn);
+    lsm.flush_if(|| false).unwrap();
+    assert!(comes(|| world.stat("memtables") == 1));
+    assert_eq!(world.stat("flushes"), 1);
+}
+
+#[test]
+fn a_compaction_that_finds_another_at_it_takes_no_worker_and_comes_after_it() {
+    let world = World::threaded(1, 1);
+    let lsm = world.keyspace.lsm();
+    let turn = lsm.compacting.lock();
+    let mut number = 0;
+    while !lsm.present.get().version.is_due(lsm.sizes.level_0) {
+        (0..300).for_each(|_| {
+            write(&world, number);
+            number += 1;
+        });
+        world.flush();
+    }
+    let scheduler = &world.environment.scheduler;
+    assert!(comes(|| scheduler.debt() == 0), "the job waits in the turn");
+    assert_eq!(world.stat("compactions"), 0);
+    lsm.end_turn(turn);
+    assert!(comes(|| world.stat("compactions") > 0));
+}
