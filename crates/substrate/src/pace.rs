@@ -10,6 +10,8 @@ use std::{
 
 /// Delays are collected to this many nanoseconds, since a sleep costs two switches of the thread and is never much shorter than 100 µs.
 const PORTION: u64 = 500_000;
+/// Longest sleep, in nanoseconds: one thread does not pay for all others (decision 16, invariant 16).
+const LONGEST_SLEEP: u64 = 20_000_000;
 /// Longest delay of one write, in nanoseconds.
 const LONGEST: f64 = 10_000_000.0;
 /// The delay at half of the way, in nanoseconds, times two.
@@ -23,15 +25,16 @@ pub struct Pace {
 
 impl Pace {
     /// A write at this fullness, from 0 (free of charge) to 1 (full). Gives how long the caller should sleep: for most writes not at all, and then once for
-    /// several, its own or those of other threads.
+    /// several, its own or those of other threads. What is owed above 20 ms stays owed, and is paid by who comes next.
     pub fn charge(&self, fullness: f64) -> Option<Duration> {
         let delay = delay(fullness);
         let owed = self.owed.fetch_add(delay, Ordering::Relaxed).saturating_add(delay);
         if owed < PORTION {
             return None;
         }
-        let owed = self.owed.swap(0, Ordering::Relaxed);
-        (owed > 0).then(|| Duration::from_nanos(owed))
+        let pay = |owed: u64| Some(owed.saturating_sub(LONGEST_SLEEP));
+        let owed = self.owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, pay).expect("whatever is owed is paid");
+        (owed > 0).then(|| Duration::from_nanos(owed.min(LONGEST_SLEEP)))
     }
 }
 
@@ -60,5 +63,23 @@ mod tests {
         assert_eq!(paid, [Duration::from_micros(500); 100]);
         assert_eq!(pace.charge(1.0), Some(Duration::from_millis(10)));
         assert_eq!(pace.charge(0.0), None);
+    }
+
+    #[test]
+    fn no_sleep_is_long_whatever_many_threads_owe_and_none_is_lost() {
+        const THREADS: u64 = 64;
+        const WRITES: u64 = 50;
+        let pace = Pace::default();
+        let write =
+            || (0..WRITES).filter_map(|_| pace.charge(1.0)).inspect(|sleep| assert!(sleep.as_millis() <= 20)).sum::<Duration>();
+        let mut paid: Duration = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..THREADS).map(|_| scope.spawn(write)).collect();
+            writers.into_iter().map(|writer| writer.join().unwrap()).sum()
+        });
+        pace.owed.fetch_add(640_000_000, Ordering::Relaxed);
+        let rest: Vec<Duration> = std::iter::from_fn(|| pace.charge(0.0)).collect();
+        assert!(rest.len() >= 32 && rest.iter().all(|sleep| sleep.as_millis() <= 20), "{rest:?}");
+        paid += rest.into_iter().sum::<Duration>();
+        assert_eq!(paid, Duration::from_millis(10 * THREADS * WRITES + 640));
     }
 }

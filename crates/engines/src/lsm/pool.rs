@@ -24,6 +24,8 @@ use super::records::Lsm;
 const EIGHTHS: usize = 3;
 /// A memtable is full with one part of so many of what all may have: others wait for their flush meanwhile.
 const PARTS: usize = 3;
+/// The part of what all may have from which on writers are slowed down, in quarters.
+const SLOW_FROM: usize = 3;
 const COMPONENTS: &[Component] = &[Component::Memtable];
 
 /// What all memtables have together, and may have.
@@ -91,6 +93,14 @@ impl Pool {
         most.min((self.part.load(Ordering::Relaxed) / PARTS).max(Size::Slab.bytes() / 2))
     }
 
+    /// How near it is to refusing memory: from 0, up to three quarters of what all memtables may have, to 1.
+    #[inline]
+    pub(super) fn fullness(&self) -> f64 {
+        let (used, part) = (self.used(), self.part.load(Ordering::Relaxed));
+        let from = part / 4 * SLOW_FROM;
+        if used <= from { 0.0 } else { ((used - from) as f64 / (part - from) as f64).min(1.0) }
+    }
+
     /// Counts the blocks of tables that were written for want of memory: with more of it there would have been fewer (decision 8).
     pub(super) fn count(&self, blocks: u64) {
         self.share.get().into_iter().for_each(|share| share.count(blocks));
@@ -139,11 +149,14 @@ impl Pool {
     }
 
     /// Has the background flush, unless it was asked to.
-    fn relieve(&self) {
-        let Some(largest) = self.largest() else { return };
+    pub(super) fn relieve(&self) {
         if self.relieving.swap(true, Ordering::AcqRel) {
             return;
         }
+        let Some(largest) = self.largest() else {
+            self.relieving.store(false, Ordering::Release);
+            return;
+        };
         let (this, lsm) = (self.this.clone(), Arc::downgrade(&largest));
         let environment = largest.files.environment();
         let health = environment.health.clone();

@@ -11,8 +11,8 @@ pub(super) const WAITING: usize = 2;
 /// Runs of level 0 from which on writers are slowed down, and with which they come to rest.
 pub(super) const SLOW_RUNS: usize = 8;
 pub(super) const FULL_RUNS: usize = 16;
-/// The part of what memtables may fill from which on writers are slowed down.
-const SLOW_FROM: f64 = 0.75;
+/// The part of what its memtables may fill from which on writers are slowed down: a flush gives a third back at once, so less than that is passed between two.
+const SLOW_FROM: f64 = 0.5;
 /// What levels may have above their targets: a part of so many of the last level, and at least so many budgets of memory.
 const DEBT_PART: u64 = 4;
 const DEBT_BUDGETS: u64 = 4;
@@ -30,7 +30,7 @@ impl Lsm {
     /// Without threads in the background nobody would catch up.
     #[inline]
     pub(super) fn slow_down(&self, filled: f64, waiting: usize, delay: &mut Delay<'_>) {
-        let fullness = self.behind().max(fullness_of_memtables(filled, waiting));
+        let fullness = self.behind().max(fullness_of_memtables(filled, waiting)).max(self.pool.fullness());
         if fullness > 0.0 && self.files.environment().scheduler.is_threaded() {
             self.charge(fullness, delay);
         }
@@ -39,6 +39,10 @@ impl Lsm {
     #[cold]
     fn charge(&self, fullness: f64, delay: &mut Delay<'_>) {
         if let Some(owed) = self.pressure.pace.charge(fullness) {
+            if self.pool.fullness() > 0.0 {
+                // Whose memtables are large may not write any more, and nobody else asks for their flush before he needs memory.
+                self.pool.relieve();
+            }
             delay.sleep(owed);
         }
     }
@@ -91,12 +95,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memtables_slow_writers_from_three_quarters_of_all_on() {
+    fn memtables_slow_writers_from_half_of_all_on() {
         assert_eq!(
-            [(0.0, 0), (1.0, 0), (1.0, 1), (0.25, 2)].map(|(filled, waiting)| fullness_of_memtables(filled, waiting)),
+            [(0.0, 0), (1.0, 0), (0.25, 1), (0.5, 1)].map(|(filled, waiting)| fullness_of_memtables(filled, waiting)),
             [0.0; 4]
         );
-        assert!((fullness_of_memtables(0.625, 2) - 0.5).abs() < 1e-9);
+        assert!((fullness_of_memtables(0.25, 2) - 0.5).abs() < 1e-9);
         assert_eq!([1.0, 2.0].map(|filled| fullness_of_memtables(filled, 2)), [1.0; 2]);
     }
 }

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use ecotone_substrate::memory::{Component, Held, Memory, Share};
+use ecotone_substrate::{
+    limits::PAGE,
+    memory::{Component, Held, Memory, Share},
+    storage::FileId,
+};
 use ecotone_sys::{
     chunk::{Block, Size},
     primitive::Mutex,
@@ -46,6 +50,29 @@ fn memtables_of_all_keyspaces_stay_within_the_write_cache() {
     others.iter().for_each(|keyspace| expect(keyspace, &model));
     others.iter().for_each(|keyspace| keyspace.flush(u64::MAX).unwrap());
     assert_eq!(used(&world), 0, "idle keyspaces have no slab");
+}
+
+/// No memtable is full, and what would be flushed stands.
+#[test]
+fn writers_of_many_keyspaces_are_slowed_down_before_memtables_are_refused_memory() {
+    let world = World::threaded_with(1, 2, SIZES);
+    let others: Vec<_> = (10..15).map(|number| world.another(number, SIZES)).collect();
+    let tables = (10..15).map(|keyspace| FileId::Table { keyspace, number: 1 });
+    tables.clone().for_each(|table| world.disk.hold(table, PAGE as u64));
+    let delays = || others.iter().map(|keyspace| stat(&keyspace.stats(), "writer_delays")).sum::<u64>();
+    let mut before = 0;
+    for number in 0.. {
+        others.iter().for_each(|keyspace| world.write_to(keyspace, &key(number), Some(&[number as u8; VALUE])));
+        if used(&world) < most(&world) / 4 * 3 {
+            before = delays();
+        } else if used(&world) > most(&world) / 16 * 15 {
+            break;
+        }
+    }
+    assert_eq!(before, 0, "where there is memory nobody is slowed down");
+    assert!(delays() > 100, "{} delays", delays());
+    tables.for_each(|table| world.disk.release(table, PAGE as u64));
+    world.environment.scheduler.wait_until("the flush that stood", || used(&world) < most(&world) / 16 * 14).unwrap();
 }
 
 /// A cache that takes all the memory there is, and gives back what is asked for.

@@ -70,7 +70,12 @@ impl World {
 
     /// The same with so many threads in the background.
     pub(super) fn threaded(seed: u64, workers: usize) -> World {
-        World::on(SimStorage::new(seed), seed, Some(Kind::Linear), Sizes::TINY, workers)
+        World::threaded_with(seed, workers, Sizes::TINY)
+    }
+
+    /// The same whose parts have these sizes.
+    pub(super) fn threaded_with(seed: u64, workers: usize, sizes: Sizes) -> World {
+        World::on(SimStorage::new(seed), seed, Some(Kind::Linear), sizes, workers)
     }
 
     fn on(disk: SimStorage, seed: u64, index: Option<Kind>, sizes: Sizes, workers: usize) -> World {
