@@ -59,12 +59,13 @@ impl Inner {
     fn relieve_log(&self) -> Result<()> {
         let (used, began) = (self.wal.used(), self.shared.clock.now());
         let slice = self.relief.slice(used, self.wal.options().limit_bytes);
-        let below = self.wal.tail().saturating_sub(used) + slice;
-        for space in self.all_spaces().iter().filter(|space| space.logged) {
-            space.engine().flush(below)?;
-        }
+        let begin = self.wal.tail().saturating_sub(used);
+        let spaces: Vec<_> = self.all_spaces().into_iter().filter(|space| space.logged).collect();
+        spaces.iter().for_each(|space| space.engine().begin_flush(begin + slice));
+        spaces.iter().try_for_each(|space| space.engine().flush(begin + slice))?;
         self.checkpoint()?;
-        self.relief.took(slice, Duration::from_nanos(self.shared.clock.now() - began));
+        let freed = self.wal.kept_from().saturating_sub(begin);
+        self.relief.took(slice, freed, Duration::from_nanos(self.shared.clock.now() - began));
         Ok(())
     }
 

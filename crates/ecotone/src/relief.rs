@@ -28,10 +28,14 @@ impl Relief {
         self.slice.lock().map_or(largest, |slice| slice.clamp(limit / SMALLEST, largest))
     }
 
-    /// A step freed `slice` bytes in this time: the next one frees what would have taken [`STEP`], within a factor of two.
-    pub(crate) fn took(&self, slice: u64, time: Duration) {
+    /// A step that was to free `slice` bytes freed so many in this time: the next one frees what would have taken [`STEP`], within a factor of two. How short
+    /// it took says nothing where much more or less came free than what was flushed for it: a memtable as a whole, by the checkpoint alone.
+    pub(crate) fn took(&self, slice: u64, freed: u64, time: Duration) {
         let factor = STEP.div_duration_f64(time.max(Duration::from_millis(1))).clamp(0.5, 2.0);
-        *self.slice.lock() = Some((slice as f64 * factor) as u64);
+        let is_telling = (slice / 2..=slice.saturating_mul(2)).contains(&freed);
+        if factor < 1.0 || is_telling {
+            *self.slice.lock() = Some((slice as f64 * factor) as u64);
+        }
     }
 }
 
@@ -43,17 +47,34 @@ mod tests {
     fn a_step_frees_what_fits_into_its_time() {
         let (relief, used, limit) = (Relief::default(), 800, 1600);
         assert_eq!(relief.slice(used, limit), 100);
-        relief.took(100, STEP * 3);
+        relief.took(100, 100, STEP * 3);
         assert_eq!(relief.slice(used, limit), 50, "at most half as much");
-        relief.took(50, STEP);
+        relief.took(50, 50, STEP);
         assert_eq!(relief.slice(used, limit), 50);
-        relief.took(50, STEP * 100);
+        relief.took(50, 50, STEP * 100);
         assert_eq!(relief.slice(used, limit), 25);
-        relief.took(10, STEP * 2);
+        relief.took(10, 10, STEP * 2);
         assert_eq!(relief.slice(used, limit), 25, "a checkpoint is worth a 64th");
-        relief.took(25, STEP / 100);
+        relief.took(25, 25, STEP / 100);
         assert_eq!(relief.slice(used, limit), 50, "at most twice as much");
-        relief.took(90, Duration::ZERO);
+        relief.took(90, 90, Duration::ZERO);
         assert_eq!(relief.slice(used, limit), 100, "an eighth of what is used");
+    }
+
+    #[test]
+    fn what_came_free_by_itself_says_nothing_of_the_next_step_but_that_it_took_long() {
+        let (relief, used, limit) = (Relief::default(), 800, 1600);
+        relief.took(100, 0, Duration::ZERO);
+        assert_eq!(relief.slice(used, limit), 100, "nothing is known yet");
+        relief.took(80, 80, STEP * 2);
+        assert_eq!(relief.slice(used, limit), 40);
+        for freed in [0, 19, 81, 700] {
+            relief.took(40, freed, STEP / 50);
+            assert_eq!(relief.slice(used, limit), 40, "{freed} of 40 were freed");
+        }
+        relief.took(40, 700, STEP * 8 / 5);
+        assert_eq!(relief.slice(used, limit), 25, "who waits, waits for the step");
+        relief.took(25, 50, STEP / 4 * 3);
+        assert_eq!(relief.slice(used, limit), 33);
     }
 }

@@ -216,6 +216,8 @@ pub trait Engine: Send + Sync + fmt::Debug {
 
     /// The smallest sequence whose effect may not be in the files yet, synced; `None` if there is none.
     fn first_unflushed(&self) -> Option<Seq>;
+    /// Has the background begin with what [`flush`](Self::flush) does, as far as it can go beside others. Promises nothing.
+    fn begin_flush(&self, _below: Seq) {}
     /// Writes out until every effect below `below` is in the files, synced. May be called by several threads.
     fn flush(&self, below: Seq) -> Result<()>;
     /// Makes the present structure durable and describes it.

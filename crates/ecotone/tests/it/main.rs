@@ -31,6 +31,8 @@ mod poisoned;
 #[cfg(not(feature = "bugs"))]
 mod record_cache;
 #[cfg(not(feature = "bugs"))]
+mod relief;
+#[cfg(not(feature = "bugs"))]
 mod scans;
 #[cfg(not(feature = "bugs"))]
 mod space;

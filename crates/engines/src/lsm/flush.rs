@@ -34,6 +34,14 @@ impl Lsm {
         self.files.bury()
     }
 
+    /// Has the background flush what has a sequence below this one.
+    pub(super) fn begin_flush(self: &Arc<Self>, below: Seq) -> Result<()> {
+        if self.youngest_below(below)?.is_some() {
+            self.call_flush();
+        }
+        Ok(())
+    }
+
     /// The youngest memtable with a sequence below this one. If it is active, it is no more.
     fn youngest_below(&self, below: Seq) -> Result<Option<Weak<Member>>> {
         let reaches = |member: &Arc<Member>| member.memtable.smallest().is_some_and(|first| first < below);

@@ -127,6 +127,11 @@ impl Engine for LsmKeyspace {
         self.lsm().present.get().first_unflushed()
     }
 
+    fn begin_flush(&self, below: Seq) {
+        // What goes wrong is met again by who flushes.
+        _ = self.live().and_then(|lsm| lsm.begin_flush(below));
+    }
+
     fn flush(&self, below: Seq) -> Result<()> {
         match self.live().and_then(|lsm| lsm.flush(below).inspect(|()| lsm.call_compaction())) {
             // It was dropped while the database is flushed: nothing of it is to be kept.

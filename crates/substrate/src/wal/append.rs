@@ -150,10 +150,16 @@ impl Wal {
     }
 
     fn take_room(&self, room: Room, bytes: u64) -> Option<Short> {
-        let mut appending = self.append.lock();
-        let short = self.missing(&appending, room, bytes);
-        if short.is_none() {
-            appending.reserved += bytes;
+        let (short, is_low) = {
+            let mut appending = self.append.lock();
+            let short = self.missing(&appending, room, bytes);
+            if short.is_none() {
+                appending.reserved += bytes;
+            }
+            (short, self.is_low(&appending))
+        };
+        if is_low {
+            self.call_for_segment();
         }
         short
     }

@@ -4,6 +4,7 @@
 //! A write goes [`reserve`](Wal::reserve), [`announce`](Wal::announce), [`append`](Wal::append), then
 //! [`commit`](Wal::commit). A sequence is the byte position of a record; the first is 1.
 
+mod ahead;
 mod append;
 mod buffer;
 mod commit;
@@ -21,9 +22,10 @@ mod weight;
 use ecotone_sys::primitive::atomic::{AtomicU64, AtomicUsize};
 use std::{
     fmt,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Weak, atomic::Ordering},
 };
 
+use ahead::Ahead;
 use append::Appending;
 pub use append::{Placed, Reservation, Room};
 use buffer::Buffer;
@@ -65,6 +67,7 @@ pub struct WalOptions {
 
 /// The log of one open database.
 pub struct Wal {
+    this: Weak<Wal>,
     storage: Arc<dyn Storage>,
     memory: Arc<Memory>,
     scheduler: Arc<Scheduler>,
@@ -86,6 +89,7 @@ pub struct Wal {
     sync_ended: Condvar,
     pool: Mutex<Pool>,
     growing: Mutex<()>,
+    ahead: Ahead,
     found: Mutex<Found>,
     relief: Relief,
     weight: Weight,
@@ -111,6 +115,7 @@ impl Wal {
         let append = Appending::new(Buffer::new(&memory)?);
         let output = Output::new(Buffer::new(&memory)?);
         Ok(Wal {
+            this: Weak::new(),
             storage,
             memory,
             scheduler,
@@ -129,6 +134,7 @@ impl Wal {
             sync_ended: Condvar::new(),
             pool: Mutex::default(),
             growing: Mutex::default(),
+            ahead: Ahead::default(),
             found: Mutex::default(),
             relief: Relief::default(),
             weight: Weight::new(options),
@@ -142,6 +148,11 @@ impl Wal {
             delays: Counter::default(),
             delay_ns: Counter::default(),
         })
+    }
+
+    /// For all who write, and for its own jobs.
+    fn shared(self) -> Arc<Self> {
+        Arc::new_cyclic(|this| Wal { this: this.clone(), ..self })
     }
 
     /// The sequence that the next record will get.
@@ -169,9 +180,14 @@ impl Wal {
         self.options
     }
 
+    /// Where replay would begin: what is below has been let go.
+    pub fn kept_from(&self) -> Seq {
+        self.kept_from.load(Ordering::SeqCst)
+    }
+
     /// Bytes from the replay position to the tail.
     pub fn used(&self) -> u64 {
-        self.tail().saturating_sub(self.kept_from.load(Ordering::SeqCst))
+        self.tail().saturating_sub(self.kept_from())
     }
 
     /// Numbers for people and tools: records and bytes appended, writes and syncs of segments, waits for room, delays before that and their sum.

@@ -87,7 +87,7 @@ impl Wal {
         wal.pool.lock().next = 1;
         wal.begin(FIRST, 1)?;
         wal.kept_from.store(FIRST, Ordering::SeqCst);
-        Ok(Arc::new(wal))
+        Ok(wal.shared())
     }
 
     /// Finds the segments of an existing log. [`recover`](Self::recover) must follow before anything is appended.
@@ -99,7 +99,7 @@ impl Wal {
         let (found, next) = Found::scan(&*wal.storage, wal.database)?;
         wal.pool.lock().next = next;
         *wal.found.lock() = found;
-        Ok(Arc::new(wal))
+        Ok(wal.shared())
     }
 
     /// Gives every record that reaches above the replay position to `on_record`, in order, syncs what was read, and readies the log for

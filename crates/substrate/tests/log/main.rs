@@ -1,5 +1,6 @@
 //! The write-ahead log on a simulated disk.
 
+mod ahead;
 mod damage;
 mod golden;
 mod house;
