@@ -35,7 +35,7 @@ pub struct LsmOptions {
     pub table: Option<u64>,
     /// Bits of each key in a filter, 0..=32. Default 10.
     pub filter_bits: u16,
-    /// Whether blocks are packed: LZ4 saves space and reads of cold data, for about a microsecond at each access to a block. Default none.
+    /// Whether blocks are packed: LZ4 saves space and reads of cold data, for a few microseconds (computed, not measured) at each access to a block. Default none.
     pub compression: Compression,
 }
 

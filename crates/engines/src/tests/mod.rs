@@ -4,7 +4,28 @@
 pub(crate) mod orders;
 
 #[cfg(not(feature = "loom"))]
-use crate::engine::Stats;
+use std::sync::Arc;
+
+#[cfg(not(feature = "loom"))]
+use ecotone_substrate::{
+    double_write::DoubleWrite,
+    environment::Environment,
+    wal::{Wal, WalOptions},
+};
+#[cfg(not(feature = "loom"))]
+use ecotone_testkit::sim::SimClock;
+
+#[cfg(not(feature = "loom"))]
+use crate::engine::{Context, Shared, Stats};
+
+/// That of keyspace 3 of a database that is made.
+#[cfg(not(feature = "loom"))]
+pub(crate) fn context(environment: &Environment, log: WalOptions, logged: bool, seed: u64) -> Context {
+    let double_write = DoubleWrite::create(&environment.storage, &environment.memory, &environment.health).unwrap();
+    let wal = Wal::create(environment.clone(), log).unwrap();
+    let shared = Shared::new(environment.clone(), wal, Arc::new(double_write), Arc::new(SimClock::new(seed)));
+    Context { keyspace: 3, logged, part: None, settings: Vec::new(), shared }
+}
 
 /// A number of a keyspace.
 #[cfg(not(feature = "loom"))]

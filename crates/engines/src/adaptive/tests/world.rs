@@ -2,19 +2,14 @@
 
 use std::{collections::BTreeMap, iter, ops::Bound, sync::Arc};
 
-use ecotone_substrate::{
-    Result, Seq,
-    double_write::DoubleWrite,
-    environment::Environment,
-    wal::{Wal, WalOptions},
-};
-use ecotone_testkit::sim::{SimClock, SimStorage};
+use ecotone_substrate::{Result, Seq, environment::Environment, wal::WalOptions};
+use ecotone_testkit::sim::SimStorage;
 
 use crate::{
     adaptive::{AdaptiveFamily, AdaptiveOptions, keyspace::AdaptiveKeyspace},
-    engine::{Context, Cursor, Engine, Operation, Ordered, Range, Record, Root, Shared},
+    engine::{Context, Cursor, Engine, Operation, Ordered, Range, Record, Root},
     lsm::LsmFamily,
-    tests::stat,
+    tests::{context, stat},
     tree::{TreeFamily, space::PageFile},
 };
 
@@ -42,10 +37,7 @@ impl World {
     pub(super) fn new(seed: u64, options: AdaptiveOptions) -> World {
         let disk = SimStorage::new(seed);
         let environment = disk.environment(7, 64 << 20);
-        let double_write = DoubleWrite::create(&environment.storage, &environment.memory, &environment.health).unwrap();
-        let wal = Wal::create(environment.clone(), LOG).unwrap();
-        let shared = Shared::new(environment.clone(), wal, Arc::new(double_write), Arc::new(SimClock::new(seed)));
-        let context = Context { keyspace: 3, logged: true, part: None, settings: Vec::new(), shared };
+        let context = context(&environment, LOG, true, seed);
         let file = PageFile::create(&environment, context.keyspace).unwrap();
         let keyspace = Arc::new(family().empty(&context, options, &file).unwrap());
         World { disk, environment, context, keyspace, sequence: 1 }

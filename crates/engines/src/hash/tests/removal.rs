@@ -1,22 +1,21 @@
 //! Files are removed when the record is synced that drops them, and no sooner.
 
 use ecotone_substrate::{
-    double_write::DoubleWrite,
     environment::Environment,
     storage::{Access, FileId, Storage},
-    wal::{Durability, Wal, WalOptions},
+    wal::{Durability, WalOptions},
 };
-use ecotone_testkit::sim::{SimClock, SimStorage};
+use ecotone_testkit::sim::SimStorage;
 
 use super::*;
 use crate::{
-    engine::{Context, Shared},
     hash::{
         cold::Stretch,
         compact::Install,
         log::tests::files::Ground,
         structure::{Change, File, LogFile, Part, Structure},
     },
+    tests::context,
 };
 
 const KEYSPACE: u32 = 3;
@@ -30,10 +29,7 @@ pub(super) fn files(disk: &SimStorage) -> Files {
 
 /// Those of an empty keyspace.
 pub(super) fn files_of(environment: Environment, logged: bool, options: HashOptions) -> Files {
-    let double_write = DoubleWrite::create(&environment.storage, &environment.memory, &environment.health).unwrap();
-    let wal = Wal::create(environment.clone(), LOG).unwrap();
-    let shared = Shared::new(environment, wal, Arc::new(double_write), Arc::new(SimClock::new(1)));
-    Files::new(Context { keyspace: KEYSPACE, logged, part: None, settings: Vec::new(), shared }, options, Structure::new(10))
+    Files::new(context(&environment, LOG, logged, 1), options, Structure::new(10))
 }
 
 #[test]

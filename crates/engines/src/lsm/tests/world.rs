@@ -12,21 +12,20 @@ use std::{
 
 use ecotone_substrate::{
     Result, Seq,
-    double_write::DoubleWrite,
     environment::Environment,
     scheduler::Scheduler,
     storage::{FileKind, Storage},
-    wal::{Wal, WalOptions},
+    wal::WalOptions,
 };
-use ecotone_testkit::sim::{SimClock, SimStorage};
+use ecotone_testkit::sim::SimStorage;
 
 use crate::{
-    engine::{Context, Cursor, Engine, Operation, Ordered, Range, Record, Shared},
+    engine::{Context, Cursor, Engine, Operation, Ordered, Range, Record},
     lsm::{
         blob, family::Sizes, install::Files, keyspace::LsmKeyspace, options::LsmOptions, pool::Pool, structure::Structure,
         table::Kind, table_cache::TableCache,
     },
-    tests::stat,
+    tests::{context, stat},
 };
 
 /// What a keyspace should have.
@@ -87,10 +86,7 @@ impl World {
         if workers > 0 {
             environment.scheduler = Scheduler::threaded(workers, environment.health.clone());
         }
-        let double_write = DoubleWrite::create(&environment.storage, &environment.memory, &environment.health).unwrap();
-        let wal = Wal::create(environment.clone(), LOG).unwrap();
-        let shared = Shared::new(environment.clone(), wal, Arc::new(double_write), Arc::new(SimClock::new(seed)));
-        let context = Context { keyspace: 3, logged: true, part: None, settings: Vec::new(), shared };
+        let context = context(&environment, LOG, true, seed);
         let pool = Pool::new(&context.shared.memory);
         let options = LsmOptions { index, ..LsmOptions::default() };
         let cache = TableCache::new(&context.shared.memory, &context.shared.domain, table_cache);

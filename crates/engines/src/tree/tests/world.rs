@@ -2,15 +2,12 @@
 
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
-use ecotone_substrate::{
-    Result,
-    double_write::DoubleWrite,
-    wal::{Wal, WalOptions},
-};
-use ecotone_testkit::sim::{SimClock, SimStorage};
+use ecotone_substrate::{Result, wal::WalOptions};
+use ecotone_testkit::sim::SimStorage;
 
 use crate::{
-    engine::{Context, Engine, Family, Ordered, Shared},
+    engine::{Context, Engine, Family, Ordered},
+    tests::context,
     tree::{Tree, TreeFamily, TreeOptions, space::PageFile},
 };
 
@@ -31,10 +28,7 @@ impl World {
     pub(super) fn new(seed: u64, options: TreeOptions) -> World {
         let disk = SimStorage::new(seed);
         let environment = disk.environment(7, 64 << 20);
-        let double_write = DoubleWrite::create(&environment.storage, &environment.memory, &environment.health).unwrap();
-        let wal = Wal::create(environment.clone(), LOG).unwrap();
-        let shared = Shared::new(environment.clone(), wal, Arc::new(double_write), Arc::new(SimClock::new(seed)));
-        let context = Context { keyspace: 3, logged: true, part: None, settings: Vec::new(), shared };
+        let context = context(&environment, LOG, true, seed);
         let file = PageFile::create(&environment, context.keyspace).unwrap();
         let tree = TreeFamily::default().empty(&context, options, &file).unwrap();
         World { disk, context, tree }
