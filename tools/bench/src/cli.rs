@@ -70,6 +70,9 @@ pub(crate) struct RowsOptions {
     /// How often each store is measured.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) rounds: u32,
+    /// Keep all stores open through the rounds: each is opened and warmed up once, and stands still while others are measured.
+    #[arg(long)]
+    pub(crate) stay_open: bool,
     /// Limit of a store's memory cgroup, or `none`; the default is twice the budget and 64 MiB, or the budget and 16 MiB for stores that count on the page cache.
     #[arg(long, value_name = "BYTES", value_parser = Ceiling::parse)]
     pub(crate) cgroup_memory: Option<Ceiling>,
@@ -139,7 +142,7 @@ pub(crate) struct RunOptions {
     /// What a write promises when it returns.
     #[arg(long, value_enum, default_value = "buffered")]
     pub(crate) durability: store::Durability,
-    /// Operations before the measurement, or `steady`: as many as it takes until the device reads of an operation no longer fall (at most eight a record
+    /// Operations before the measurement, or seconds as in 60s, or `steady`: as many as it takes until the device reads of an operation no longer fall (at most eight a record
     /// and 300 s), or `all`: every record is read once; the default is one per record, and none for insert.
     #[arg(long, value_name = "OPERATIONS")]
     pub(crate) warmup: Option<Warmup>,
@@ -214,7 +217,7 @@ mod tests {
     fn the_published_flags_are_taken() {
         let line = "ecotone-bench run --store tree,null --rounds 2 --workload c --distribution zipfian --theta 0.99 --records 5 --operations 6 --key-size 8 \
                     --value-size 56 --threads 8 --batch 32 --rate 100 --durability none --warmup 7 --memory 64MiB --dir d --keys k.u64 \
-                    --set fill=80 --set neighbours=3 --cgroup-memory none --hang-seconds 5 --json";
+                    --set fill=80 --set neighbours=3 --cgroup-memory none --hang-seconds 5 --stay-open --json";
         let Command::Run(options) = Cli::try_parse_from(line.split_whitespace()).unwrap().command else { panic!("run") };
         assert_eq!((options.row.memory, options.row.settings.len(), options.row.batch), (64 << 20, 2, 32));
         assert_eq!((options.store.len(), options.rounds, options.cgroup_memory), (2, 2, Some(Ceiling::None)));

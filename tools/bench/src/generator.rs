@@ -34,6 +34,15 @@ pub(crate) enum Plan {
     Traced(Mix, Trace, u64),
 }
 
+impl Plan {
+    /// Lets what comes next begin behind so many operations; what is drawn has no order that it would have to go on in.
+    pub(crate) fn go_on(&mut self, operations: u64) {
+        if let Plan::Traced(_, _, start) = self {
+            *start += operations;
+        }
+    }
+}
+
 /// Where a block stands in its phase.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Position {

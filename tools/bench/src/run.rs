@@ -61,8 +61,8 @@ impl Measured {
     }
 }
 
-/// Carries one row out; the kernel keeps its `accounts`.
-pub(crate) fn run(options: &RunOptions, accounts: &Accounts) -> Result<Row> {
+/// Carries the rows of a store out, one each time that `is_asked`; the kernel keeps its `accounts`.
+pub(crate) fn run(options: &RunOptions, accounts: &Accounts, is_asked: impl FnMut() -> bool) -> Result<Vec<Row>> {
     let mut run = Run::open(options, accounts)?;
     let fresh = !run.state.finished;
     if options.workload == Workload::Load && !fresh {
@@ -79,8 +79,8 @@ pub(crate) fn run(options: &RunOptions, accounts: &Accounts) -> Result<Row> {
     };
     let load = loaded.as_ref().map(|(load, _)| *load).or(run.state.preparation);
     let measured = match loaded {
-        Some((_, measured)) if options.workload == Workload::Load => measured,
-        _ => run.measure_workload()?,
+        Some((_, measured)) if options.workload == Workload::Load => vec![measured],
+        _ => run.measure_workload(is_asked)?,
     };
     run.close(load, measured)
 }
@@ -142,8 +142,8 @@ impl<'a> Run<'a> {
         Manner { threads: usize::from(self.options.threads), batch: usize::from(self.options.batch), rate: None, cap: None }
     }
 
-    /// Warms the store up and measures the workload.
-    fn measure_workload(&mut self) -> Result<Measured> {
+    /// Warms the store up and measures the workload as often as `is_asked`.
+    fn measure_workload(&mut self, mut is_asked: impl FnMut() -> bool) -> Result<Vec<Measured>> {
         let (options, records) = (self.options, self.state.loaded);
         let mix = options.workload.mix(options.read_share);
         let (mut plan, once) = match self.trace.take() {
@@ -160,8 +160,14 @@ impl<'a> Run<'a> {
         let warmup = self.warm_up(options.warmup.unwrap_or(Warmup::Operations(usual)), &mut plan)?;
         let operations = Limit::Operations(options.operations.unwrap_or(once));
         let limit = options.seconds.map_or(operations, |seconds| Limit::Time(Duration::from_secs_f64(seconds)));
-        let measured = self.measure("measure", &plan, limit, Manner { rate: options.rate, ..self.manner() }, 2)?;
-        Ok(Measured { warmup, ..measured })
+        let manner = Manner { rate: options.rate, ..self.manner() };
+        let mut rounds = Vec::new();
+        while is_asked() {
+            let measured = self.measure("measure", &plan, limit, manner, 2 + ((rounds.len() as u64) << 32))?;
+            plan.go_on(measured.outcome.operations);
+            rounds.push(Measured { warmup, ..measured });
+        }
+        Ok(rounds)
     }
 
     pub(crate) fn measure(&self, name: &'static str, plan: &Plan, limit: Limit, manner: Manner, phase: u64) -> Result<Measured> {
@@ -180,8 +186,8 @@ impl<'a> Run<'a> {
         self.directory.save(&self.state)
     }
 
-    /// Closes the store, opens it once more and puts the result together.
-    fn close(mut self, load: Option<Load>, measured: Measured) -> Result<Row> {
+    /// Closes the store, opens it once more and puts the results together.
+    fn close(mut self, load: Option<Load>, rounds: Vec<Measured>) -> Result<Vec<Row>> {
         self.state.existing = self.bench.inserts.existing();
         let (options, bench) = (self.options, self.bench);
         bench.store.close()?;
@@ -196,14 +202,9 @@ impl<'a> Run<'a> {
         self.state.finished = true;
         self.directory.save(&self.state)?;
         let key_size = bench.keys.mean_bytes();
-        Ok(Row::new(
-            options,
-            self.shape,
-            &self.state,
-            measured,
-            &Footprint { key_size, memory_peak, size_on_disk, open_seconds },
-            load,
-        ))
+        let footprint = Footprint { key_size, memory_peak, size_on_disk, open_seconds };
+        let row = |measured| Row::new(options, self.shape, &self.state, measured, &footprint, load);
+        Ok(rounds.into_iter().map(row).collect())
     }
 }
 

@@ -17,6 +17,8 @@ use crate::{
 pub(crate) enum Warmup {
     /// So many.
     Operations(u64),
+    /// As many as it does in so many seconds.
+    Seconds(u32),
     /// Until the device reads of an operation no longer fall.
     Steady,
     /// Every record is read once.
@@ -40,10 +42,15 @@ impl FromStr for Warmup {
         match text {
             "steady" => Ok(Warmup::Steady),
             "all" => Ok(Warmup::All),
-            _ => text
-                .parse()
-                .map(Warmup::Operations)
-                .map_err(|_| format!("{text:?} is neither `steady` nor `all` nor a number of operations")),
+            _ => {
+                let parsed = match text.strip_suffix('s') {
+                    Some(seconds) => seconds.parse().map(Warmup::Seconds),
+                    None => text.parse().map(Warmup::Operations),
+                };
+                parsed.map_err(|_| {
+                    format!("{text:?} is neither `steady` nor `all` nor a number of operations or of seconds as in 60s")
+                })
+            }
         }
     }
 }
@@ -52,6 +59,7 @@ impl fmt::Display for Warmup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Warmup::Operations(operations) => operations.fmt(f),
+            Warmup::Seconds(seconds) => write!(f, "{seconds}s"),
             Warmup::Steady => f.write_str("steady"),
             Warmup::All => f.write_str("all"),
         }
@@ -61,16 +69,15 @@ impl fmt::Display for Warmup {
 impl Run<'_> {
     /// Warms the store up; gives the operations that it took. `plan` goes on behind them.
     pub(crate) fn warm_up(&self, warmup: Warmup, plan: &mut Plan) -> Result<u64> {
-        match warmup {
-            Warmup::Operations(0) => Ok(0),
-            Warmup::Operations(operations) => {
-                self.slice(operations, 0, self.manner(), plan).map(|measured| measured.outcome.operations)
-            }
-            Warmup::Steady => self.warm_up_until_steady(plan),
-            Warmup::All => {
-                self.slice(self.state.loaded, 0, self.manner(), &mut Plan::Each(Kind::Read)).map(|all| all.outcome.operations)
-            }
-        }
+        let (all, manner) = (Limit::Operations(self.state.loaded), self.manner());
+        let measured = match warmup {
+            Warmup::Operations(0) => return Ok(0),
+            Warmup::Steady => return self.warm_up_until_steady(plan),
+            Warmup::Operations(operations) => self.slice(Limit::Operations(operations), 0, manner, plan)?,
+            Warmup::Seconds(seconds) => self.slice(Limit::Time(Duration::from_secs(seconds.into())), 0, manner, plan)?,
+            Warmup::All => self.slice(all, 0, manner, &mut Plan::Each(Kind::Read))?,
+        };
+        Ok(measured.outcome.operations)
     }
 
     fn warm_up_until_steady(&self, plan: &mut Plan) -> Result<u64> {
@@ -78,7 +85,8 @@ impl Run<'_> {
         let mut reads = Vec::new();
         while reads.len() < MOST && spent < LONGEST && !is_steady(&reads) {
             let manner = Manner { cap: Some(LONGEST - spent), ..self.manner() };
-            let measured = self.slice((self.state.loaded / SLICES).max(1), reads.len() as u64, manner, plan)?;
+            let slice = Limit::Operations((self.state.loaded / SLICES).max(1));
+            let measured = self.slice(slice, reads.len() as u64, manner, plan)?;
             operations += measured.outcome.operations;
             spent += Duration::from_secs_f64(measured.outcome.seconds);
             reads.push(measured.device_reads(self.options.store).unwrap_or(0) as f64 / measured.outcome.operations.max(1) as f64);
@@ -87,11 +95,9 @@ impl Run<'_> {
     }
 
     /// Carries out a part of a warm-up, with operations of its own.
-    fn slice(&self, operations: u64, number: u64, manner: Manner, plan: &mut Plan) -> Result<Measured> {
-        let measured = self.measure("warm up", plan, Limit::Operations(operations), manner, 1 + (number << 32))?;
-        if let Plan::Traced(_, _, start) = plan {
-            *start += measured.outcome.operations;
-        }
+    fn slice(&self, limit: Limit, number: u64, manner: Manner, plan: &mut Plan) -> Result<Measured> {
+        let measured = self.measure("warm up", plan, limit, manner, 1 + (number << 32))?;
+        plan.go_on(measured.outcome.operations);
         Ok(measured)
     }
 }
@@ -108,10 +114,10 @@ mod tests {
 
     #[test]
     fn texts_are_read_and_written() {
-        for text in ["steady", "all", "0", "12345"] {
+        for text in ["steady", "all", "0", "12345", "60s"] {
             assert_eq!(text.parse::<Warmup>().unwrap().to_string(), text);
         }
-        assert!("-1".parse::<Warmup>().unwrap_err().contains("steady"));
+        assert!("-1".parse::<Warmup>().unwrap_err().contains("steady") && "-1s".parse::<Warmup>().is_err());
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The hidden subcommand `row`: the child that carries out one row and tells its parent.
 
-use std::{io, process::ExitCode};
+use std::{
+    io::{self, BufRead},
+    process::ExitCode,
+};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
@@ -14,10 +17,7 @@ use crate::{
 /// Carries the job on standard input out.
 pub(crate) fn row() -> ExitCode {
     match carry_out() {
-        Ok(row) => {
-            row.send();
-            ExitCode::SUCCESS
-        }
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             Message::Failure { status: status(&error), error: error.to_string() }.send();
             ExitCode::FAILURE
@@ -25,11 +25,18 @@ pub(crate) fn row() -> ExitCode {
     }
 }
 
-fn carry_out() -> Result<Message, Error> {
+fn carry_out() -> Result<(), Error> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    let job: Job = serde_json::from_str(&io::read_to_string(io::stdin())?)?;
+    let mut requests = io::stdin().lock().lines();
+    let job: Job = serde_json::from_str(&requests.next().ok_or("there is no job on the standard input")??)?;
     progress::tell_parent();
-    Ok(Message::Row(Box::new(run::run(&job.options, &job.accounts)?)))
+    let is_asked = || {
+        Message::Ready.send();
+        requests.next().is_some()
+    };
+    let rows = run::run(&job.options, &job.accounts, is_asked)?;
+    rows.into_iter().for_each(|row| Message::Row(Box::new(row)).send());
+    Ok(())
 }
 
 fn status(error: &Error) -> Status {

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{cli::RunOptions, phase::Limit, row::Row, transfers::Accounts};
 
-/// What the parent gives a child on its standard input, after it has put it into its cgroups.
+/// What the parent gives a child on its standard input, in a line, after it has put it into its cgroups. Each line that follows asks for a round of the
+/// measurement; behind the last one the child closes its store.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) options: RunOptions,
@@ -57,7 +58,9 @@ pub(crate) enum Message {
     Done { operations: u64 },
     /// The phase ended.
     End,
-    /// The result; nothing follows.
+    /// The store is open and warm, or what was asked for last was measured.
+    Ready,
+    /// The result of a round, after the store was closed.
     Row(Box<Row>),
     /// There is no result; nothing follows.
     Failure { status: Status, error: String },

@@ -9,6 +9,8 @@ mod message;
 mod parent;
 mod summary;
 mod table;
+mod together;
+mod watch;
 
 use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 
@@ -17,7 +19,7 @@ use self::{
     line::{Line, Request},
     machine::{Machine, Observer, State},
     message::Status,
-    parent::{Ending, Terms},
+    parent::{Ending, Running, Terms},
     summary::Summary,
 };
 use crate::{
@@ -40,12 +42,20 @@ pub(crate) fn run(options: &RowsOptions) -> Result<ExitCode> {
         return Err(format!("--store names {} twice; --rounds repeats the measurement", twice.1).into());
     }
     let mut observer = Observer::new(&options.row.dir);
+    let lines = if options.stay_open { together::rows(options, &mut observer)? } else { in_turn(options, &mut observer)? };
+    conclude(options, &lines)?;
+    let all_well = lines.iter().all(|line| line.status == Status::Ok);
+    Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Each row is a process of its own.
+fn in_turn(options: &RowsOptions, observer: &mut Observer) -> Result<Vec<Line>> {
     let (mut state, mut lines, mut broken) = (observer.look(), Vec::new(), Broken::new());
     for round in 1..=options.rounds {
         for store in &options.store {
             let line = match broken.get(store) {
                 Some(failure) => repeat(options, *store, round, failure, state),
-                None => measure(options, *store, round, &mut state, &mut observer),
+                None => measure(options, *store, round, &mut state, observer),
             };
             if line.status != Status::Ok && Directory::open(&row_options(options, *store).dir)?.is_unfinished() {
                 broken.entry(*store).or_insert_with(|| Failure { round, status: line.status, error: line.error.clone() });
@@ -54,9 +64,7 @@ pub(crate) fn run(options: &RowsOptions) -> Result<ExitCode> {
             lines.push(line);
         }
     }
-    conclude(options, &lines)?;
-    let all_well = lines.iter().all(|line| line.status == Status::Ok);
-    Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(lines)
 }
 
 /// Stores that could not be loaded: the next round would only fail in the same way.
@@ -80,17 +88,27 @@ fn repeat(options: &RowsOptions, store: store::Kind, round: u32, failure: &Failu
 fn measure(options: &RowsOptions, store: store::Kind, round: u32, state: &mut State, observer: &mut Observer) -> Line {
     let row = row_options(options, store);
     let title = if is_single(options) { String::new() } else { format!("{store} {round}/{}: ", options.rounds) };
-    let terms = Terms {
-        title: &title,
-        memory: memory_limit(options, store),
-        must_limit: options.cgroup_memory.is_some(),
-        hang: Duration::from_secs_f64(options.hang_seconds + between_calls(&row)),
-    };
+    let terms = terms(options, &row, &title);
     let ready = if round > 1 && row.workload == Workload::Load { empty(&row) } else { Ok(()) };
-    let ending = ready.and_then(|()| parent::row(&row, &terms));
-    let ending = ending.unwrap_or_else(|error| Ending::failure(&error));
+    let ending = ready.and_then(|()| single(&row, &terms)).unwrap_or_else(|error| Ending::failure(&error));
     let before = std::mem::replace(state, observer.look());
     Line::new(Request::new(&row), round, ending, Machine { before, after: *state })
+}
+
+/// A child for one round.
+fn single(row: &RunOptions, terms: &Terms<'_>) -> Result<Ending> {
+    let mut child = Running::start(row, terms)?;
+    child.ask();
+    Ok(child.end(1)?.remove(0))
+}
+
+fn terms<'a>(options: &RowsOptions, row: &RunOptions, title: &'a str) -> Terms<'a> {
+    Terms {
+        title,
+        memory: memory_limit(options, row.store),
+        must_limit: options.cgroup_memory.is_some(),
+        hang: Duration::from_secs_f64(options.hang_seconds + between_calls(row)),
+    }
 }
 
 /// Several stores have directories of their own.

@@ -1,32 +1,27 @@
-//! One row as its parent sees it: a child in its own cgroup, watched until it ends or hangs.
+//! A store's rows as their parent sees them: a child in its own cgroup, asked for one round after the other.
 
 use std::{
     env,
-    io::{BufRead, BufReader, Write},
+    io::Write,
     os::unix::process::ExitStatusExt,
-    process::{Child, Command, ExitStatus, Stdio},
-    sync::mpsc::{self, Receiver, RecvTimeoutError},
-    thread,
-    time::{Duration, Instant},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    time::Duration,
 };
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{
     cgroup::{self, Cgroup},
-    message::{Job, Message, Status},
+    message::{Job, Status},
+    watch::Watch,
 };
 use crate::{
     cli::RunOptions,
-    error::{Context, Error, Result},
+    error::{Error, Result},
     files,
-    progress::Progress,
     row::Row,
     size,
 };
-
-/// Opening, settling and closing have this many times as long as an operation before they count as hung.
-const PATIENCE: u32 = 10;
-/// Between two looks at the clock.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// How a child is run.
 pub(super) struct Terms<'a> {
@@ -40,7 +35,8 @@ pub(super) struct Terms<'a> {
     pub(super) hang: Duration,
 }
 
-/// What became of a child.
+/// What became of a round.
+#[derive(Debug, Clone)]
 pub(super) struct Ending {
     pub(super) result: std::result::Result<Box<Row>, (Status, String)>,
     /// What its memory cgroup allowed.
@@ -56,38 +52,80 @@ impl Ending {
     }
 }
 
-/// Carries a row out in a child.
-pub(super) fn row(options: &RunOptions, terms: &Terms<'_>) -> Result<Ending> {
-    files::drop_cached(&options.dir)?;
-    let disk = options.dir.ancestors().find(|directory| directory.exists()).and_then(cgroup::disk_of);
-    let cgroup = Cgroup::new(terms.memory, disk.as_deref());
-    if terms.must_limit && terms.memory.is_some() && !cgroup.is_limited() {
-        return Err("no memory cgroup can be made here, and --cgroup-memory asks for one".into());
+/// A child with an open store.
+pub(super) struct Running<'a> {
+    child: Child,
+    requests: ChildStdin,
+    cgroup: Cgroup,
+    watch: Watch<'a>,
+    terms: &'a Terms<'a>,
+}
+
+impl<'a> Running<'a> {
+    /// Starts a child, which opens its store and warms it up.
+    pub(super) fn start(options: &RunOptions, terms: &'a Terms<'a>) -> Result<Self> {
+        files::drop_cached(&options.dir)?;
+        let disk = options.dir.ancestors().find(|directory| directory.exists()).and_then(cgroup::disk_of);
+        let cgroup = Cgroup::new(terms.memory, disk.as_deref());
+        if terms.must_limit && terms.memory.is_some() && !cgroup.is_limited() {
+            return Err("no memory cgroup can be made here, and --cgroup-memory asks for one".into());
+        }
+        let job = Job { options: options.clone(), accounts: cgroup.accounts(disk) };
+        let (mut child, requests) = start(&cgroup, &job)?;
+        let watch = Watch::new(terms, &mut child);
+        Ok(Running { child, requests, cgroup, watch, terms })
     }
-    let job = Job { options: options.clone(), accounts: cgroup.accounts(disk) };
-    let mut child = start(&cgroup, &job)?;
-    let told = Watch::new(terms).until_the_end(&mut child);
-    let status = child.wait().context("wait for", &options.dir)?;
-    let result = told.unwrap_or_else(|| Err(unexplained(status, &cgroup, terms)));
-    let cgroup_limit = terms.memory.filter(|_| cgroup.is_limited());
-    Ok(Ending { result, cgroup_limit, cgroup_peak: cgroup.peak() })
+
+    /// Waits until it can be asked for a round. One that has ended waits for nothing any more.
+    pub(super) fn wait(&mut self) {
+        self.watch.until_ready(&mut self.child);
+    }
+
+    /// Asks for a round of the measurement.
+    pub(super) fn ask(&mut self) {
+        // One that has ended says why at the end.
+        let _ = self.requests.write_all(b"measure\n");
+    }
+
+    /// Lets it stand still, with all its threads, or go on.
+    pub(super) fn hold(&self, still: bool) -> Result<()> {
+        let signal = if still { Signal::STOP } else { Signal::CONT };
+        Ok(kill_process(Pid::from_child(&self.child), signal)?)
+    }
+
+    /// Lets it close its store; gives what became of its rounds.
+    pub(super) fn end(mut self, rounds: u32) -> Result<Vec<Ending>> {
+        drop(self.requests);
+        let told = self.watch.until_the_end(&mut self.child);
+        let status = self.child.wait()?;
+        let cgroup_limit = self.terms.memory.filter(|_| self.cgroup.is_limited());
+        let cgroup_peak = self.cgroup.peak();
+        let ending = |result| Ending { result, cgroup_limit, cgroup_peak };
+        let whole = |rows: &Vec<Row>| status.success() && rows.len() == rounds as usize;
+        let told = match told {
+            Ok(rows) if !whole(&rows) => Err(unexplained(status, &self.cgroup, self.terms)),
+            told => told,
+        };
+        Ok(match told {
+            Ok(rows) => rows.into_iter().map(|row| ending(Ok(Box::new(row)))).collect(),
+            Err(failure) => vec![ending(Err(failure)); rounds as usize],
+        })
+    }
 }
 
 /// Starts a child, which waits for its job, and gives it one when it is in its cgroup.
-fn start(cgroup: &Cgroup, job: &Job) -> Result<Child> {
+fn start(cgroup: &Cgroup, job: &Job) -> Result<(Child, ChildStdin)> {
     let mut command = Command::new(env::current_exe()?);
     let environment = job.options.store.environment().iter().filter(|(name, _)| env::var_os(name).is_none());
     command.envs(environment.copied());
     let mut child = command.arg("row").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    let given = cgroup.add(child.id()).and_then(|()| {
-        let mut input = child.stdin.take().expect("the input is a pipe");
-        Ok(input.write_all(serde_json::to_string(job)?.as_bytes())?)
-    });
+    let mut requests = child.stdin.take().expect("the input is a pipe");
+    let given = cgroup.add(child.id()).and_then(|()| Ok(writeln!(requests, "{}", serde_json::to_string(job)?)?));
     if given.is_err() {
         let _ = child.kill();
         child.wait()?;
     }
-    given.map(|()| child)
+    given.map(|()| (child, requests))
 }
 
 /// Why a child ended that did not say so itself.
@@ -102,89 +140,4 @@ fn unexplained(status: ExitStatus, cgroup: &Cgroup, terms: &Terms<'_>) -> (Statu
             None => (Status::Failed, format!("the process ended without a result: {status}")),
         },
     }
-}
-
-/// What a child told at its end.
-type Told = std::result::Result<Box<Row>, (Status, String)>;
-
-/// Looks after a running child.
-struct Watch<'a> {
-    terms: &'a Terms<'a>,
-    /// The phase, and whether its operations are counted.
-    phase: String,
-    counts: bool,
-    progress: Option<Progress>,
-    operations: u64,
-    /// When something last moved.
-    moved: Instant,
-}
-
-impl<'a> Watch<'a> {
-    fn new(terms: &'a Terms<'a>) -> Self {
-        Watch { terms, phase: "open".to_owned(), counts: false, progress: None, operations: 0, moved: Instant::now() }
-    }
-
-    /// Reads messages until the child ends; kills it if it hangs. `None` if it ended without a word.
-    fn until_the_end(mut self, child: &mut Child) -> Option<Told> {
-        let messages = messages(child);
-        let mut told = None;
-        loop {
-            match messages.recv_timeout(LOOK) {
-                Ok(Message::Row(row)) => told = Some(Ok(row)),
-                Ok(Message::Failure { status, error }) => told = Some(Err((status, error))),
-                Ok(message) => self.note(message),
-                Err(RecvTimeoutError::Timeout) if self.moved.elapsed() > self.limit() => {
-                    // One that ended just now needs no killing.
-                    let _ = child.kill();
-                    let (seconds, phase) = (self.limit().as_secs_f64(), &self.phase);
-                    return Some(Err((Status::Hung, format!("nothing moved for {seconds} s in the phase {phase:?}"))));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return told,
-            }
-        }
-    }
-
-    fn limit(&self) -> Duration {
-        if self.counts { self.terms.hang } else { self.terms.hang * PATIENCE }
-    }
-
-    fn note(&mut self, message: Message) {
-        match message {
-            Message::Begin { name, limit } => {
-                self.progress = Some(Progress::begin(&format!("{}{name}", self.terms.title), limit));
-                (self.phase, self.counts, self.operations) = (name, limit.is_some(), 0);
-            }
-            Message::Done { operations } => {
-                if let Some(progress) = &self.progress {
-                    progress.show(operations);
-                }
-                if operations == self.operations {
-                    return;
-                }
-                self.operations = operations;
-            }
-            Message::End | Message::Row(_) | Message::Failure { .. } => {
-                (self.progress, self.counts) = (None, false);
-                self.phase.insert_str(0, "after ");
-            }
-        }
-        self.moved = Instant::now();
-    }
-}
-
-/// The messages of a child. What a library prints there goes to standard error.
-fn messages(child: &mut Child) -> Receiver<Message> {
-    let output = child.stdout.take().expect("the output is a pipe");
-    let (sender, messages) = mpsc::channel();
-    thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(|line| line.ok()) {
-            match serde_json::from_str(&line) {
-                // Nobody listens any more after a hang.
-                Ok(message) => drop(sender.send(message)),
-                Err(_) => eprintln!("{line}"),
-            }
-        }
-    });
-    messages
 }

@@ -21,6 +21,8 @@ pub(super) struct Request<'a> {
     pub(super) stores: &'a [String],
     pub(super) scale: Scale,
     pub(super) rounds: u32,
+    /// Whether the stores stay open through them.
+    pub(super) stay_open: bool,
     /// Directory of the state; a directory in it for each store.
     pub(super) state: PathBuf,
     /// The file of keys, if the cell has one.
@@ -67,9 +69,8 @@ impl Request<'_> {
             let scaled = cell.data.keys.scaled(self.scale);
             scaled.into_iter().for_each(|keys| option("scale-keys", keys.to_string()));
         }
-        if self.scale.prepared() && cell.keeps_state() {
-            arguments.push("--prepared".to_owned());
-        }
+        let flags = [("--prepared", self.scale.prepared() && cell.keeps_state()), ("--stay-open", self.stay_open)];
+        arguments.extend(flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| (*flag).to_owned()));
         arguments
     }
 

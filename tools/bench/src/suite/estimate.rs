@@ -1,6 +1,9 @@
 //! How long a cell takes and how much space, before it runs: what `--list` shows and what the limit of time is held against.
 
-use super::cell::{Cell, Data, Scale, Warm};
+use super::{
+    cell::{Cell, Data, Scale, Warm},
+    options::SuiteOptions,
+};
 use crate::{distribution::Shape, store::Durability, workload::Workload};
 
 /// Longest preparation of a store, in seconds.
@@ -35,18 +38,15 @@ impl Estimate {
 }
 
 /// Of one cell, where `ready` says which stores of which states are there.
-pub(super) fn estimate(
-    cell: &Cell,
-    stores: &[String],
-    scale: Scale,
-    rounds: u32,
-    ready: &dyn Fn(&str, &str) -> bool,
-) -> Estimate {
+pub(super) fn estimate(cell: &Cell, stores: &[String], options: &SuiteOptions, ready: &dyn Fn(&str, &str) -> bool) -> Estimate {
+    let (scale, rounds) = (options.scale, options.rounds);
+    let warmups = if options.stay_open && cell.variants.len() == 1 { 1 } else { rounds };
     let mut sum = Estimate::default();
     for variant in &cell.variants {
         let state = cell.state(variant, scale);
         for store in cell.stores_of(variant, stores) {
-            sum.measuring += f64::from(rounds) * (OPEN + measuring(cell, &store, scale));
+            sum.measuring +=
+                f64::from(rounds) * (OPEN + measured(cell, scale)) + f64::from(warmups) * warmup(cell, &store, scale);
             if !ready(&state, &store) {
                 let times = if cell.keeps_state() { 1.0 } else { f64::from(rounds) };
                 sum.preparing += times * preparing(&cell.data, &store, scale, cell.keeps_state());
@@ -57,7 +57,11 @@ pub(super) fn estimate(
     sum
 }
 
-fn measuring(cell: &Cell, store: &str, scale: Scale) -> f64 {
+fn measured(cell: &Cell, scale: Scale) -> f64 {
+    if cell.workload == Workload::Load { 0.0 } else { scale.seconds() }
+}
+
+fn warmup(cell: &Cell, store: &str, scale: Scale) -> f64 {
     if cell.workload == Workload::Load {
         return 0.0;
     }
@@ -68,7 +72,7 @@ fn measuring(cell: &Cell, store: &str, scale: Scale) -> f64 {
         Warm::Steady => STEADY_BLOCKS,
     };
     let warmup = cell.data.records(scale) as f64 * a_record / operations(cell, store);
-    scale.seconds() + warmup.min(LONGEST_WARMUP)
+    warmup.min(LONGEST_WARMUP)
 }
 
 /// Whether a store's cache is one of records.

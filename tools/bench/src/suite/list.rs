@@ -21,7 +21,7 @@ pub(super) fn estimates(cells: &[&Cell], options: &SuiteOptions, stores: &[Strin
             let earlier = prepared.iter().any(|(of, by)| (of.as_str(), by.as_str()) == (state, store));
             earlier || states.is_ready(state, store)
         };
-        all.push(estimate(cell, stores, options.scale, options.rounds, &ready));
+        all.push(estimate(cell, stores, options, &ready));
         for variant in cell.variants.iter().filter(|_| cell.keeps_state()) {
             let state = cell.state(variant, options.scale);
             prepared.extend(cell.stores_of(variant, stores).into_iter().map(|store| (state.clone(), store)));

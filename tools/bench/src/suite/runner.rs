@@ -147,6 +147,7 @@ impl<'a> Runner<'a> {
     /// All rounds. A single part leaves them to `run`, which takes its stores in turn; several take turns here. A load begins from nothing each time.
     fn rounds(&mut self, cell: &Cell, parts: &[Part<'_>], keys: Option<PathBuf>, rows: &mut Rows) -> Result<()> {
         let together = parts.len() == 1 && cell.keeps_state();
+        let stay_open = self.options.stay_open && together;
         let (outer, inner) = if together { (1, self.options.rounds) } else { (self.options.rounds, 1) };
         for round in 0..outer {
             for Part { variant, stores } in parts {
@@ -154,7 +155,8 @@ impl<'a> Runner<'a> {
                 let state = cell.state(variant, scale);
                 self.clear(cell, &state, stores)?;
                 let state_path = self.states.state(&state);
-                let request = Request { cell, variant, stores, scale, rounds: inner, state: state_path, keys: keys.as_deref() };
+                let keys = keys.as_deref();
+                let request = Request { cell, variant, stores, scale, rounds: inner, stay_open, state: state_path, keys };
                 self.request(&request, round, rows)?;
                 self.clear(cell, &state, stores)?;
             }

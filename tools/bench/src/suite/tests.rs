@@ -163,7 +163,16 @@ fn what_is_asked_of_run_is_understood() {
             for scale in [Scale::Tiny, Scale::Small, Scale::Full] {
                 let stores = ["null".to_owned()];
                 let (keys, state) = (cell.data.keys.label().map(Path::new), "state".into());
-                let request = Request { cell, variant: &cell.variants[0], stores: &stores, scale, rounds: 1, state, keys };
+                let request = Request {
+                    cell,
+                    variant: &cell.variants[0],
+                    stores: &stores,
+                    scale,
+                    rounds: 1,
+                    stay_open: false,
+                    state,
+                    keys,
+                };
                 let mut arguments = request.arguments();
                 assert_eq!(arguments[..2], ["run", "--json"]);
                 assert!(arguments.contains(&"state/null".to_owned()), "one store has the directory for itself");

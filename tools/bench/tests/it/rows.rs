@@ -35,6 +35,51 @@ fn stores_take_turns_and_summaries_follow() {
 }
 
 #[test]
+fn stores_that_stay_open_are_warmed_up_once_and_stand_still_in_between() {
+    let directory = directory();
+    let run = "run --store tree,null --rounds 3 --stay-open --workload d --records 2000 --warmup 1s --seconds 0.3 --threads 3 --memory 16MiB --json";
+    let lines = lines(&bench(run, directory.path()));
+    let order: Vec<_> = lines.iter().map(|line| (text(line, "kind"), text(line, "store"), line["round"].as_u64())).collect();
+    let rows = [1, 2, 3].map(|round| [("row", "tree", Some(round)), ("row", "null", Some(round))]).concat();
+    assert_eq!(order[..6], rows);
+    assert_eq!(order[6..], [("summary", "tree", None), ("summary", "null", None)]);
+    let tree: Vec<&Value> = lines[..6].iter().filter(|row| row["store"] == "tree").collect();
+    for row in &tree {
+        assert!(row["status"] == "ok" && number(row, "warmup_operations") > 1000.0 && row["load"].is_object(), "{row}");
+        assert!((0.3..0.9).contains(&number(row, "seconds")), "nothing of other rounds counts: {}", row["seconds"]);
+    }
+    let processor: f64 = tree.iter().map(|row| number(row, "cpu_seconds")).sum();
+    assert!(processor > 0.0 && tree.iter().all(|row| number(row, "operations") > 100.0));
+    assert!(tree[0]["operations"] != tree[1]["operations"] || tree[1]["operations"] != tree[2]["operations"]);
+    assert!(directory.path().join("tree/bench.json").exists());
+    let again = crate::harness::lines(&bench(&run.replace("--rounds 3", "--rounds 1"), directory.path()));
+    assert!(again[0]["status"] == "ok" && again[0]["load"].is_null(), "it was closed well: {}", again[0]);
+}
+
+#[test]
+fn a_store_that_fails_has_no_rounds_and_the_others_have_theirs() {
+    let directory = directory();
+    let run = "run --store null --rounds 2 --stay-open --workload c --records 2000 --operations 3000 --memory 16MiB --json";
+    let output = bench(&format!("{run} --set fault=lie"), directory.path());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!output.status.success() && text.matches("\"wrong\"").count() == 2, "{text}");
+    let output = bench(&run.replace("--store null", "--store rocksdb,null"), directory.path());
+    let text = String::from_utf8(output.stdout).unwrap();
+    if output.status.success() {
+        eprintln!("SKIPPED: this binary was built with rocksdb");
+        return;
+    }
+    assert!(text.matches("\"unavailable\"").count() == 2 && text.matches("\"ok\"").count() == 2, "{text}");
+}
+
+#[test]
+fn a_load_cannot_stay_open() {
+    let directory = directory();
+    let told = crate::harness::failure("run --store null --stay-open --workload load --memory 16MiB", directory.path());
+    assert!(told.contains("--stay-open"), "{told}");
+}
+
+#[test]
 fn a_row_says_what_the_machine_and_the_store_did() {
     let directory = directory();
     let rows = lines(&bench(

@@ -1,0 +1,73 @@
+//! Rounds of stores that all stay open: each is opened and warmed up once, and stands still while another is measured.
+
+use super::{
+    line::{Line, Request},
+    machine::{Machine, Observer},
+    parent::{Ending, Running, Terms},
+    report, row_options, terms,
+};
+use crate::{
+    cli::{RowsOptions, RunOptions},
+    error::Result,
+    workload::Workload,
+};
+
+/// All rows, round by round.
+pub(super) fn rows(options: &RowsOptions, observer: &mut Observer) -> Result<Vec<Line>> {
+    if options.row.workload == Workload::Load {
+        return Err("--workload load begins each round with an empty store, and --stay-open keeps one open".into());
+    }
+    let rows: Vec<RunOptions> = options.store.iter().map(|store| row_options(options, *store)).collect();
+    let titles: Vec<String> = options.store.iter().map(|store| format!("{store}: ")).collect();
+    let terms: Vec<Terms<'_>> = rows.iter().zip(&titles).map(|(row, title)| terms(options, row, title)).collect();
+    let mut children: Vec<Result<Running<'_>>> = rows.iter().zip(&terms).map(|(row, terms)| warm(row, terms)).collect();
+    let machines = measure(options.rounds, &mut children, observer)?;
+    let endings: Vec<_> = children.into_iter().map(|child| end(child, options.rounds)).collect();
+    let mut lines = Vec::new();
+    for (round, machines) in (1..).zip(machines) {
+        for ((row, machine), endings) in rows.iter().zip(machines).zip(&endings) {
+            let line = Line::new(Request::new(row), round, endings[round as usize - 1].clone(), machine);
+            report(options, &line)?;
+            lines.push(line);
+        }
+    }
+    Ok(lines)
+}
+
+/// A child whose store is open and warm, and which stands still.
+fn warm<'a>(row: &RunOptions, terms: &'a Terms<'a>) -> Result<Running<'a>> {
+    let mut child = Running::start(row, terms)?;
+    child.wait();
+    child.hold(true)?;
+    Ok(child)
+}
+
+/// Measures all rounds; gives the states of the machine around each row.
+fn measure(rounds: u32, children: &mut [Result<Running<'_>>], observer: &mut Observer) -> Result<Vec<Vec<Machine>>> {
+    let (mut before, mut machines) = (observer.look(), Vec::new());
+    for _ in 0..rounds {
+        let mut round = Vec::new();
+        for child in &mut *children {
+            if let Ok(child) = child {
+                child.hold(false)?;
+                child.ask();
+                child.wait();
+                child.hold(true)?;
+            }
+            let after = observer.look();
+            round.push(Machine { before, after });
+            before = after;
+        }
+        machines.push(round);
+    }
+    Ok(machines)
+}
+
+/// Closes a store; gives what became of its rounds.
+fn end(child: Result<Running<'_>>, rounds: u32) -> Vec<Ending> {
+    let ended = child.and_then(|child| {
+        child.hold(false)?;
+        child.end(rounds)
+    });
+    ended.unwrap_or_else(|error| vec![Ending::failure(&error); rounds as usize])
+}

@@ -1,0 +1,115 @@
+//! What a child tells while its parent waits for it, and whether it still moves.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::Child,
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    message::{Message, Status},
+    parent::Terms,
+};
+use crate::{progress::Progress, row::Row};
+
+/// Opening, settling and closing have this many times as long as an operation before they count as hung.
+const PATIENCE: u32 = 10;
+/// Between two looks at the clock.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The rows that a child told, or why there are none.
+pub(super) type Told = std::result::Result<Vec<Row>, (Status, String)>;
+
+/// Looks after a running child.
+pub(super) struct Watch<'a> {
+    terms: &'a Terms<'a>,
+    messages: Receiver<Message>,
+    told: Told,
+    /// The phase, and whether its operations are counted.
+    phase: String,
+    counts: bool,
+    progress: Option<Progress>,
+    operations: u64,
+    /// When something last moved.
+    moved: Instant,
+}
+
+impl<'a> Watch<'a> {
+    pub(super) fn new(terms: &'a Terms<'a>, child: &mut Child) -> Self {
+        let (messages, told, moved) = (messages(child), Ok(Vec::new()), Instant::now());
+        Watch { terms, messages, told, phase: "open".to_owned(), counts: false, progress: None, operations: 0, moved }
+    }
+
+    /// Reads messages until the child is ready for a round, and gives true, or until it has ended. Kills it if it hangs.
+    pub(super) fn until_ready(&mut self, child: &mut Child) -> bool {
+        self.moved = Instant::now();
+        loop {
+            match self.messages.recv_timeout(LOOK) {
+                Ok(Message::Ready) => return true,
+                Ok(message) => self.note(message),
+                Err(RecvTimeoutError::Timeout) if self.moved.elapsed() > self.limit() => {
+                    // One that ended just now needs no killing.
+                    let _ = child.kill();
+                    let (seconds, phase) = (self.limit().as_secs_f64(), &self.phase);
+                    self.told = Err((Status::Hung, format!("nothing moved for {seconds} s in the phase {phase:?}")));
+                    return false;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+    }
+
+    /// Reads messages until the child has ended.
+    pub(super) fn until_the_end(mut self, child: &mut Child) -> Told {
+        while self.until_ready(child) {}
+        self.told
+    }
+
+    fn limit(&self) -> Duration {
+        if self.counts { self.terms.hang } else { self.terms.hang * PATIENCE }
+    }
+
+    fn note(&mut self, message: Message) {
+        match message {
+            Message::Begin { name, limit } => {
+                self.progress = Some(Progress::begin(&format!("{}{name}", self.terms.title), limit));
+                (self.phase, self.counts, self.operations) = (name, limit.is_some(), 0);
+            }
+            Message::Done { operations } => {
+                if let Some(progress) = &self.progress {
+                    progress.show(operations);
+                }
+                if operations == self.operations {
+                    return;
+                }
+                self.operations = operations;
+            }
+            Message::Row(row) => self.told.as_mut().map_or((), |rows| rows.push(*row)),
+            Message::Failure { status, error } => self.told = Err((status, error)),
+            Message::End | Message::Ready => {
+                (self.progress, self.counts) = (None, false);
+                self.phase.insert_str(0, "after ");
+            }
+        }
+        self.moved = Instant::now();
+    }
+}
+
+/// The messages of a child. What a library prints there goes to standard error.
+fn messages(child: &mut Child) -> Receiver<Message> {
+    let output = child.stdout.take().expect("the output is a pipe");
+    let (sender, messages) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(|line| line.ok()) {
+            match serde_json::from_str(&line) {
+                // Nobody listens any more after a hang.
+                Ok(message) => drop(sender.send(message)),
+                Err(_) => eprintln!("{line}"),
+            }
+        }
+    });
+    messages
+}
