@@ -91,6 +91,10 @@ impl Engine for AdaptiveKeyspace {
         self.lsm.first_unflushed()
     }
 
+    fn begin_flush(&self, below: Seq) {
+        self.lsm.begin_flush(below);
+    }
+
     fn flush(&self, below: Seq) -> Result<()> {
         self.lsm.flush(below)?;
         self.tree.flush(below)?;

@@ -70,3 +70,13 @@ fn what_was_read_of_tables_that_are_absorbed_is_not_forgotten() {
     assert_eq!(world.stat("tables"), 0);
     assert!(world.keyspace.lsm.lsm().reads() >= read);
 }
+
+/// So that the log is relieved by all keyspaces at a time.
+#[test]
+fn the_background_begins_with_a_flush_when_it_is_asked_to() {
+    let mut world = World::new(3, AdaptiveOptions::default());
+    world.write(b"key", Some(b"value"));
+    world.keyspace.begin_flush(Seq::MAX);
+    while world.environment.scheduler.run_one() {}
+    assert_eq!((world.stat("runs"), world.keyspace.first_unflushed()), (1, None));
+}
