@@ -59,7 +59,8 @@ impl Lsm {
     fn absorb_part(&self, base: &Arc<dyn Base>, version: &Version<Handle>, part: Part) -> Result<()> {
         let Part { lower, upper, is_covered } = part;
         let cover = version.covers().stretch_at(&lower).cover;
-        let runs: Vec<_> = version.counting_in(cover).map(|(_, run)| run.clone()).collect();
+        let counting = version.counting_in(cover).filter(|(_, run)| run.reaches_into((&lower, &upper)));
+        let runs: Vec<_> = counting.map(|(_, run)| run.clone()).collect();
         if is_covered && runs.is_empty() {
             return Ok(());
         }

@@ -114,6 +114,66 @@ fn a_bulk_load_into_what_is_covered_comes_above_it() {
     world.expect(&model);
 }
 
+/// A run that was begun does not count where what it had was absorbed meanwhile.
+#[test]
+fn a_bulk_load_whose_first_keys_are_absorbed_goes_on_above_them() {
+    let (mut world, mut model) = (World::new(1, AdaptiveOptions::default()), Model::new());
+    // A tombstone behind all that is loaded, so that this becomes a run.
+    world.write(b"z", Some(b""));
+    world.flush();
+    world.write(b"z", None);
+    world.flush();
+    let keyspace = world.keyspace.clone();
+    let mut absorbed = false;
+    let mut records = (0..2000).map(|number| {
+        if number == 600 {
+            assert!(keyspace.lsm.bounds().contains(&key(0)), "a table is there");
+            keyspace.absorb(&key(50), b"y").unwrap();
+            absorbed = keyspace.lsm.bounds().contains(&key(0));
+        }
+        Ok((key(number), vec![2; 60]))
+    });
+    assert_eq!(world.keyspace.clone().bulk_load(&mut records).unwrap(), 2000);
+    assert!(absorbed, "a part of the run is left");
+    model.extend((0..2000).map(|number| (key(number), vec![2; 60])));
+    world.expect(&model);
+    world.reopen();
+    world.expect(&model);
+}
+
+/// After opening as before.
+#[test]
+fn reorganisation_stays_between_the_bounds_of_covers() {
+    let (mut world, mut model) = (World::new(1, AdaptiveOptions::default()), Model::new());
+    (0..KEYS).for_each(|number| write(&mut world, &mut model, number, Some(vec![1; 90])));
+    world.flush();
+    world.keyspace.absorb(&key(300), &key(330)).unwrap();
+    let reorganise = |world: &World| {
+        let keys: Vec<_> = (0..KEYS).map(key).collect();
+        assert!(world.keyspace.tree.reorganise(&keys, false).unwrap());
+        assert_eq!(world.stat("segments"), 3);
+    };
+    reorganise(&world);
+    world.expect(&model);
+    world.reopen();
+    reorganise(&world);
+    world.expect(&model);
+}
+
+#[test]
+fn what_no_table_has_any_more_is_not_absorbed_again() {
+    let (mut world, mut model) = (World::new(1, AdaptiveOptions::default()), Model::new());
+    (0..KEYS).for_each(|number| write(&mut world, &mut model, number, Some(vec![1; 30])));
+    world.flush();
+    world.keyspace.absorb(&key(300), &key(600)).unwrap();
+    [650, 700].into_iter().for_each(|number| write(&mut world, &mut model, number, Some(vec![2; 30])));
+    world.flush();
+    let tail = world.tail();
+    world.keyspace.absorb(&key(300), &key(600)).unwrap();
+    assert_eq!(world.tail(), tail);
+    world.expect(&model);
+}
+
 /// More keys at once than are looked for together, in pages, in tables above them, and in tables alone.
 #[test]
 fn many_keys_are_found_at_once_whatever_shape_their_ranges_have() {

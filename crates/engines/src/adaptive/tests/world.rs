@@ -70,6 +70,11 @@ impl World {
         keyspace.structure_recovered().map(|()| keyspace)
     }
 
+    /// Where the log ends.
+    pub(super) fn tail(&self) -> Seq {
+        self.context.shared.wal.tail()
+    }
+
     pub(super) fn stat(&self, name: &str) -> u64 {
         stat(&self.keyspace.stats(), name)
     }
