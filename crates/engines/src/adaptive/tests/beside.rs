@@ -1,14 +1,19 @@
 //! Absorptions that something else goes on beside.
 
-use std::thread;
+use std::{thread, time::Duration};
 
 use ecotone_substrate::Seq;
 use ecotone_testkit::sim::{Phase, Walk};
 
 use super::world::{Model, World};
-use crate::{adaptive::AdaptiveOptions, engine::Engine};
+use crate::{
+    adaptive::{AdaptiveOptions, blob::Blob},
+    engine::Engine,
+};
 
 const KEYS: u32 = 1200;
+/// Long enough for a thread to come to a mutex.
+const WHILE: Duration = Duration::from_millis(20);
 
 fn key(number: u32) -> Vec<u8> {
     [&b"key "[..], &number.to_be_bytes()].concat()
@@ -56,6 +61,63 @@ fn a_compaction_ends_though_something_is_flushed_in_each_absorption() {
     world.expect(&model);
     world.reopen();
     world.expect(&model);
+}
+
+/// The floor is of the version that the absorption began with.
+#[test]
+fn what_is_flushed_while_its_range_is_absorbed_counts() {
+    for is_covered in [false, true] {
+        let (mut world, mut model) = (World::new(4, AdaptiveOptions::default()), Model::new());
+        put(&mut world, &mut model, 0..KEYS, &[0; 100]);
+        if is_covered {
+            world.keyspace.absorb(b"a", b"z").unwrap();
+            put(&mut world, &mut model, (0..KEYS).step_by(2), &[1; 100]);
+        }
+        let keyspace = world.keyspace.clone();
+        thread::scope(|scope| {
+            let mut job = Walk::new(scope, &[Phase::Pages], || keyspace.absorb(b"a", b"z"));
+            let mut stops = 0;
+            while job.step().is_none_or(|ended| {
+                ended.unwrap();
+                false
+            }) {
+                stops += 1;
+                if stops == 3 {
+                    put(&mut world, &mut model, (0..KEYS).step_by(3), &[2; 100]);
+                }
+            }
+            assert!(stops > 3);
+        });
+        world.expect(&model);
+        world.reopen();
+        world.expect(&model);
+    }
+}
+
+/// Replay would come upon an edit that the root has, or miss one that it has not.
+#[test]
+fn a_root_has_all_edits_below_its_position_and_none_above() {
+    for _ in 0..10 {
+        let world = World::new(5, AdaptiveOptions::default());
+        let state = world.keyspace.lsm.files().structure();
+        let (before, root) = thread::scope(|scope| {
+            let carved = world.tail();
+            let job = scope.spawn(|| world.keyspace.absorb(b"a", b"z"));
+            while world.tail() == carved {
+                thread::yield_now();
+            }
+            // Until it is at the edit, and then the checkpoint at its beginning.
+            thread::sleep(WHILE);
+            let before = world.tail();
+            let checkpoint = scope.spawn(|| world.keyspace.checkpoint());
+            thread::sleep(WHILE);
+            drop(state);
+            job.join().unwrap().unwrap();
+            (before, checkpoint.join().unwrap().unwrap())
+        });
+        let is_covered = Blob::decode(&root.blob).unwrap().covers.at(b"b").is_some();
+        assert_eq!(is_covered, root.structure > before, "the root of {} has what came at {before}", root.structure);
+    }
 }
 
 /// By what was read of tables that an absorption ends, their indexes are chosen, as by what was read of others that are gone.

@@ -49,3 +49,28 @@ fn trap_11_an_absorption_that_fails_changes_nothing_that_is_read() {
     assert!(all > 20, "{all}");
     (0..all).for_each(|failure| _ = absorb(Some(failure)));
 }
+
+/// The first pages of a range that were written are free again when there is no space for the others.
+#[test]
+fn what_came_into_pages_in_vain_is_carved_out_again() {
+    const BYTES: usize = 1800;
+    const MANY: u32 = 1500;
+    let (mut world, mut model) = (World::new(4, AdaptiveOptions::default()), Model::new());
+    // The page file has a MiB to begin with, and would need three.
+    for number in 0..MANY {
+        world.write(&key(number), Some(&[number as u8; BYTES]));
+        model.insert(key(number), vec![number as u8; BYTES]);
+    }
+    world.flush();
+    world.disk.space_limit(world.disk.space_used());
+    let error = world.keyspace.absorb(&key(0), &key(MANY)).unwrap_err();
+    assert!(error.is_no_space(), "{error}");
+    assert!(world.stat("segments") <= 3, "{} segments", world.stat("segments"));
+    world.expect(&model);
+    world.disk.space_limit(u64::MAX);
+    world.keyspace.absorb(&key(0), &key(MANY)).unwrap();
+    assert!(world.stat("segments") > 3 && world.stat("covers") == 1 && world.stat("tables") == 0);
+    world.expect(&model);
+    world.reopen();
+    world.expect(&model);
+}

@@ -5,5 +5,6 @@ mod covers;
 mod cursors;
 mod deletes;
 mod failures;
+mod readers;
 mod root;
 mod world;

@@ -1,0 +1,104 @@
+//! Readers that stand still in the middle, while what they read becomes pages.
+
+use std::thread;
+
+use ecotone_testkit::sim::{Phase, Walk};
+
+use super::world::{ALL, Model, World, step};
+use crate::{
+    adaptive::AdaptiveOptions,
+    engine::{Engine, Ordered},
+    tree::TreeOptions,
+};
+
+const KEYS: u32 = 120;
+
+fn key(number: u32) -> Vec<u8> {
+    [&b"key "[..], &number.to_be_bytes()].concat()
+}
+
+/// Some keys in pages, of which some are in tables above as well, or deleted there; the others in tables alone.
+fn world() -> (World, Model) {
+    let tree = TreeOptions { segment_pages: 1, ..TreeOptions::default() };
+    let (mut world, mut model) = (World::new(5, AdaptiveOptions { tree, ..AdaptiveOptions::default() }), Model::new());
+    for number in 0..KEYS {
+        world.write(&key(number), Some(&[1; 90]));
+        model.insert(key(number), vec![1; 90]);
+    }
+    world.flush();
+    world.keyspace.absorb(&key(40), &key(80)).unwrap();
+    for number in (0..KEYS).step_by(3) {
+        let value = (number % 2 > 0).then(|| vec![2; 90]);
+        world.write(&key(number), value.as_deref());
+        match value {
+            Some(value) => model.insert(key(number), value),
+            None => model.remove(&key(number)),
+        };
+    }
+    world.flush();
+    // Indexes and filters are loaded under locks, with which no reader may stand still.
+    world.expect(&model);
+    (0..KEYS).for_each(|number| assert_eq!(world.keyspace.get(&key(number)).unwrap().as_ref(), model.get(&key(number))));
+    (world, model)
+}
+
+/// Has all of it absorbed while somebody reads, at each of his I/Os.
+fn beside<T: Send>(read: impl Fn(&World) -> T + Sync, check: impl Fn(T, &Model)) {
+    for stop in 1.. {
+        let (world, model) = world();
+        let is_over = thread::scope(|scope| {
+            let mut reader = Walk::new(scope, &[Phase::Pages, Phase::Table], || read(&world));
+            let over = (0..stop).find_map(|_| reader.step());
+            let is_over = over.is_some();
+            let found = over.unwrap_or_else(|| {
+                world.keyspace.absorb(b"a", b"z").unwrap();
+                assert_eq!(world.stat("tables"), 0);
+                loop {
+                    if let Some(found) = reader.step() {
+                        break found;
+                    }
+                }
+            });
+            check(found, &model);
+            is_over
+        });
+        if is_over {
+            assert!(stop > 3, "it has {stop} I/Os");
+            return;
+        }
+    }
+}
+
+/// Trap 7: what is in no table that counts any more was in pages before that was said.
+#[test]
+fn trap_07_a_key_is_found_though_its_range_is_absorbed_meanwhile() {
+    let numbers = [0, 1, 3, 39, 40, 42, 43, 45, 48, 79, 80, 81, 117, 118];
+    let read = |world: &World| numbers.map(|number| world.keyspace.get(&key(number)).unwrap());
+    beside(read, |found, model| {
+        numbers.iter().zip(found).for_each(|(number, found)| assert_eq!(found.as_ref(), model.get(&key(*number)), "{number}"));
+    });
+}
+
+#[test]
+fn trap_07_many_keys_are_found_though_their_ranges_are_absorbed_meanwhile() {
+    let keys: Vec<_> = (0..KEYS).map(key).collect();
+    beside(
+        |world| world.multi_get(&keys),
+        |found, model| keys.iter().zip(found).for_each(|(key, found)| assert_eq!(found.as_ref(), model.get(key), "{key:?}")),
+    );
+}
+
+#[test]
+fn trap_07_a_scan_finds_all_though_their_ranges_are_absorbed_meanwhile() {
+    for reverse in [false, true] {
+        let read = |world: &World| {
+            let mut cursor = world.keyspace.clone().cursor(ALL);
+            let mut records = Model::new();
+            while let Some((key, value)) = step(&mut *cursor, reverse) {
+                records.insert(key, value);
+            }
+            records
+        };
+        beside(read, |found, model| assert_eq!(&found, model));
+    }
+}
