@@ -109,6 +109,9 @@ pub(crate) struct RunOptions {
     /// YCSB's a to f; `insert` adds records to a loaded store, `load` measures the load.
     #[arg(long, value_enum)]
     pub(crate) workload: Workload,
+    /// Workloads to measure after it in the stores that stay open, all rounds of one before the next; the warm-up is of --workload alone.
+    #[arg(long, value_enum, value_delimiter = ',', requires = "stay_open", conflicts_with_all = ["trace", "operations"])]
+    pub(crate) then: Vec<Workload>,
     /// Which records the operations are for; the default is the workload's usual one.
     #[arg(long, value_enum)]
     pub(crate) distribution: Option<Shape>,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     cli::RunOptions,
     distribution::{self, Shape},
-    run::Measured,
+    run::{self, Measured},
     state::State,
     store,
     timeline::Point,
@@ -137,18 +137,19 @@ impl Row {
     /// Puts together what was asked for and what was measured.
     pub(crate) fn new(
         options: &RunOptions,
-        shape: Shape,
         state: &State,
         measured: Measured,
         footprint: &Footprint,
         load: Option<Load>,
     ) -> Self {
         let (device, kernel) = (Device::new(options.store, &measured), measured.kernel);
-        let Measured { outcome, stats, cpu, warmup, .. } = measured;
+        let Measured { outcome, stats, cpu, workload, warmup, .. } = measured;
+        let shape = run::shape(options, workload);
+        let is_point = |_: &f64| workload.reads_points();
         let live_bytes = state.existing as f64 * (footprint.key_size + options.value_size as f64);
         Row {
             store: options.store,
-            workload: options.workload,
+            workload,
             distribution: shape,
             theta: options.theta,
             trace: options.trace.as_ref().and_then(|file| file.file_name()).map(|name| name.to_string_lossy().into_owned()),
@@ -175,7 +176,7 @@ impl Row {
             user_read_bytes: outcome.traffic.read,
             user_write_bytes: outcome.traffic.written,
             device_reads_per_op: device.reads.map(|reads| reads as f64 / outcome.operations.max(1) as f64),
-            ideal_device_reads_per_op: ideal(options, shape, state.loaded, footprint.key_size),
+            ideal_device_reads_per_op: ideal(options, shape, state.loaded, footprint.key_size).filter(is_point),
             read_amplification: ratio(device.read_bytes, outcome.traffic.read),
             write_amplification: ratio(device.write_bytes, outcome.traffic.written),
             space_amplification: footprint.size_on_disk as f64 / live_bytes,
@@ -202,8 +203,7 @@ fn ratio(device: Option<u64>, user: u64) -> Option<f64> {
 /// The misses of a memory that holds the hottest records in all of the budget, with nothing for their administration.
 fn ideal(options: &RunOptions, shape: Shape, records: u64, key_size: f64) -> Option<f64> {
     let kept = (options.memory as f64 / (key_size + options.value_size as f64)) as u64;
-    let ideal = distribution::ideal_miss(shape, records, options.theta, kept);
-    ideal.filter(|_| options.workload.reads_points())
+    distribution::ideal_miss(shape, records, options.theta, kept)
 }
 
 /// Points of the distribution of latencies: as many between 0 and 0.9 as between 0.9 and 0.99, and so on up to 0.9999.

@@ -39,7 +39,6 @@ pub(crate) struct Run<'a> {
     pub(crate) accounts: &'a Accounts,
     pub(crate) directory: Directory,
     pub(crate) state: State,
-    shape: Shape,
     trace: Option<Trace>,
     pub(crate) bench: Bench,
 }
@@ -50,6 +49,7 @@ pub(crate) struct Measured {
     pub(crate) stats: Stats,
     pub(crate) cpu: Duration,
     pub(crate) kernel: Option<Transfers>,
+    pub(crate) workload: Workload,
     /// Operations of the warm-up before.
     pub(crate) warmup: u64,
 }
@@ -61,8 +61,8 @@ impl Measured {
     }
 }
 
-/// Carries the rows of a store out, one each time that `is_asked`; the kernel keeps its `accounts`.
-pub(crate) fn run(options: &RunOptions, accounts: &Accounts, is_asked: impl FnMut() -> bool) -> Result<Vec<Row>> {
+/// Carries the rows of a store out, one of each workload that is `next`; the kernel keeps its `accounts`.
+pub(crate) fn run(options: &RunOptions, accounts: &Accounts, next: impl FnMut() -> Result<Option<Workload>>) -> Result<Vec<Row>> {
     let mut run = Run::open(options, accounts)?;
     let fresh = !run.state.finished;
     if options.workload == Workload::Load && !fresh {
@@ -80,7 +80,7 @@ pub(crate) fn run(options: &RunOptions, accounts: &Accounts, is_asked: impl FnMu
     let load = loaded.as_ref().map(|(load, _)| *load).or(run.state.preparation);
     let measured = match loaded {
         Some((_, measured)) if options.workload == Workload::Load => vec![measured],
-        _ => run.measure_workload(is_asked)?,
+        _ => run.measure_workloads(next)?,
     };
     run.close(load, measured)
 }
@@ -104,20 +104,19 @@ impl<'a> Run<'a> {
         state.run += 1;
         let store = open_store(options, &directory, fresh)?;
         directory.save(&state)?;
-        let shape = shape(options);
         let bench = Bench {
             checks: store.remembers(),
             store,
             value_size: options.value_size,
             base_version: versions::base_version(state.run),
-            versions: match options.workload.updates() || options.prepared && fresh {
+            versions: match workloads(options).any(Workload::updates) || options.prepared && fresh {
                 true => Some(Versions::new(state.run, options.threads, options.batch)?),
                 false => None,
             },
             inserts: Inserts::new(state.existing, keys.count(), usize::from(options.threads)),
             keys,
         };
-        Ok(Run { options, accounts, directory, state, shape, trace, bench })
+        Ok(Run { options, accounts, directory, state, trace, bench })
     }
 
     /// Loads all records and lets the store settle.
@@ -142,18 +141,17 @@ impl<'a> Run<'a> {
         Manner { threads: usize::from(self.options.threads), batch: usize::from(self.options.batch), rate: None, cap: None }
     }
 
-    /// Warms the store up and measures the workload as often as `is_asked`.
-    fn measure_workload(&mut self, mut is_asked: impl FnMut() -> bool) -> Result<Vec<Measured>> {
+    /// Warms the store up and measures what is `next`, again and again.
+    fn measure_workloads(&mut self, mut next: impl FnMut() -> Result<Option<Workload>>) -> Result<Vec<Measured>> {
         let (options, records) = (self.options, self.state.loaded);
-        let mix = options.workload.mix(options.read_share);
         let (mut plan, once) = match self.trace.take() {
             Some(trace) => {
                 let accesses = trace.accesses();
-                (Plan::Traced(mix, trace, 0), accesses)
+                (Plan::Traced(options.workload.mix(options.read_share), trace, 0), accesses)
             }
-            None => (Plan::Drawn(mix, Distribution::new(self.shape, records, options.theta)), records),
+            None => (self.drawn(options.workload), records),
         };
-        if options.workload.inserts() || !options.store.survives_kill() {
+        if workloads(options).any(Workload::inserts) || !options.store.survives_kill() {
             self.save(false)?;
         }
         let usual = if options.workload == Workload::Insert { 0 } else { records };
@@ -161,13 +159,22 @@ impl<'a> Run<'a> {
         let operations = Limit::Operations(options.operations.unwrap_or(once));
         let limit = options.seconds.map_or(operations, |seconds| Limit::Time(Duration::from_secs_f64(seconds)));
         let manner = Manner { rate: options.rate, ..self.manner() };
-        let mut rounds = Vec::new();
-        while is_asked() {
+        let (mut workload, mut rounds) = (options.workload, Vec::new());
+        while let Some(asked) = next()? {
+            if asked != workload {
+                (workload, plan) = (asked, self.drawn(asked));
+            }
             let measured = self.measure("measure", &plan, limit, manner, 2 + ((rounds.len() as u64) << 32))?;
             plan.go_on(measured.outcome.operations);
-            rounds.push(Measured { warmup, ..measured });
+            rounds.push(Measured { workload, warmup, ..measured });
         }
         Ok(rounds)
+    }
+
+    /// A workload over records that are drawn.
+    fn drawn(&self, workload: Workload) -> Plan {
+        let RunOptions { read_share, theta, .. } = *self.options;
+        Plan::Drawn(workload.mix(read_share), Distribution::new(shape(self.options, workload), self.state.loaded, theta))
     }
 
     pub(crate) fn measure(&self, name: &'static str, plan: &Plan, limit: Limit, manner: Manner, phase: u64) -> Result<Measured> {
@@ -177,7 +184,7 @@ impl<'a> Run<'a> {
         let outcome = Phase::new(&self.bench, plan, manner, limit, self.accounts).run(&progress, seed)?;
         let (cpu, stats) = (process::cpu_time() - cpu, self.bench.store.stats().since(&stats));
         let kernel = self.accounts.transfers().zip(kernel).map(|(now, then)| now.since(then));
-        Ok(Measured { outcome, stats, cpu, kernel, warmup: 0 })
+        Ok(Measured { outcome, stats, cpu, kernel, workload: self.options.workload, warmup: 0 })
     }
 
     pub(crate) fn save(&mut self, finished: bool) -> Result<()> {
@@ -203,15 +210,20 @@ impl<'a> Run<'a> {
         self.directory.save(&self.state)?;
         let key_size = bench.keys.mean_bytes();
         let footprint = Footprint { key_size, memory_peak, size_on_disk, open_seconds };
-        let row = |measured| Row::new(options, self.shape, &self.state, measured, &footprint, load);
+        let row = |measured| Row::new(options, &self.state, measured, &footprint, load);
         Ok(rounds.into_iter().map(row).collect())
     }
 }
 
-/// Which records the operations are for.
-pub(crate) fn shape(options: &RunOptions) -> Shape {
-    let usual = if options.trace.is_some() { Shape::Trace } else { options.workload.usual_shape() };
+/// Which records the operations of a workload are for.
+pub(crate) fn shape(options: &RunOptions, workload: Workload) -> Shape {
+    let usual = if options.trace.is_some() { Shape::Trace } else { workload.usual_shape() };
     options.distribution.unwrap_or(usual)
+}
+
+/// All workloads that are measured in the store.
+fn workloads(options: &RunOptions) -> impl Iterator<Item = Workload> {
+    std::iter::once(options.workload).chain(options.then.iter().copied())
 }
 
 fn open_trace(options: &RunOptions, directory: &Directory) -> Result<Option<Trace>> {

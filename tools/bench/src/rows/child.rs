@@ -30,11 +30,11 @@ fn carry_out() -> Result<(), Error> {
     let mut requests = io::stdin().lock().lines();
     let job: Job = serde_json::from_str(&requests.next().ok_or("there is no job on the standard input")??)?;
     progress::tell_parent();
-    let is_asked = || {
+    let next = || {
         Message::Ready.send();
-        requests.next().is_some()
+        Ok(requests.next().transpose()?.map(|request| serde_json::from_str(&request)).transpose()?)
     };
-    let rows = run::run(&job.options, &job.accounts, is_asked)?;
+    let rows = run::run(&job.options, &job.accounts, next)?;
     rows.into_iter().for_each(|row| Message::Row(Box::new(row)).send());
     Ok(())
 }

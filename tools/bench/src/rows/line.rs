@@ -51,7 +51,7 @@ impl Request {
         Request {
             store: options.store,
             workload: options.workload,
-            distribution: run::shape(options),
+            distribution: run::shape(options, options.workload),
             records: options.records.or((!from_files).then_some(RECORDS)),
         }
     }
@@ -79,6 +79,14 @@ impl Line {
         match &self.content {
             Content::Row(row) => row.store,
             Content::Request(request) => request.store,
+        }
+    }
+
+    /// What was measured or asked for.
+    pub(super) fn workload(&self) -> Workload {
+        match &self.content {
+            Content::Row(row) => row.workload,
+            Content::Request(request) => request.workload,
         }
     }
 

@@ -43,7 +43,9 @@ pub(crate) fn run(options: &RowsOptions) -> Result<ExitCode> {
     }
     let mut observer = Observer::new(&options.row.dir);
     let lines = if options.stay_open { together::rows(options, &mut observer)? } else { in_turn(options, &mut observer)? };
-    conclude(options, &lines)?;
+    for lines in lines.chunk_by(|one, other| one.workload() == other.workload()) {
+        conclude(options, lines)?;
+    }
     let all_well = lines.iter().all(|line| line.status == Status::Ok);
     Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -98,7 +100,7 @@ fn measure(options: &RowsOptions, store: store::Kind, round: u32, state: &mut St
 /// A child for one round.
 fn single(row: &RunOptions, terms: &Terms<'_>) -> Result<Ending> {
     let mut child = Running::start(row, terms)?;
-    child.ask();
+    child.ask(row.workload)?;
     Ok(child.end(1)?.remove(0))
 }
 
@@ -163,13 +165,17 @@ fn conclude(options: &RowsOptions, lines: &[Line]) -> Result<()> {
     if is_single(options) {
         return Ok(());
     }
-    let request = |store: &store::Kind| Request::new(&row_options(options, *store));
+    let workload = lines.first().map_or(options.row.workload, Line::workload);
+    let request = |store: &store::Kind| Request { workload, ..Request::new(&row_options(options, *store)) };
     let summaries: Vec<Summary> = options.store.iter().map(|store| Summary::new(request(store), lines)).collect();
     if options.json {
         for summary in &summaries {
             println!("{}", serde_json::to_string(summary)?);
         }
     } else {
+        if !options.row.then.is_empty() {
+            println!("workload {}", table::name(&workload));
+        }
         println!("{}", table::comparison(&summaries, lines));
         summaries.iter().filter_map(Summary::warning).for_each(|warning| println!("{warning}"));
     }

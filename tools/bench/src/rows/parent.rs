@@ -21,6 +21,7 @@ use crate::{
     files,
     row::Row,
     size,
+    workload::Workload,
 };
 
 /// How a child is run.
@@ -81,10 +82,12 @@ impl<'a> Running<'a> {
         self.watch.until_ready(&mut self.child);
     }
 
-    /// Asks for a round of the measurement.
-    pub(super) fn ask(&mut self) {
+    /// Asks for a round of a workload.
+    pub(super) fn ask(&mut self, workload: Workload) -> Result<()> {
+        let request = serde_json::to_string(&workload)?;
         // One that has ended says why at the end.
-        let _ = self.requests.write_all(b"measure\n");
+        let _ = writeln!(self.requests, "{request}");
+        Ok(())
     }
 
     /// Lets it stand still, with all its threads, or go on.
@@ -94,21 +97,21 @@ impl<'a> Running<'a> {
     }
 
     /// Lets it close its store; gives what became of its rounds.
-    pub(super) fn end(mut self, rounds: u32) -> Result<Vec<Ending>> {
+    pub(super) fn end(mut self, rounds: usize) -> Result<Vec<Ending>> {
         drop(self.requests);
         let told = self.watch.until_the_end(&mut self.child);
         let status = self.child.wait()?;
         let cgroup_limit = self.terms.memory.filter(|_| self.cgroup.is_limited());
         let cgroup_peak = self.cgroup.peak();
         let ending = |result| Ending { result, cgroup_limit, cgroup_peak };
-        let whole = |rows: &Vec<Row>| status.success() && rows.len() == rounds as usize;
+        let whole = |rows: &Vec<Row>| status.success() && rows.len() == rounds;
         let told = match told {
             Ok(rows) if !whole(&rows) => Err(unexplained(status, &self.cgroup, self.terms)),
             told => told,
         };
         Ok(match told {
             Ok(rows) => rows.into_iter().map(|row| ending(Ok(Box::new(row)))).collect(),
-            Err(failure) => vec![ending(Err(failure)); rounds as usize],
+            Err(failure) => vec![ending(Err(failure)); rounds],
         })
     }
 }

@@ -133,7 +133,7 @@ fn status(own: &[&Line]) -> String {
     }
 }
 
-fn name<T: ValueEnum>(value: &T) -> String {
+pub(super) fn name<T: ValueEnum>(value: &T) -> String {
     value.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
 }
 

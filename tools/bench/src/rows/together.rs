@@ -1,5 +1,7 @@
 //! Rounds of stores that all stay open: each is opened and warmed up once, and stands still while another is measured.
 
+use std::slice;
+
 use super::{
     line::{Line, Request},
     machine::{Machine, Observer},
@@ -14,19 +16,23 @@ use crate::{
 
 /// All rows, round by round.
 pub(super) fn rows(options: &RowsOptions, observer: &mut Observer) -> Result<Vec<Line>> {
-    if options.row.workload == Workload::Load {
+    if options.row.workload == Workload::Load || options.row.then.contains(&Workload::Load) {
         return Err("--workload load begins each round with an empty store, and --stay-open keeps one open".into());
     }
     let rows: Vec<RunOptions> = options.store.iter().map(|store| row_options(options, *store)).collect();
     let titles: Vec<String> = options.store.iter().map(|store| format!("{store}: ")).collect();
     let terms: Vec<Terms<'_>> = rows.iter().zip(&titles).map(|(row, title)| terms(options, row, title)).collect();
     let mut children: Vec<Result<Running<'_>>> = rows.iter().zip(&terms).map(|(row, terms)| warm(row, terms)).collect();
-    let machines = measure(options.rounds, &mut children, observer)?;
-    let endings: Vec<_> = children.into_iter().map(|child| end(child, options.rounds)).collect();
+    let workloads = [slice::from_ref(&options.row.workload), &options.row.then].concat();
+    let order: Vec<(Workload, u32)> =
+        workloads.iter().flat_map(|workload| (1..=options.rounds).map(|round| (*workload, round))).collect();
+    let machines = measure(&order, &mut children, observer)?;
+    let mut endings: Vec<_> = children.into_iter().map(|child| end(child, order.len()).into_iter()).collect();
     let mut lines = Vec::new();
-    for (round, machines) in (1..).zip(machines) {
-        for ((row, machine), endings) in rows.iter().zip(machines).zip(&endings) {
-            let line = Line::new(Request::new(row), round, endings[round as usize - 1].clone(), machine);
+    for ((workload, round), machines) in order.into_iter().zip(machines) {
+        for ((row, machine), endings) in rows.iter().zip(machines).zip(&mut endings) {
+            let request = Request::new(&RunOptions { workload, ..row.clone() });
+            let line = Line::new(request, round, endings.next().expect("there is one for each round"), machine);
             report(options, &line)?;
             lines.push(line);
         }
@@ -43,14 +49,18 @@ fn warm<'a>(row: &RunOptions, terms: &'a Terms<'a>) -> Result<Running<'a>> {
 }
 
 /// Measures all rounds; gives the states of the machine around each row.
-fn measure(rounds: u32, children: &mut [Result<Running<'_>>], observer: &mut Observer) -> Result<Vec<Vec<Machine>>> {
+fn measure(
+    order: &[(Workload, u32)],
+    children: &mut [Result<Running<'_>>],
+    observer: &mut Observer,
+) -> Result<Vec<Vec<Machine>>> {
     let (mut before, mut machines) = (observer.look(), Vec::new());
-    for _ in 0..rounds {
+    for (workload, _) in order {
         let mut round = Vec::new();
         for child in &mut *children {
             if let Ok(child) = child {
                 child.hold(false)?;
-                child.ask();
+                child.ask(*workload)?;
                 child.wait();
                 child.hold(true)?;
             }
@@ -64,10 +74,10 @@ fn measure(rounds: u32, children: &mut [Result<Running<'_>>], observer: &mut Obs
 }
 
 /// Closes a store; gives what became of its rounds.
-fn end(child: Result<Running<'_>>, rounds: u32) -> Vec<Ending> {
+fn end(child: Result<Running<'_>>, rounds: usize) -> Vec<Ending> {
     let ended = child.and_then(|child| {
         child.hold(false)?;
         child.end(rounds)
     });
-    ended.unwrap_or_else(|error| vec![Ending::failure(&error); rounds as usize])
+    ended.unwrap_or_else(|error| vec![Ending::failure(&error); rounds])
 }

@@ -57,6 +57,30 @@ fn stores_that_stay_open_are_warmed_up_once_and_stand_still_in_between() {
 }
 
 #[test]
+fn workloads_follow_each_other_in_stores_that_stay_open() {
+    let directory = directory();
+    let run = "run --store tree,null --rounds 2 --stay-open --workload c --then a,d --records 2000 --seconds 0.2 --threads 2 --memory 16MiB --json";
+    let lines = lines(&bench(run, directory.path()));
+    let order: Vec<_> = lines.iter().map(|line| (text(line, "kind"), text(line, "workload"), line["round"].as_u64())).collect();
+    for (number, workload) in ["c", "a", "d"].into_iter().enumerate() {
+        let rows = [1, 1, 2, 2].map(|round| ("row", workload, Some(round)));
+        assert_eq!(order[4 * number..][..4], rows);
+        assert_eq!(order[12 + 2 * number..][..2], [("summary", workload, None); 2]);
+    }
+    let tree: Vec<&Value> = lines[..12].iter().filter(|row| row["store"] == "tree").collect();
+    let written: Vec<bool> = tree.iter().map(|row| number(row, "user_write_bytes") > 0.0).collect();
+    assert_eq!(written, [false, false, true, true, true, true], "c writes nothing, a and d do");
+    let shapes: Vec<&str> = tree.iter().map(|row| text(row, "distribution")).collect();
+    assert_eq!(shapes, ["zipfian", "zipfian", "zipfian", "zipfian", "latest", "latest"]);
+    let summary = lines[12..].iter().find(|line| line["workload"] == "a" && line["store"] == "tree").unwrap();
+    let speeds = [2, 3].map(|row| number(tree[row], "ops_per_second"));
+    assert!(
+        (number(summary, "ops_per_second") / f64::midpoint(speeds[0], speeds[1]) - 1.0).abs() < 1e-9,
+        "of a alone: {summary}"
+    );
+}
+
+#[test]
 fn a_store_that_fails_has_no_rounds_and_the_others_have_theirs() {
     let directory = directory();
     let run = "run --store null --rounds 2 --stay-open --workload c --records 2000 --operations 3000 --memory 16MiB --json";
