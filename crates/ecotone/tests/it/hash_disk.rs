@@ -87,7 +87,13 @@ fn filled(options: HashOptions) {
     let database = open(&disk);
     let records = keyspace(&database, options.clone());
     check(&records, count, |number| Some(value(number, 0)));
+    let waited = counter(&records, "writer_delay_total_us");
     (0..count).step_by(2).for_each(|number| records.remove(number.to_be_bytes()).unwrap());
+    let waited = counter(&records, "writer_delay_total_us") - waited;
+    assert!(
+        waited < 50 * u64::from(count),
+        "{count} records, and deletes of half of them waited {waited} µs for space that they give back"
+    );
     let more = fill(&records, count);
     assert!(more > count + count / 4, "{} records where {} were deleted", more - count, count / 2);
     let expected = |number: u32| (number >= count || number % 2 == 1).then(|| value(number, 0));

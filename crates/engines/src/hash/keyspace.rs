@@ -69,19 +69,19 @@ impl HashKeyspace {
         Ok(hash)
     }
 
-    /// The records, for who writes. It is delayed while compaction is behind.
+    /// The records, for who writes something that `adds` to them, or deletes. It is delayed while compaction is behind.
     #[inline]
-    fn write(&self) -> Result<&Arc<Hash>> {
+    fn write(&self, adds: bool) -> Result<&Arc<Hash>> {
         let Running { hash, upkeep } = self.live()?;
         hash.count_uses(1);
-        upkeep.call_for_write()?;
+        upkeep.call_for_write(adds)?;
         Ok(hash)
     }
 
     /// The same for an operation, which is refused if it adds something and there is no space left.
     #[inline]
     fn write_value(&self, is_value: bool) -> Result<&Arc<Hash>> {
-        let hash = self.write()?;
+        let hash = self.write(is_value)?;
         match self.running().upkeep.refusal() {
             Some(refusal) if is_value => Err(refusal),
             _ => Ok(hash),
@@ -159,7 +159,7 @@ impl Engine for HashKeyspace {
 
     fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
         // What was acknowledged is not refused.
-        let admission = self.write()?.admit(operation).map(Admission)?;
+        let admission = self.write(operation.value.is_some())?.admit(operation).map(Admission)?;
         self.apply(admission, seq, operation);
         Ok(())
     }
@@ -188,7 +188,7 @@ impl Hashed for HashKeyspace {
     }
 
     fn modify(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
-        let hash = self.write()?;
+        let hash = self.write(true)?;
         let Some(refusal) = self.running().upkeep.refusal() else { return hash.modify(key, change) };
         let mut refused = false;
         hash.modify(key, &mut |old, new| {

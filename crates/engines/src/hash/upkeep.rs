@@ -56,6 +56,8 @@ pub(super) struct Upkeep {
     steps: AtomicU64,
     /// How far compaction is behind for those who write: the bits of a part, which is 0 as long as none is delayed.
     behind: AtomicU64,
+    /// The same for those who delete, whom a shortage of space does not delay: what they write is small, and gives space back.
+    behind_for_deletes: AtomicU64,
     /// Whether what lives fills the budget of disk.
     full: AtomicBool,
     /// What writers owe while it is behind.
@@ -71,8 +73,8 @@ const SLOW_FROM_SHORTAGE: f64 = 0.75;
 impl Upkeep {
     pub(super) fn new(hash: Arc<Hash>, files: Arc<Files>, goals: Goals) -> Arc<Upkeep> {
         let environment = files.environment().clone();
-        let (busy, steps, behind, full, pace, delays) = Default::default();
-        Arc::new(Upkeep { hash, files, environment, goals, busy, steps, behind, full, pace, delays })
+        let (busy, steps, behind, behind_for_deletes, full, pace, delays) = Default::default();
+        Arc::new(Upkeep { hash, files, environment, goals, busy, steps, behind, behind_for_deletes, full, pace, delays })
     }
 
     /// Has the background do what there is to do, if the keyspace has taken memory since it was asked last.
@@ -85,11 +87,12 @@ impl Upkeep {
 
     /// The same for who writes, and is delayed a little while compaction is behind or space is short, and stopped for a step while it is far behind or there is none.
     #[inline]
-    pub(super) fn call_for_write(self: &Arc<Self>) -> Result<()> {
+    pub(super) fn call_for_write(self: &Arc<Self>, adds: bool) -> Result<()> {
         if self.hash.room.has_grown() || self.full.load(Ordering::Relaxed) {
             self.hold_back()?;
         }
-        match self.behind.load(Ordering::Relaxed) {
+        let behind = if adds { &self.behind } else { &self.behind_for_deletes };
+        match behind.load(Ordering::Relaxed) {
             0 => {}
             behind => self.slow_down(f64::from_bits(behind)),
         }
@@ -139,8 +142,9 @@ impl Upkeep {
     fn look_behind(&self) {
         let part = |of: f64, from: f64| (of - from) / (1.0 - from);
         let (fullness, shortage) = (self.compactor().fullness(), self.compactor().shortage());
-        let behind = part(fullness, SLOW_FROM).max(part(shortage, SLOW_FROM_SHORTAGE)).max(self.compactor().crowding());
-        let behind = behind.clamp(0.0, 1.0);
+        let late = part(fullness, SLOW_FROM).max(self.compactor().crowding()).clamp(0.0, 1.0);
+        let behind = late.max(part(shortage, SLOW_FROM_SHORTAGE).min(1.0));
+        self.behind_for_deletes.store(late.to_bits(), Ordering::Relaxed);
         self.behind.store(behind.to_bits(), Ordering::Relaxed);
     }
 

@@ -19,6 +19,7 @@ use crate::{
     cli::RunOptions,
     error::{Error, Result},
     files,
+    progress::Progress,
     row::Row,
     size,
     workload::Workload,
@@ -65,7 +66,7 @@ pub(super) struct Running<'a> {
 impl<'a> Running<'a> {
     /// Starts a child, which opens its store and warms it up.
     pub(super) fn start(options: &RunOptions, terms: &'a Terms<'a>) -> Result<Self> {
-        files::drop_cached(&options.dir)?;
+        wake(options, terms)?;
         let disk = options.dir.ancestors().find(|directory| directory.exists()).and_then(cgroup::disk_of);
         let cgroup = Cgroup::new(terms.memory, disk.as_deref());
         if terms.must_limit && terms.memory.is_some() && !cgroup.is_limited() {
@@ -114,6 +115,12 @@ impl<'a> Running<'a> {
             Err(failure) => vec![ending(Err(failure)); rounds],
         })
     }
+}
+
+/// So that all stores find the disk awake, and pages that they cache are charged to them.
+fn wake(options: &RunOptions, terms: &Terms<'_>) -> Result<()> {
+    let _waiting = Progress::waiting(&format!("{}read the files through", terms.title));
+    files::wake(&options.dir)
 }
 
 /// Starts a child, which waits for its job, and gives it one when it is in its cgroup.
