@@ -123,13 +123,11 @@ impl Engine for AdaptiveKeyspace {
         self.tree.structure_recovered()?;
         self.lsm.recover(&[self.tree.file()])?;
         let version = self.lsm.lsm().version();
-        for bound in version.covers().iter().flat_map(|cover| <[&[u8]; 2]>::from(cover.bounds())) {
-            // What is carved beside a bound that is none would take a part of the cover along.
-            if !self.tree.has_fence(bound) {
-                return Err(self.lsm.files().misfit("a range that pages cover ends within a segment"));
-            }
-            self.tree.wall(bound);
+        // What is carved beside a bound that is none would take a part of the cover along.
+        if !version.covers().bounds().all(|bound| self.tree.has_fence(bound)) {
+            return Err(self.lsm.files().misfit("a range that pages cover ends within a segment"));
         }
+        self.tree.set_walls(version.covers().bounds());
         Ok(())
     }
 
@@ -139,6 +137,11 @@ impl Engine for AdaptiveKeyspace {
 
     fn recovered(&self) -> Result<()> {
         self.lsm.recovered()?;
+        match self.lsm.lsm().clear_rests() {
+            // They are in nobody's way: the next opening tries it again.
+            Err(error) if error.is_no_space() || matches!(error, Error::Memory { .. }) => {}
+            cleared => cleared?,
+        }
         self.tree.recovered()
     }
 

@@ -6,7 +6,10 @@ use ecotone_substrate::Result;
 
 use crate::{
     engine::{Cursor, Engine, Ordered, Range, VisitValue},
-    lsm::base::{Base, Moved},
+    lsm::{
+        base::{Base, Moved},
+        structure::Covers,
+    },
     tree::Tree,
 };
 
@@ -27,8 +30,16 @@ impl Base for Pages {
         self.0.clone().cursor(range)
     }
 
-    fn carve(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
-        self.0.carve(lower, Some(upper))
+    fn carve(&self, lower: &[u8], upper: Option<&[u8]>) -> Result<()> {
+        self.0.carve(lower, upper)
+    }
+
+    fn is_carved(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        self.0.is_carved(lower, upper)
+    }
+
+    fn keep_apart(&self, covers: &Covers) {
+        self.0.set_walls(covers.bounds());
     }
 
     fn absorb(&self, records: &mut dyn Iterator<Item = Result<Moved>>) -> Result<u64> {

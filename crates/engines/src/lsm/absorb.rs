@@ -10,7 +10,7 @@ use super::{
     merged::Merged,
     records::Lsm,
     stored::{Reading, Stored},
-    structure::{Become, Change, Cover, CoverEdit, Covers, Place},
+    structure::{Become, Change, Cover, CoverEdit, Covers, Place, Stretch},
     version::{Ranged, Run, Version},
 };
 use crate::rest::{Direction, Rest};
@@ -40,6 +40,22 @@ impl Lsm {
         self.files.conclude()
     }
 
+    /// Empties what is below the tables of ranges that nothing covers: what is left of absorptions that were interrupted (decision 15, invariant 17).
+    pub(crate) fn clear_rests(self: &Arc<Self>) -> Result<()> {
+        let Some(base) = &self.base else { return Ok(()) };
+        let is_rest = |gap: &Stretch<'_>| !base.is_carved(gap.lower, gap.upper);
+        if !self.version().covers().gaps().any(|gap| is_rest(&gap)) {
+            return Ok(());
+        }
+        let turn = self.compacting.lock();
+        let version = self.version();
+        let mut rests = version.covers().gaps().filter(is_rest);
+        let cleared = rests.try_for_each(|gap| base.carve(gap.lower, gap.upper));
+        base.keep_apart(version.covers());
+        self.end_turn(turn);
+        cleared
+    }
+
     /// Absorbs what a job would bring to where it does not count: records from these places in a range of keys, going to a level. Whether there was any; then the
     /// tables are others. The turn is held.
     pub(super) fn absorb_before(&self, version: &Version<Handle>, inputs: &[(Place, Run<Handle>)], to: Place) -> Result<bool> {
@@ -57,6 +73,13 @@ impl Lsm {
     }
 
     fn absorb_part(&self, base: &Arc<dyn Base>, version: &Version<Handle>, part: Part) -> Result<()> {
+        let absorbed = self.bring_down(base, version, part);
+        // Bounds go with covers that are joined, and with a range that was carved in vain.
+        base.keep_apart(self.version().covers());
+        absorbed
+    }
+
+    fn bring_down(&self, base: &Arc<dyn Base>, version: &Version<Handle>, part: Part) -> Result<()> {
         let Part { lower, upper, is_covered } = part;
         let cover = version.covers().stretch_at(&lower).cover;
         let counting = version.counting_in(cover).filter(|(_, run)| run.reaches_into((&lower, &upper)));
@@ -72,15 +95,15 @@ impl Lsm {
         let edits = vec![CoverEdit { lower: lower.clone(), upper: upper.clone(), becomes }];
         covers.apply(&edits).map_err(|what| Error::Invalid(format!("a range of keys cannot be covered: {what}")))?;
         if !is_covered {
-            base.carve(&lower, &upper)?;
+            base.carve(&lower, Some(&upper))?;
         }
         let rest = Rest::new((Bound::Included(lower.clone()), Bound::Excluded(upper.clone())));
         let spent: Vec<_> = version.spent(&covers).collect();
         let change = Change { goes: spent.iter().map(|table| table.file()).collect(), covers: edits, ..Change::default() };
         let moved = self.move_down(&**base, &runs, rest, is_covered);
         moved.and_then(|()| self.install(&change, &[], |version| self.present.installed(version))).inspect_err(|_| {
-            // What has come counts nowhere, and takes space. If that fails as well, the next that covers the range does it.
-            let _ = if is_covered { Ok(()) } else { base.carve(&lower, &upper) };
+            // What has come counts nowhere, and takes space. If that fails as well, the next that covers the range does it, or the next opening.
+            let _ = if is_covered { Ok(()) } else { base.carve(&lower, Some(&upper)) };
         })?;
         spent.into_iter().for_each(|table| self.files.loader().heat.forget(table));
         Ok(())

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use ecotone_substrate::Result;
 
-use super::merged::Source;
+use super::{merged::Source, structure::Covers};
 use crate::{
     engine::{Cursor, Range, VisitValue},
     rest::{Direction, Rest},
@@ -21,8 +21,12 @@ pub(crate) trait Base: fmt::Debug + Send + Sync {
     fn find_many(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()>;
     /// Goes through the records of a range that is covered.
     fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor>;
-    /// Empties a range that nothing covers, and keeps its bounds apart from what is beside it.
-    fn carve(&self, lower: &[u8], upper: &[u8]) -> Result<()>;
+    /// Empties a range that nothing covers, which has no end or this one, and keeps its bounds apart from what is beside it.
+    fn carve(&self, lower: &[u8], upper: Option<&[u8]>) -> Result<()>;
+    /// Whether such a range is empty as carving leaves it, or as good as that.
+    fn is_carved(&self, lower: &[u8], upper: Option<&[u8]>) -> bool;
+    /// Keeps the bounds of these covers apart from what is beside them, and nothing else any more. Nobody carves meanwhile.
+    fn keep_apart(&self, covers: &Covers);
     /// Brings records into a range that was carved, over what it has. What appends to the log afterwards may rely on them.
     fn absorb(&self, records: &mut dyn Iterator<Item = Result<Moved>>) -> Result<u64>;
 }

@@ -17,7 +17,7 @@ use super::{
 const ROW: usize = 256;
 
 impl Tree {
-    /// Makes one empty segment of what the pages have of a range, from `lower` on and below `upper`. Both become walls. Of a segment that reaches beyond the range
+    /// Makes one empty segment of what the pages have of a range, from `lower` on and below `upper`, or of all behind. Both become walls. Of a segment that reaches beyond the range
     /// another empty one stays there.
     ///
     /// # Errors
@@ -44,9 +44,19 @@ impl Tree {
         }
     }
 
-    /// Makes a wall of a fence.
-    pub(crate) fn wall(&self, fence: &[u8]) {
+    /// Makes walls of these fences, and of no others.
+    pub(crate) fn set_walls<'f>(&self, fences: impl Iterator<Item = &'f [u8]>) {
+        self.store.walls.set(fences.map(<[u8]>::to_vec).collect());
+    }
+
+    fn wall(&self, fence: &[u8]) {
         self.store.walls.add(fence);
+    }
+
+    /// Whether there is as little of a range as carving leaves: one page.
+    pub(crate) fn is_carved(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        let at = self.store.locate(lower);
+        at.lower == lower && at.upper.as_deref() == upper && at.segment.all_pages().count() == 1
     }
 
     /// Whether a segment begins at a key.

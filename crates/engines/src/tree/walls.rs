@@ -16,6 +16,11 @@ impl Walls {
         self.fences.write().insert(fence.to_vec());
     }
 
+    /// Has these, and no others any more.
+    pub(crate) fn set(&self, fences: BTreeSet<Vec<u8>>) {
+        *self.fences.write() = fences;
+    }
+
     /// Whether a fence is one.
     pub(crate) fn has(&self, fence: &[u8]) -> bool {
         self.fences.read().contains(fence)

@@ -174,6 +174,21 @@ fn what_no_table_has_any_more_is_not_absorbed_again() {
     world.expect(&model);
 }
 
+/// What they kept apart may be put together.
+#[test]
+fn bounds_between_covers_that_became_one_are_none_any_more() {
+    let (mut world, mut model) = (World::new(1, AdaptiveOptions::default()), Model::new());
+    (0..KEYS).for_each(|number| write(&mut world, &mut model, number, Some(vec![1; 30])));
+    world.flush();
+    world.keyspace.absorb(&key(300), &key(330)).unwrap();
+    world.keyspace.absorb(&key(330), &key(360)).unwrap();
+    assert_eq!((world.stat("covers"), world.stat("segments")), (1, 4));
+    let keys: Vec<_> = (0..KEYS).map(key).collect();
+    assert!(world.keyspace.tree.reorganise(&keys, false).unwrap());
+    assert_eq!(world.stat("segments"), 3);
+    world.expect(&model);
+}
+
 /// More keys at once than are looked for together, in pages, in tables above them, and in tables alone.
 #[test]
 fn many_keys_are_found_at_once_whatever_shape_their_ranges_have() {

@@ -50,6 +50,23 @@ fn trap_11_an_absorption_that_fails_changes_nothing_that_is_read() {
     (0..all).for_each(|failure| _ = absorb(Some(failure)));
 }
 
+/// Pages that no cover has, and that nobody reads, are free after opening.
+#[test]
+fn what_a_crash_leaves_of_an_absorption_goes_at_the_next_opening() {
+    let (mut world, model) = world(KEYS, 90);
+    let value = || Some(vec![7; 1000]);
+    for numbers in [0..200, 700..900] {
+        // As if the edit had not come any more.
+        world.keyspace.tree.absorb(&mut numbers.map(|number| Ok((key(number), value())))).unwrap();
+    }
+    let covered = world.stat("segments");
+    world.reopen();
+    assert!(world.stat("segments") < covered - 20, "{} segments of {covered}", world.stat("segments"));
+    let tree = &world.keyspace.tree;
+    assert!(tree.is_carved(b"", Some(&key(300))) && tree.is_carved(&key(600), None));
+    world.expect(&model);
+}
+
 /// The first pages of a range that were written are free again when there is no space for the others.
 #[test]
 fn what_came_into_pages_in_vain_is_carved_out_again() {

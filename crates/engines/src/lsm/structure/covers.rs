@@ -144,6 +144,16 @@ impl Covers {
         self.covers.iter()
     }
 
+    /// The first keys of all, and the first ones behind them.
+    pub fn bounds(&self) -> impl Iterator<Item = &[u8]> {
+        self.covers.iter().flat_map(|cover| [cover.lower.as_slice(), cover.upper.as_slice()])
+    }
+
+    /// What lies before, between and behind them, where there can be keys.
+    pub fn gaps(&self) -> impl Iterator<Item = Stretch<'_>> {
+        (0..=self.covers.len()).map(|place| self.gap(place)).filter(|gap| gap.upper.is_none_or(|upper| gap.lower < upper))
+    }
+
     /// The lowest ordinal that is above all floors (decision 15, invariant 7).
     pub(super) fn next_ordinal(&self) -> u64 {
         let above = |cover: &Cover| match cover.floor {
