@@ -26,6 +26,8 @@ pub const MAX_LEVELS: u8 = 12;
 pub const MAX_RUNS: usize = 64;
 /// Ranges of one keyspace whose oldest records are in pages below an lsm.
 pub const MAX_COVERS: usize = 4096;
+/// Bytes of the keys at which these begin and end, so that they take no more than a part of a manifest.
+pub const MAX_COVER_BYTES: usize = MAX_MANIFEST / 16;
 /// Bytes of a manifest. Roots are small: the largest part is names.
 pub const MAX_MANIFEST: usize = 16 << 20;
 /// Smallest memory budget, in bytes.

@@ -5,7 +5,7 @@ use std::{mem, ops::Range};
 
 use ecotone_substrate::{
     codec::{Malformed, Reader, Writer},
-    limits::{MAX_COVERS, MAX_KEY},
+    limits::{MAX_COVER_BYTES, MAX_COVERS, MAX_KEY},
 };
 
 use super::{
@@ -170,7 +170,17 @@ impl Covers {
     pub fn apply(&mut self, edits: &[CoverEdit]) -> Result<(), Misfit> {
         edits.iter().try_for_each(|edit| self.edit(edit))?;
         self.join();
-        if self.covers.len() > MAX_COVERS { Err("there are too many covers") } else { Ok(()) }
+        self.check_room()
+    }
+
+    /// Whether there are no more of them, and with no longer bounds, than a root may have.
+    fn check_room(&self) -> Result<(), Misfit> {
+        let bytes = self.bounds().map(<[u8]>::len).sum::<usize>();
+        match (self.covers.len(), bytes) {
+            (..=MAX_COVERS, ..=MAX_COVER_BYTES) => Ok(()),
+            (..=MAX_COVERS, _) => Err("the bounds of covers are too long"),
+            _ => Err("there are too many covers"),
+        }
     }
 
     /// Appends them to a root.
@@ -194,7 +204,9 @@ impl Covers {
         if !covers.is_sorted_by(is_apart) {
             return Err(Malformed::new(start, "covers do not ascend, or two are one"));
         }
-        Ok(Covers { covers })
+        let covers = Covers { covers };
+        covers.check_room().map_err(|what| Malformed::new(start, what))?;
+        Ok(covers)
     }
 
     fn edit(&mut self, edit: &CoverEdit) -> Result<(), Misfit> {

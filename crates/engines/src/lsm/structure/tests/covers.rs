@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use ecotone_substrate::limits::{MAX_COVERS, MAX_KEY};
+use ecotone_substrate::limits::{MAX_COVER_BYTES, MAX_COVERS, MAX_KEY};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::*;
@@ -244,6 +244,24 @@ fn there_are_4096_covers_at_most() {
     assert!(after(&full, &edit(b"x", b"y", floor)).is_err());
     let too_many = Change { covers: covers(MAX_COVERS + 1), ..Change::default() };
     assert!(Change::decode(&too_many.encode()).is_err());
+}
+
+/// So that a checkpoint never fails because of them.
+#[test]
+fn bounds_of_covers_have_a_mebibyte_at_most() {
+    let bound = |number: usize| [&(number as u16).to_be_bytes()[..], &[0; MAX_KEY - 2]].concat();
+    let fits = MAX_COVER_BYTES / (2 * MAX_KEY);
+    let change = |number: usize| edit(&bound(2 * number), &bound(2 * number + 1), Become::Covered(Place::Level(12)));
+    let full = (0..fits).try_fold(Structure::default(), |structure, number| after(&structure, &change(number))).unwrap();
+    assert_eq!(full.covers().iter().count(), fits);
+    assert!(after(&full, &change(fits)).is_err());
+    assert_eq!(decode(&encode(&full)).as_ref(), Ok(&**full.covers()));
+    let mut w = Writer::new();
+    w.varint(fits as u64 + 1);
+    for number in 0..=fits {
+        w.prefixed(&bound(2 * number)).prefixed(&bound(2 * number + 1)).u8(12);
+    }
+    assert!(decode(&w.finish()).is_err());
 }
 
 #[test]
