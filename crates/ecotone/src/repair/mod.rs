@@ -147,13 +147,14 @@ impl<'a> Work<'a> {
         Ok(Work { from, files, database, manifest, log, saved, report, progress })
     }
 
-    /// The keyspaces of the manifest, and those of files that it does not know yet; without one, those of all files.
+    /// The keyspaces of the manifest, and those of page files that it does not know yet; without one, those of all page files. Pages beside tables are not all that
+    /// their keyspace has (`docs/format/adaptive.md`).
     fn plans(&mut self) -> Vec<Plan> {
         let known = self.manifest.iter().flat_map(|manifest| manifest.keyspaces.iter().cloned());
         let mut plans: Vec<Plan> = known.map(|record| Plan { record, known: true }).collect();
         let next = self.manifest.as_ref().map_or(0, |manifest| manifest.next_keyspace);
         for id in self.files.iter().filter_map(|file| if let FileId::Pages(id) = file { Some(*id) } else { None }) {
-            if id < next {
+            if id < next || self.has_tables(id) {
                 continue;
             }
             let taken = |name: &str| plans.iter().any(|plan| plan.record.name == name);
@@ -165,12 +166,22 @@ impl<'a> Work<'a> {
             let record = KeyspaceRecord { id, name, engine, logged: true, watermark: 0, structure: 0, blob: Vec::new() };
             plans.push(Plan { record, known: false });
         }
-        let tables = self.files.iter().filter(|file| matches!(file, FileId::Table { .. }));
-        for table in tables.filter(|table| self.manifest.is_none() || table.keyspace() >= Some(next)) {
+        let is_left_out = |file: &&FileId| match file {
+            FileId::Table { .. } => true,
+            FileId::Pages(id) => self.has_tables(*id),
+            _ => false,
+        };
+        let is_unknown = |file: &&FileId| self.manifest.is_none() || file.keyspace() >= Some(next);
+        let left_out: Vec<FileId> = self.files.iter().filter(is_left_out).filter(is_unknown).copied().collect();
+        for file in left_out {
             self.report.left_out = true;
-            self.report.problems.push(format!("{table} is of an engine that cannot be repaired"));
+            self.report.problems.push(format!("{file} is of an engine that cannot be repaired"));
         }
         plans
+    }
+
+    fn has_tables(&self, id: u32) -> bool {
+        self.files.iter().any(|file| matches!(file, FileId::Table { .. }) && file.keyspace() == Some(id))
     }
 
     fn replay(&self) -> Option<Replay> {

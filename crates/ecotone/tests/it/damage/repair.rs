@@ -55,6 +55,20 @@ fn without_a_manifest_only_the_names_are_lost() {
     assert!(!repaired.of(1).indexed);
 }
 
+/// Pages beside tables are the older part of an adaptive keyspace: what is deleted or replaced in the tables would come back.
+#[test]
+fn without_a_manifest_pages_beside_tables_are_left_out() {
+    let image = image();
+    let disk = image.copy();
+    remove_manifests(&disk);
+    disk.put(FileId::Table { keyspace: 2, number: 1 }, &[0; PAGE]);
+    let Repaired { report, content } = repair(&disk);
+    assert!(report.left_out && report.problems.iter().any(|problem| problem.contains("pages.2")), "{report:#?}");
+    assert_eq!(report.keyspaces.iter().map(|keyspace| keyspace.id).collect::<Vec<_>>(), [1]);
+    let of_the_first = image.now().iter().filter(|((id, _), _)| *id == 1);
+    assert!(content.iter().eq(of_the_first));
+}
+
 #[test]
 fn without_its_index_a_keyspace_comes_back_whole() {
     let image = image();
