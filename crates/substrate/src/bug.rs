@@ -44,6 +44,9 @@ pub enum Bug {
     PunchNeighbour,
     SkipSeal,
     BeginBeforeRun,
+    OrdinalBelowFloor,
+    SinkBelowFloor,
+    EndOverPages,
 }
 
 #[cfg(feature = "bugs")]

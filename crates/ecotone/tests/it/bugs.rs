@@ -13,7 +13,7 @@ use ecotone_testkit::suite::{
     interleave,
 };
 
-use crate::{append_only, busy, in_place, store::Simulated, tree};
+use crate::{adaptive, append_only, busy, in_place, store::Simulated, tree};
 
 /// `IgnoreIncarnation` is left to the log's own tests (`log_bugs` of the substrate): since a write blanks the rest of its page, only what a crash leaves of a torn page brings
 /// a record of a former life to the end of the log, and histories of keyspaces are too few for that.
@@ -51,6 +51,9 @@ const ON_HASH: [Bug; 9] = [
     Bug::SupersedeUnsynced,
     Bug::PunchNeighbour,
 ];
+
+/// What goes wrong on an adaptive keyspace alone.
+const ON_ADAPTIVE: [Bug; 3] = [Bug::OrdinalBelowFloor, Bug::SinkBelowFloor, Bug::EndOverPages];
 
 /// Those that the threads of `concurrent` must notice too, whatever their schedule.
 const SEEN_BY_THREADS: [Bug; 4] = [Bug::AcknowledgeBeforeSync, Bug::SkipBatchTail, Bug::DropTombstone, Bug::CleanAfterRewrite];
@@ -100,6 +103,16 @@ fn noticed_on_hash(run: u64) -> Result<(), String> {
     Ok(())
 }
 
+/// Runs the suites on an adaptive keyspace until one notices something.
+fn noticed_on_adaptive(run: u64) -> Result<(), String> {
+    let (first, adaptive) = (first_seed(run), adaptive());
+    contract::run(&adaptive, first..first + 7, SHORT)?;
+    contract::run(&adaptive, first..first + 7, WIDE)?;
+    campaign::run(&adaptive, first, 84, SHORT)?;
+    campaign::run(&adaptive, first, 160, WIDE)?;
+    Ok(())
+}
+
 fn noticed_by_threads() -> Result<(), String> {
     concurrent::run(&tree().workers(2), 1..41, CONCURRENT).map(drop)
 }
@@ -141,6 +154,10 @@ fn every_known_bug_is_noticed_in_every_run() {
     BUGS.into_iter().filter(wanted).for_each(|bug| judge(bug, "", answers(bug, noticed)));
     SEEN_BY_THREADS.into_iter().filter(wanted).for_each(|bug| judge(bug, " among threads", vec![answer_of_threads(bug)]));
     ON_HASH.into_iter().filter(wanted).for_each(|bug| judge(bug, " on a hash keyspace", answers(bug, noticed_on_hash)));
+    ON_ADAPTIVE
+        .into_iter()
+        .filter(wanted)
+        .for_each(|bug| judge(bug, " on an adaptive keyspace", answers(bug, noticed_on_adaptive)));
     drop(std::panic::take_hook());
     assert!(missed.is_empty(), "some run did not notice {missed:?}");
 }

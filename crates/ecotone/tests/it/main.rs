@@ -80,7 +80,6 @@ fn lsm() -> Simulated {
 }
 
 /// An adaptive engine that covers ranges by chance.
-#[cfg(not(feature = "bugs"))]
 fn adaptive() -> Simulated {
     let family = || Arc::new(ecotone::internal::engines::adaptive::AdaptiveFamily::restless()) as Arc<dyn Family>;
     Simulated::new(Kind::Ordered, family)

@@ -2,7 +2,7 @@
 
 use std::{iter, ops::Bound, sync::Arc};
 
-use ecotone_substrate::{Error, Result, limits::MAX_LEVELS};
+use ecotone_substrate::{Error, Result, bug, limits::MAX_LEVELS};
 
 use super::{
     base::{Base, Moved},
@@ -61,7 +61,9 @@ impl Lsm {
     pub(super) fn absorb_before(&self, version: &Version<Handle>, inputs: &[(Place, Run<Handle>)], to: Place) -> Result<bool> {
         let Some(base) = &self.base else { return Ok(false) };
         let sinks = |cover: &&Cover| {
-            !cover.counts(to) && inputs.iter().any(|(place, run)| cover.counts(*place) && run.reaches_into(cover.bounds()))
+            !bug!(SinkBelowFloor)
+                && !cover.counts(to)
+                && inputs.iter().any(|(place, run)| cover.counts(*place) && run.reaches_into(cover.bounds()))
         };
         let covers: Vec<Part> = version.covers().iter().filter(sinks).map(Part::of).collect();
         let is_any = !covers.is_empty();

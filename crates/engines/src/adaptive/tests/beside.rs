@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use ecotone_substrate::Seq;
+use ecotone_substrate::{Error, Seq};
 use ecotone_testkit::sim::{Phase, Walk};
 
 use super::world::{Model, World};
@@ -117,6 +117,42 @@ fn a_root_has_all_edits_below_its_position_and_none_above() {
         });
         let is_covered = Blob::decode(&root.blob).unwrap().covers.at(b"b").is_some();
         assert_eq!(is_covered, root.structure > before, "the root of {} has what came at {before}", root.structure);
+    }
+}
+
+/// Whatever it is at, it comes to its end, and no file of the keyspace comes back.
+#[test]
+fn an_absorption_ends_when_its_keyspace_is_dropped() {
+    for stop in 1.. {
+        let (mut world, mut model) = (World::new(6, AdaptiveOptions::default()), Model::new());
+        put(&mut world, &mut model, 0..KEYS, &[0; 100]);
+        world.keyspace.absorb(&key(400), &key(800)).unwrap();
+        put(&mut world, &mut model, (0..KEYS).step_by(2), &[1; 100]);
+        let (keyspace, storage) = (world.keyspace.clone(), world.environment.storage.clone());
+        let files = || storage.list().unwrap().into_iter().filter(|file| file.keyspace() == Some(3)).collect::<Vec<_>>();
+        let was_over = thread::scope(|scope| {
+            let mut job = Walk::new(scope, &[Phase::Pages], || keyspace.absorb(b"a", b"z"));
+            if let Some(ended) = (0..stop).find_map(|_| job.step()) {
+                ended.unwrap();
+                return true;
+            }
+            keyspace.retire();
+            files().into_iter().for_each(|file| storage.remove(file).unwrap());
+            let ended = loop {
+                if let Some(ended) = job.step() {
+                    break ended;
+                }
+            };
+            assert!(matches!(ended, Err(Error::Closed { .. })), "at stop {stop}: {ended:?}");
+            false
+        });
+        if was_over {
+            assert!(stop > 10, "it has {stop} I/Os on pages");
+            return world.expect(&model);
+        }
+        while world.environment.scheduler.run_one() {}
+        world.environment.health.check().unwrap();
+        assert_eq!(files(), []);
     }
 }
 

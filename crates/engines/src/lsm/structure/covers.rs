@@ -4,6 +4,7 @@
 use std::{mem, ops::Range};
 
 use ecotone_substrate::{
+    bug,
     codec::{Malformed, Reader, Writer},
     limits::{MAX_COVER_BYTES, MAX_COVERS, MAX_KEY},
 };
@@ -157,7 +158,7 @@ impl Covers {
     /// The lowest ordinal that is above all floors (decision 15, invariant 7).
     pub(super) fn next_ordinal(&self) -> u64 {
         let above = |cover: &Cover| match cover.floor {
-            Some(Place::Run(ordinal)) => ordinal + 1,
+            Some(Place::Run(ordinal)) if !bug!(OrdinalBelowFloor) => ordinal + 1,
             _ => 0,
         };
         self.covers.iter().map(above).max().unwrap_or(0)
