@@ -38,6 +38,14 @@ impl Base for Pages {
         self.0.is_carved(lower, upper)
     }
 
+    fn fence_before(&self, key: &[u8]) -> Result<Vec<u8>> {
+        self.0.wall_before(key)
+    }
+
+    fn fence_behind(&self, key: &[u8]) -> Result<Vec<u8>> {
+        self.0.wall_behind(key)
+    }
+
     fn keep_apart(&self, covers: &Covers) {
         self.0.set_walls(covers.bounds());
     }

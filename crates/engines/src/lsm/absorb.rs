@@ -1,8 +1,17 @@
-//! Bringing what counts of a range into what is below the tables (decision 14, "Turning tables into pages"; decision 15, invariants 4, 6, 11, 12 and 15).
+//! Bringing what counts of a range into what is below the tables (decision 14, "Turning tables into pages"; decision 15, invariants 4, 6, 11, 12, 15
+//! to 17): piece by piece.
 
-use std::{iter, ops::Bound, sync::Arc};
+use std::{
+    iter,
+    ops::Bound,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
 use ecotone_substrate::{Error, Result, bug, limits::MAX_LEVELS};
+use ecotone_sys::primitive::Mutex;
 
 use super::{
     base::{Base, Moved},
@@ -15,29 +24,78 @@ use super::{
 };
 use crate::rest::{Direction, Rest};
 
-/// A range of which the same places count, and is covered or not.
-struct Part {
+/// Bytes of what counts that go together at most, about, and tables that these are at most.
+const PIECE: u64 = 32 << 20;
+const PIECE_TABLES: u64 = 4;
+/// How often a piece is halved at most.
+const HALVINGS: u32 = 20;
+
+/// A range that is absorbed with one edit. Of all its keys the same places count.
+struct Piece {
     lower: Vec<u8>,
     upper: Vec<u8>,
     is_covered: bool,
 }
 
+/// What one turn leaves to the next.
+#[derive(Debug, Default)]
+pub(super) struct Absorbing {
+    /// How often pieces are halved, since memory or space was wanting for larger ones.
+    halvings: AtomicU32,
+    /// The youngest run that a job has which began with an absorption, until it is done.
+    begun: Mutex<Option<Place>>,
+}
+
+impl Absorbing {
+    /// The youngest run that the next job may have, if one has begun.
+    pub(super) fn begun(&self) -> Option<Place> {
+        *self.begun.lock()
+    }
+
+    /// A job is done.
+    pub(super) fn end(&self) {
+        *self.begun.lock() = None;
+    }
+
+    fn begin(&self, version: &Version<Handle>) {
+        let youngest = version.runs().map(|(place, _)| place).next();
+        let mut begun = self.begun.lock();
+        *begun = begun.or(youngest);
+    }
+
+    /// A piece has ended so.
+    fn learn(&self, ended: &Result<()>) {
+        let halvings = self.halvings.load(Ordering::Relaxed);
+        let next = match ended {
+            Ok(()) => halvings.saturating_sub(1),
+            Err(error) if error.is_no_space() || matches!(error, Error::Memory { .. }) => (halvings + 1).min(HALVINGS),
+            Err(_) => halvings,
+        };
+        self.halvings.store(next, Ordering::Relaxed);
+    }
+}
+
 impl Lsm {
-    /// Has all records of a range below the tables that are in tables and count. What is covered already is absorbed by whole covers. Nothing is done where there
-    /// is nothing below.
+    /// Has all records of a range below the tables that are in tables and count. Where it is covered already a little more may be absorbed than that. Nothing is
+    /// done where there is nothing below.
     pub(crate) fn absorb(self: &Arc<Self>, lower: &[u8], upper: &[u8]) -> Result<()> {
         let mut from = lower.to_vec();
         while let Some(base) = self.base.as_ref().filter(|_| *from < *upper) {
-            // One turn for each part, so that what is more urgent comes between.
+            // One turn for each piece, so that what is more urgent comes between.
             let turn = self.compacting.lock();
-            let version = self.present.get().version;
-            let part = Part::at(version.covers(), &from, upper);
-            from.clone_from(&part.upper);
-            let absorbed = self.absorb_part(base, &version, part);
+            let absorbed = self.absorb_from(base, &from, upper);
             self.end_turn(turn);
-            absorbed?;
+            from = absorbed?;
         }
         self.files.conclude()
+    }
+
+    /// Absorbs the piece that begins at a key. Gives where it ends.
+    fn absorb_from(&self, base: &Arc<dyn Base>, from: &[u8], upper: &[u8]) -> Result<Vec<u8>> {
+        let version = self.version();
+        let piece = self.piece(base, &version, from, upper)?;
+        let end = piece.upper.clone();
+        self.absorb_piece(base, &version, piece).map(|()| end)
     }
 
     /// Empties what is below the tables of ranges that nothing covers: what is left of absorptions that were interrupted (decision 15, invariant 17).
@@ -56,42 +114,49 @@ impl Lsm {
         cleared
     }
 
-    /// Absorbs what a job would bring to where it does not count: records from these places in a range of keys, going to a level. Whether there was any; then the
-    /// tables are others. The turn is held.
+    /// Absorbs a piece of what a job would bring to where it does not count: records from these places in a range of keys, going to a level. Whether there was any;
+    /// then the tables are others, and there may be more. The turn is held.
     pub(super) fn absorb_before(&self, version: &Version<Handle>, inputs: &[(Place, Run<Handle>)], to: Place) -> Result<bool> {
-        let Some(base) = &self.base else { return Ok(false) };
-        let sinks = |cover: &&Cover| {
-            !bug!(SinkBelowFloor)
-                && !cover.counts(to)
-                && inputs.iter().any(|(place, run)| cover.counts(*place) && run.reaches_into(cover.bounds()))
-        };
-        let covers: Vec<Part> = version.covers().iter().filter(sinks).map(Part::of).collect();
-        let is_any = !covers.is_empty();
-        for part in covers {
-            let version = self.present.get().version;
-            self.absorb_part(base, &version, part)?;
-        }
-        Ok(is_any)
+        let Some(base) = self.base.as_ref().filter(|_| !bug!(SinkBelowFloor)) else { return Ok(false) };
+        let sinking = version.covers().iter().filter(|cover| !cover.counts(to)).find_map(|cover| counting(cover, inputs));
+        let Some((from, upper)) = sinking else { return Ok(false) };
+        self.absorbing.begin(version);
+        let piece = self.piece(base, version, from, &upper)?;
+        self.absorb_piece(base, version, piece).map(|()| true)
     }
 
-    fn absorb_part(&self, base: &Arc<dyn Base>, version: &Version<Handle>, part: Part) -> Result<()> {
-        let absorbed = self.bring_down(base, version, part);
+    /// The piece that begins at a key, and ends at another at the latest. Where it is covered both are rounded outward to fences.
+    fn piece(&self, base: &Arc<dyn Base>, version: &Version<Handle>, from: &[u8], upper: &[u8]) -> Result<Piece> {
+        let (covers, stretch) = (version.covers(), version.covers().stretch_at(from));
+        let end = stretch.upper.map_or(upper, |end| end.min(upper));
+        let most = (PIECE_TABLES * self.sizes.table).min(PIECE) >> self.absorbing.halvings.load(Ordering::Relaxed);
+        let end = if covers.has_room() { cut(version, stretch.cover, (from, end), most).unwrap_or(end) } else { end };
+        let (lower, upper) = match stretch.cover.map(Cover::bounds) {
+            None => (from.to_vec(), end.to_vec()),
+            Some((lower, upper)) if !covers.has_room() => (lower.to_vec(), upper.to_vec()),
+            Some((_, upper)) if end == upper => (base.fence_before(from)?, upper.to_vec()),
+            Some(_) => (base.fence_before(from)?, base.fence_behind(end)?),
+        };
+        Ok(Piece { lower, upper, is_covered: stretch.cover.is_some() })
+    }
+
+    fn absorb_piece(&self, base: &Arc<dyn Base>, version: &Version<Handle>, piece: Piece) -> Result<()> {
+        let absorbed = self.bring_down(base, version, piece);
+        self.absorbing.learn(&absorbed);
         // Bounds go with covers that are joined, and with a range that was carved in vain.
         base.keep_apart(self.version().covers());
         absorbed
     }
 
-    fn bring_down(&self, base: &Arc<dyn Base>, version: &Version<Handle>, part: Part) -> Result<()> {
-        let Part { lower, upper, is_covered } = part;
+    fn bring_down(&self, base: &Arc<dyn Base>, version: &Version<Handle>, piece: Piece) -> Result<()> {
+        let Piece { lower, upper, is_covered } = piece;
         let cover = version.covers().stretch_at(&lower).cover;
         let counting = version.counting_in(cover).filter(|(_, run)| run.reaches_into((&lower, &upper)));
         let runs: Vec<_> = counting.map(|(_, run)| run.clone()).collect();
         if is_covered && runs.is_empty() {
             return Ok(());
         }
-        // Without runs the oldest level stands for all (invariant 7).
-        let youngest = version.runs().map(|(place, _)| place).next().filter(|place| place.is_run());
-        let floor = youngest.unwrap_or(Place::Level(MAX_LEVELS));
+        let floor = youngest(version);
         let becomes = if is_covered { Become::Raised(floor) } else { Become::Covered(floor) };
         let mut covers = Covers::clone(version.covers());
         let edits = vec![CoverEdit { lower: lower.clone(), upper: upper.clone(), becomes }];
@@ -126,16 +191,55 @@ impl Lsm {
     }
 }
 
-impl Part {
-    /// What begins at a key and ends below another: a cover as a whole, though it may begin and end elsewhere.
-    fn at(covers: &Covers, from: &[u8], upper: &[u8]) -> Part {
-        let stretch = covers.stretch_at(from);
-        let end = stretch.upper.map_or(upper, |end| end.min(upper));
-        stretch.cover.map_or_else(|| Part { lower: from.to_vec(), upper: end.to_vec(), is_covered: false }, Part::of)
-    }
+/// From where to where tables of a job have records that count in a cover. The end is excluded.
+fn counting<'j>(cover: &'j Cover, inputs: &'j [(Place, Run<Handle>)]) -> Option<(&'j [u8], Vec<u8>)> {
+    let (lower, upper) = cover.bounds();
+    let counting = inputs.iter().filter(|(place, _)| cover.counts(*place)).flat_map(|(_, run)| run.tables());
+    let tables = counting.filter(|table| table.last() >= lower && table.first() < upper);
+    let first = tables.clone().map(|table| table.first()).min()?;
+    let last = tables.map(|table| table.last()).max()?;
+    let behind = [last, &[0]].concat();
+    Some((first.max(lower), if *behind < *upper { behind } else { upper.to_vec() }))
+}
 
-    fn of(cover: &Cover) -> Part {
-        let (lower, upper) = cover.bounds();
-        Part { lower: lower.to_vec(), upper: upper.to_vec(), is_covered: true }
+/// The youngest place that there is or that a floor is at, so that floors of neighbours are one though the youngest run goes with the first of them. Whatever comes is
+/// younger. Without runs the oldest level stands for all (invariant 7).
+fn youngest(version: &Version<Handle>) -> Place {
+    let floors = version.covers().iter().filter_map(Cover::floor);
+    let runs = version.runs().map(|(place, _)| place).chain(floors).filter(|place| place.is_run());
+    runs.min().unwrap_or(Place::Level(MAX_LEVELS))
+}
+
+/// The first key of a table within a range before which tables begin there that count and have so many bytes.
+fn cut<'v>(version: &'v Version<Handle>, cover: Option<&'v Cover>, (from, end): (&[u8], &[u8]), most: u64) -> Option<&'v [u8]> {
+    let counting = version.counting_in(cover).flat_map(|(_, run)| run.tables());
+    let mut tables: Vec<_> = counting.filter(|table| (from..end).contains(&table.first())).collect();
+    tables.sort_unstable_by(|one, other| one.first().cmp(other.first()));
+    let mut bytes = 0;
+    let is_full = |table: &&&Arc<Handle>| {
+        let before = bytes;
+        bytes += table.bytes();
+        before >= most.max(1) && table.first() > from
+    };
+    tables.iter().find(is_full).map(|table| table.first())
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_halved_while_space_or_memory_is_wanting_and_grow_again() {
+        let absorbing = Absorbing::default();
+        let memory = || Err(Error::Memory { what: "frames", budget: 1 });
+        let halvings = |ended: Result<()>| {
+            absorbing.learn(&ended);
+            absorbing.halvings.load(Ordering::Relaxed)
+        };
+        assert_eq!(
+            [memory(), memory(), Ok(()), Err(Error::Closed { what: "the keyspace" }), Ok(()), Ok(())].map(halvings),
+            [1, 2, 1, 1, 0, 0]
+        );
+        assert!((0..100).all(|_| halvings(memory()) <= HALVINGS));
     }
 }

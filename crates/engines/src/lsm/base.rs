@@ -25,6 +25,10 @@ pub(crate) trait Base: fmt::Debug + Send + Sync {
     fn carve(&self, lower: &[u8], upper: Option<&[u8]>) -> Result<()>;
     /// Whether such a range is empty as carving leaves it, or as good as that.
     fn is_carved(&self, lower: &[u8], upper: Option<&[u8]>) -> bool;
+    /// The last bound within what is covered that is not above a key, at which it can be cut: what is on both sides stays apart from now on.
+    fn fence_before(&self, key: &[u8]) -> Result<Vec<u8>>;
+    /// The first that is not below it, likewise.
+    fn fence_behind(&self, key: &[u8]) -> Result<Vec<u8>>;
     /// Keeps the bounds of these covers apart from what is beside them, and nothing else any more. Nobody carves meanwhile.
     fn keep_apart(&self, covers: &Covers);
     /// Brings records into a range that was carved, over what it has. What appends to the log afterwards may rely on them.

@@ -57,6 +57,12 @@ impl LsmFamily {
         LsmFamily { sizes: Some(Sizes::TINY), ..LsmFamily::default() }
     }
 
+    /// The same with tables of so many bytes.
+    #[cfg(all(test, not(feature = "loom")))]
+    pub(crate) fn tiny_with_tables(table: u64) -> LsmFamily {
+        LsmFamily { sizes: Some(Sizes { table, ..Sizes::TINY }), ..LsmFamily::default() }
+    }
+
     /// With so many bytes for indexes and filters of tables at most, which the memory budget has to have left besides.
     pub fn with_table_cache(bytes: usize) -> LsmFamily {
         LsmFamily { table_cache: Some(bytes), ..LsmFamily::default() }

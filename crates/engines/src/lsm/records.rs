@@ -12,6 +12,7 @@ use ecotone_sys::primitive::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
+    absorb::Absorbing,
     base::Base,
     family::Sizes,
     handle::Handle,
@@ -40,6 +41,7 @@ pub(crate) struct Lsm {
     pub(super) flushing: Mutex<()>,
     /// Held by the one that compacts, or loads records in bulk, across its I/O, likewise. Taken before `flushing`.
     pub(super) compacting: Mutex<()>,
+    pub(super) absorbing: Absorbing,
     /// The job that flushes what waits, and the one that compacts what is due.
     pub(super) flush_job: Single,
     pub(super) compaction_job: Single,
@@ -74,6 +76,7 @@ impl Lsm {
             sizes,
             flushing: Mutex::new(()),
             compacting: Mutex::new(()),
+            absorbing: Absorbing::default(),
             flush_job: Single::default(),
             compaction_job: Single::default(),
             compactions: Counter::default(),

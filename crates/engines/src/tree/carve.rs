@@ -49,6 +49,41 @@ impl Tree {
         self.store.walls.set(fences.map(<[u8]>::to_vec).collect());
     }
 
+    /// Makes a wall of the last fence that is not above a key.
+    ///
+    /// # Errors
+    /// If the keyspace was dropped, or writing has stopped.
+    pub(crate) fn wall_before(&self, key: &[u8]) -> Result<Vec<u8>> {
+        self.wall_fence(|| self.store.locate(key).lower)
+    }
+
+    /// Makes a wall of the first fence that is not below a key; there is one.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub(crate) fn wall_behind(&self, key: &[u8]) -> Result<Vec<u8>> {
+        self.wall_fence(|| {
+            let at = self.store.locate(key);
+            if at.lower == key { at.lower } else { at.upper.unwrap_or(at.lower) }
+        })
+    }
+
+    fn wall_fence(&self, fence: impl Fn() -> Vec<u8>) -> Result<Vec<u8>> {
+        loop {
+            self.check_live()?;
+            let fence = fence();
+            self.wall(&fence);
+            // Who is about to take it away has claimed what begins there. Who claims that later looks for walls then.
+            let (at, mut claim) = (self.store.locate(&fence), self.store.claims.claim());
+            if at.lower == fence && self.claim_segment(&mut claim, &at).is_some() {
+                return Ok(fence);
+            }
+            drop(claim);
+            self.context.shared.health.check()?;
+            ecotone_sys::primitive::thread::sleep(Duration::from_micros(100));
+        }
+    }
+
     fn wall(&self, fence: &[u8]) {
         self.store.walls.add(fence);
     }

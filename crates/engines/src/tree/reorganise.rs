@@ -235,9 +235,18 @@ impl Tree {
     ) -> Vec<Located> {
         let Some(upper) = &centre.upper else { return Vec::new() };
         let after = ascending(snapshot, upper, reach.max(usize::from(first)));
-        let is_walled = |at: &Located| self.store.walls.has(&at.lower);
-        let wanted = |i: usize, at: &Located, room: &Room| !is_walled(at) && ((first && i == 0) || room.wants(&at.segment));
-        let next = |(i, at): (usize, Located)| if wanted(i, &at, room) { self.claim_within(claim, &at, room) } else { None };
+        let wanted = |i: usize, at: &Located, room: &Room| (first && i == 0) || room.wants(&at.segment);
+        let next = |(i, at): (usize, Located)| {
+            let mut left = *room;
+            let claimed = if wanted(i, &at, room) { self.claim_within(claim, &at, &mut left) } else { None }?;
+            // A wall may have come until the claim, and none comes any more that does not wait for it.
+            if self.store.walls.has(&claimed.lower) {
+                claimed.segment.base_pages().for_each(|page| claim.release(page));
+                return None;
+            }
+            *room = left;
+            Some(claimed)
+        };
         after.into_iter().enumerate().map_while(next).collect()
     }
 

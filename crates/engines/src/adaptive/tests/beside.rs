@@ -31,35 +31,60 @@ fn put(world: &mut World, model: &mut Model, numbers: impl Iterator<Item = u32>,
 /// What was flushed meanwhile is above what the job has, and is left for the next one.
 #[test]
 fn a_compaction_ends_though_something_is_flushed_in_each_absorption() {
-    let (mut world, mut model) = (World::new(1, AdaptiveOptions::default()), Model::new());
-    put(&mut world, &mut model, 0..KEYS, &[0; 100]);
-    world.keyspace.absorb(&key(400), &key(800)).unwrap();
-    for round in 1..=6 {
-        put(&mut world, &mut model, (0..KEYS).step_by(4), &[round; 100]);
-    }
-    let (compactions, lsm) = (world.stat("compactions"), world.keyspace.lsm.lsm().clone());
-    let (mut stops, mut flushed) = (0, 0);
-    thread::scope(|scope| {
-        let mut job = Walk::new(scope, &[Phase::Pages], || lsm.compact_next());
-        let ended = loop {
-            if let Some(ended) = job.step() {
-                break ended;
-            }
-            stops += 1;
-            if stops == 3 {
-                put(&mut world, &mut model, 500..520, &[100; 50]);
-                flushed = world.stat("runs");
-            }
-        };
-        ended.unwrap();
+    let [alone, beside] = [false, true].map(|is_flushing| {
+        let (mut world, mut model) = (World::new(1, AdaptiveOptions::default()), Model::new());
+        put(&mut world, &mut model, 0..KEYS, &[0; 100]);
+        world.keyspace.absorb(&key(400), &key(800)).unwrap();
+        for round in 1..=6 {
+            put(&mut world, &mut model, (0..KEYS).step_by(4), &[round; 100]);
+        }
+        let (before, lsm) = (world.stat("compactions"), world.keyspace.lsm.lsm().clone());
+        let mut turns = 0;
+        while world.stat("compactions") == before {
+            turns += 1;
+            thread::scope(|scope| {
+                let mut job = Walk::new(scope, &[Phase::Pages], || lsm.compact_next());
+                for stop in 1.. {
+                    if let Some(compacted) = job.step() {
+                        return assert!(compacted.unwrap());
+                    }
+                    if is_flushing && stop == 3 && turns < 8 {
+                        put(&mut world, &mut model, 500..520, &[100 + turns; 50]);
+                    }
+                }
+            });
+        }
+        world.expect(&model);
+        while world.environment.scheduler.run_one() {}
+        world.expect(&model);
+        world.reopen();
+        world.expect(&model);
+        turns
     });
-    assert!(stops > 3 && flushed > 6, "{stops} stops with {flushed} runs");
-    assert_eq!(world.stat("compactions"), compactions + 1, "after {stops} stops");
-    assert!(world.stat("runs") < flushed);
-    world.expect(&model);
-    while world.environment.scheduler.run_one() {}
+    // What is flushed makes pieces a little smaller.
+    assert!(alone > 1 && beside <= alone + 2 && beside < 8, "{beside} turns instead of {alone}");
+}
+
+/// Who has to compact before he can flush does not bring a whole cover into pages first.
+#[test]
+fn a_turn_absorbs_one_piece_of_what_a_compaction_would_bring_below_a_floor() {
+    let (mut world, mut model) = (World::new(2, AdaptiveOptions::default()), Model::new());
+    put(&mut world, &mut model, 0..4 * KEYS, &[0; 100]);
+    world.keyspace.absorb(b"a", b"z").unwrap();
+    assert_eq!((world.stat("covers"), world.stat("tables")), (1, 0));
+    for round in 1..=8 {
+        put(&mut world, &mut model, (0..4 * KEYS).step_by(24), &[round; 100]);
+    }
+    let (lsm, tables) = (world.keyspace.lsm.lsm().clone(), world.stat("tables"));
+    assert!(lsm.compact_next().unwrap());
+    assert!(world.stat("covers") > 1 && (1..tables).contains(&world.stat("tables")), "a piece of them");
     world.expect(&model);
     world.reopen();
+    world.expect(&model);
+    while world.keyspace.lsm.lsm().compact_next().unwrap() {}
+    world.expect(&model);
+    world.keyspace.absorb(b"a", b"z").unwrap();
+    assert_eq!((world.stat("covers"), world.stat("tables")), (1, 0));
     world.expect(&model);
 }
 

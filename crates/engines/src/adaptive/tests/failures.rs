@@ -6,6 +6,9 @@ use super::world::{Model, World};
 use crate::{adaptive::AdaptiveOptions, tree::TreeOptions};
 
 const KEYS: u32 = 900;
+/// Records that need more of a page file than it has at its beginning.
+const MANY: u32 = 1500;
+const BYTES: usize = 1800;
 
 fn key(number: u32) -> Vec<u8> {
     [&b"key "[..], &number.to_be_bytes()].concat()
@@ -70,9 +73,7 @@ fn what_a_crash_leaves_of_an_absorption_goes_at_the_next_opening() {
 /// The first pages of a range that were written are free again when there is no space for the others.
 #[test]
 fn what_came_into_pages_in_vain_is_carved_out_again() {
-    const BYTES: usize = 1800;
-    const MANY: u32 = 1500;
-    let (mut world, mut model) = (World::new(4, AdaptiveOptions::default()), Model::new());
+    let (mut world, mut model) = (World::with_tables(4, AdaptiveOptions::default(), 1 << 20), Model::new());
     // The page file has a MiB to begin with, and would need three.
     for number in 0..MANY {
         world.write(&key(number), Some(&[number as u8; BYTES]));
@@ -87,6 +88,29 @@ fn what_came_into_pages_in_vain_is_carved_out_again() {
     world.disk.space_limit(u64::MAX);
     world.keyspace.absorb(&key(0), &key(MANY)).unwrap();
     assert!(world.stat("segments") > 3 && world.stat("covers") == 1 && world.stat("tables") == 0);
+    world.expect(&model);
+    world.reopen();
+    world.expect(&model);
+}
+
+/// What is absorbed by then stays so.
+#[test]
+fn a_full_disk_ends_an_absorption_between_two_pieces() {
+    let (mut world, mut model) = (World::new(5, AdaptiveOptions::default()), Model::new());
+    for number in 0..MANY {
+        world.write(&key(number), Some(&[number as u8; BYTES]));
+        model.insert(key(number), vec![number as u8; BYTES]);
+    }
+    world.flush();
+    let tables = world.stat("tables");
+    world.disk.space_limit(world.disk.space_used() + (1 << 20));
+    let error = world.keyspace.absorb(&key(0), &key(MANY)).unwrap_err();
+    assert!(error.is_no_space(), "{error}");
+    assert!(world.stat("covers") == 1 && world.stat("tables") < tables, "{} tables are left", world.stat("tables"));
+    world.expect(&model);
+    world.disk.space_limit(u64::MAX);
+    world.keyspace.absorb(&key(0), &key(MANY)).unwrap();
+    assert_eq!((world.stat("covers"), world.stat("tables")), (1, 0));
     world.expect(&model);
     world.reopen();
     world.expect(&model);

@@ -25,22 +25,28 @@ pub(super) struct World {
     pub(super) disk: SimStorage,
     pub(super) environment: Environment,
     context: Context,
+    /// Bytes of its tables. Pieces have four times as many.
+    table_bytes: u64,
     pub(super) keyspace: Arc<AdaptiveKeyspace>,
     sequence: Seq,
 }
 
-fn family() -> AdaptiveFamily {
-    AdaptiveFamily { lsm: LsmFamily::tiny(), tree: TreeFamily::default(), is_restless: false }
+fn family(table_bytes: u64) -> AdaptiveFamily {
+    AdaptiveFamily { lsm: LsmFamily::tiny_with_tables(table_bytes), tree: TreeFamily::default(), is_restless: false }
 }
 
 impl World {
     pub(super) fn new(seed: u64, options: AdaptiveOptions) -> World {
+        World::with_tables(seed, options, 16 << 10)
+    }
+
+    pub(super) fn with_tables(seed: u64, options: AdaptiveOptions, table_bytes: u64) -> World {
         let disk = SimStorage::new(seed);
         let environment = disk.environment(7, 64 << 20);
         let context = context(&environment, LOG, true, seed);
         let file = PageFile::create(&environment, context.keyspace).unwrap();
-        let keyspace = Arc::new(family().empty(&context, options, &file).unwrap());
-        World { disk, environment, context, keyspace, sequence: 1 }
+        let keyspace = Arc::new(family(table_bytes).empty(&context, options, &file).unwrap());
+        World { disk, environment, context, table_bytes, keyspace, sequence: 1 }
     }
 
     /// Writes a key as a commit does.
@@ -66,7 +72,7 @@ impl World {
 
     /// What a root says, before anything is replayed.
     pub(super) fn structure_of(&self, root: &Root) -> Result<AdaptiveKeyspace> {
-        let keyspace = family().of_earlier_life(&self.context, root)?;
+        let keyspace = family(self.table_bytes).of_earlier_life(&self.context, root)?;
         keyspace.structure_recovered().map(|()| keyspace)
     }
 

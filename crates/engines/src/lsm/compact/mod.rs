@@ -89,7 +89,7 @@ impl Lsm {
     }
 
     /// Waits for the turn, and makes the job that is chosen then. Whether one was.
-    fn compact_by(self: &Arc<Self>, pick: impl FnOnce(&Version<Handle>) -> Option<Piece<Handle>>) -> Result<bool> {
+    fn compact_by(self: &Arc<Self>, pick: impl Fn(&Version<Handle>) -> Option<Piece<Handle>>) -> Result<bool> {
         let turn = self.compacting.lock();
         let compacted = self.compact_in_turn(pick);
         self.end_turn(turn);
@@ -106,27 +106,23 @@ impl Lsm {
     }
 
     /// Makes the job that is chosen from the present version, which has all of it still, since nobody else compacts. Whether one was.
-    fn compact_in_turn(&self, pick: impl FnOnce(&Version<Handle>) -> Option<Piece<Handle>>) -> Result<bool> {
+    fn compact_in_turn(&self, pick: impl Fn(&Version<Handle>) -> Option<Piece<Handle>>) -> Result<bool> {
         let version = self.present.get().version;
-        let Some(piece) = pick(&version) else { return Ok(false) };
+        // What was flushed since a job began is left to the next: there would be something to absorb again before each, and no end to it.
+        let resumed = self.absorbing.begun().and_then(|youngest| pick(&version.without_younger(youngest)));
+        let Some(piece) = resumed.or_else(|| pick(&version)) else { return Ok(false) };
         self.compact(version, piece).map(|()| true)
     }
 
-    /// Makes one job.
+    /// Makes one job, or a piece of what is to be absorbed before.
     fn compact(&self, version: Arc<Version<Handle>>, piece: Piece<Handle>) -> Result<()> {
-        let is_other = self.absorb_before(&version, &piece.inputs, Place::Level(piece.depth))?;
-        let (version, piece) = if is_other {
-            // The same job goes on: with what was flushed meanwhile there would be something to absorb again, and no end to it.
-            let now = self.present.get().version;
-            let Some(left) = piece.left_in(&now) else {
-                drop((version, piece, now));
-                return self.files.conclude();
-            };
-            (now, left)
-        } else {
-            (version, piece)
-        };
+        if self.absorb_before(&version, &piece.inputs, Place::Level(piece.depth))? {
+            // A piece a turn: what is more urgent comes between.
+            drop((version, piece));
+            return self.files.conclude();
+        }
         self.replace(&version, &piece)?;
+        self.absorbing.end();
         self.compactions.increment();
         // What is held has to stay.
         drop((version, piece));

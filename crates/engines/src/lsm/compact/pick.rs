@@ -44,18 +44,6 @@ impl<T: Ranged> Piece<T> {
         self.inputs.iter().flat_map(|(_, run)| run.files()).collect()
     }
 
-    /// What a later version still has of it, if anything is left that is not in the level yet.
-    pub(in crate::lsm) fn left_in(&self, version: &Version<T>) -> Option<Piece<T>> {
-        let there: BTreeSet<File> = version.tables().map(|table| table.file()).collect();
-        let left = |run: &Run<T>| run.tables().iter().filter(|table| there.contains(&table.file())).cloned().collect();
-        let tables: Vec<Placed<T>> = self.inputs.iter().map(|(place, run)| (*place, left(run))).collect();
-        let (level, above): (Vec<_>, _) = tables.into_iter().partition(|(place, _)| *place == Place::Level(self.depth));
-        let (of_level, moved) = (bytes(&level), bytes(&above));
-        let inputs = above.into_iter().chain(level).filter(|(_, tables)| !tables.is_empty());
-        let inputs = inputs.map(|(place, tables)| (place, Run::part(tables))).collect();
-        (moved > 0).then_some(Piece { inputs, depth: self.depth, moved, all: moved + of_level })
-    }
-
     /// The one table, if there is no other and it overlaps nothing.
     pub(in crate::lsm) fn single(&self) -> Option<&Arc<T>> {
         match &self.inputs[..] {
@@ -152,10 +140,6 @@ impl<T: Ranged> Version<T> {
 
 fn all<T>(placed: &[Placed<T>]) -> impl Iterator<Item = &Arc<T>> + Clone {
     placed.iter().flat_map(|(_, tables)| tables)
-}
-
-fn bytes<T: Ranged>(placed: &[Placed<T>]) -> u64 {
-    all(placed).map(|table| table.bytes()).sum()
 }
 
 fn cheapest<T: Ranged>(pieces: impl Iterator<Item = Piece<T>>) -> Option<Piece<T>> {

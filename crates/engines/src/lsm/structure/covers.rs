@@ -174,6 +174,12 @@ impl Covers {
         self.check_room()
     }
 
+    /// Whether one of them may be cut at two keys, whatever these are.
+    pub fn has_room(&self) -> bool {
+        let bytes = self.bounds().map(<[u8]>::len).sum::<usize>();
+        self.covers.len() + 2 <= MAX_COVERS && bytes + 4 * MAX_KEY <= MAX_COVER_BYTES
+    }
+
     /// Whether there are no more of them, and with no longer bounds, than a root may have.
     fn check_room(&self) -> Result<(), Misfit> {
         let bytes = self.bounds().map(<[u8]>::len).sum::<usize>();

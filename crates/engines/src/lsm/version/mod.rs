@@ -66,6 +66,12 @@ impl<T: Ranged> Version<T> {
         }
     }
 
+    /// The same without runs that are younger than one.
+    pub(crate) fn without_younger(&self, youngest: Place) -> Version<T> {
+        let older = self.runs.iter().filter(|(place, _)| *place >= youngest).map(|(place, run)| (*place, run.clone()));
+        Version { runs: older.collect(), covers: self.covers.clone() }
+    }
+
     /// All runs and levels, from young to old: in this order a key is looked for.
     pub(crate) fn runs(&self) -> impl DoubleEndedIterator<Item = (Place, &Run<T>)> {
         self.runs.iter().map(|(place, run)| (*place, run))
