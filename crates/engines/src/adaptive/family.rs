@@ -16,7 +16,7 @@ pub(super) const TABLES: u8 = 1;
 pub(super) const PAGES: u8 = 2;
 
 /// The adaptive engine.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct AdaptiveFamily {
     pub(super) lsm: LsmFamily,
     pub(super) tree: TreeFamily,
@@ -25,10 +25,15 @@ pub struct AdaptiveFamily {
 }
 
 impl AdaptiveFamily {
+    /// One whose keyspaces are in a database with those of these families, and share memtables and caches with them.
+    pub fn beside(lsm: &LsmFamily, tree: &TreeFamily) -> AdaptiveFamily {
+        AdaptiveFamily { lsm: lsm.clone(), tree: tree.clone(), is_restless: false }
+    }
+
     /// For tests: one that flushes where little is written, into small tables, and covers ranges by chance.
     #[doc(hidden)]
     pub fn restless() -> AdaptiveFamily {
-        AdaptiveFamily { lsm: LsmFamily::tiny(), tree: TreeFamily::default(), is_restless: true }
+        AdaptiveFamily { is_restless: true, ..AdaptiveFamily::beside(&LsmFamily::tiny(), &TreeFamily::default()) }
     }
 }
 

@@ -10,16 +10,22 @@ use super::{
 };
 use crate::engine::{Context, Family, Made, Root, Shared};
 
-/// The lsm engine.
-#[derive(Debug, Default)]
+/// The lsm engine. A clone is of the same database.
+#[derive(Debug, Default, Clone)]
 pub struct LsmFamily {
     /// If not those that follow from options and budget.
     sizes: Option<Sizes>,
-    /// What the memtables of a database share.
-    pool: OnceLock<Arc<Pool>>,
     /// Bytes of indexes and filters that it has at most.
     table_cache: Option<usize>,
-    /// What the tables of a database share.
+    commons: Arc<Commons>,
+}
+
+/// What the keyspaces of a database share.
+#[derive(Debug, Default)]
+struct Commons {
+    /// Memory for memtables.
+    pool: OnceLock<Arc<Pool>>,
+    /// Memory for indexes and filters of tables.
     cache: OnceLock<Arc<TableCache>>,
 }
 
@@ -70,11 +76,11 @@ impl LsmFamily {
 
     fn cache(&self, shared: &Shared) -> Arc<TableCache> {
         let new = || TableCache::new(&shared.memory, &shared.domain, self.table_cache.unwrap_or(usize::MAX));
-        self.cache.get_or_init(new).clone()
+        self.commons.cache.get_or_init(new).clone()
     }
 
     fn pool(&self, shared: &Shared) -> Arc<Pool> {
-        self.pool.get_or_init(|| Pool::new(&shared.memory)).clone()
+        self.commons.pool.get_or_init(|| Pool::new(&shared.memory)).clone()
     }
 
     fn sizes(&self, context: &Context, options: &LsmOptions) -> Sizes {

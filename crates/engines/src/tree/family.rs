@@ -22,11 +22,11 @@ use super::{
 };
 use crate::engine::{Context, Family, Made, Root, Shared};
 
-/// The tree engine.
-#[derive(Debug, Default)]
+/// The tree engine. A clone is of the same database.
+#[derive(Debug, Default, Clone)]
 pub struct TreeFamily {
-    commons: OnceLock<Commons>,
-    making: Mutex<()>,
+    commons: Arc<OnceLock<Commons>>,
+    making: Arc<Mutex<()>>,
 }
 
 /// What the trees of a database share.

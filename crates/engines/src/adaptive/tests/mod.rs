@@ -7,4 +7,5 @@ mod deletes;
 mod failures;
 mod readers;
 mod root;
+mod sharing;
 mod world;

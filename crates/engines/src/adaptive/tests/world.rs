@@ -19,7 +19,7 @@ pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 /// All keys.
 pub(super) const ALL: Range = (Bound::Unbounded, Bound::Unbounded);
 
-const LOG: WalOptions = WalOptions { segment_bytes: 1 << 20, limit_bytes: 16 << 20, longest_bytes: 16 << 20 };
+pub(super) const LOG: WalOptions = WalOptions { segment_bytes: 1 << 20, limit_bytes: 16 << 20, longest_bytes: 16 << 20 };
 
 pub(super) struct World {
     pub(super) disk: SimStorage,
@@ -32,7 +32,7 @@ pub(super) struct World {
 }
 
 fn family(table_bytes: u64) -> AdaptiveFamily {
-    AdaptiveFamily { lsm: LsmFamily::tiny_with_tables(table_bytes), tree: TreeFamily::default(), is_restless: false }
+    AdaptiveFamily::beside(&LsmFamily::tiny_with_tables(table_bytes), &TreeFamily::default())
 }
 
 impl World {
