@@ -8,7 +8,7 @@ use super::{AdaptiveOptions, blob::Blob, keyspace::AdaptiveKeyspace, pages::Page
 use crate::{
     engine::{Context, Family, Made, Root},
     lsm::{self, LsmFamily},
-    tree::{TreeFamily, TreeOptions, space::PageFile},
+    tree::{TreeFamily, space::PageFile},
 };
 
 /// The parts of a keyspace, as structural records name them.
@@ -69,9 +69,7 @@ impl Family for AdaptiveFamily {
 impl AdaptiveFamily {
     /// A keyspace without records, whose pages are to be in a file that was just made.
     pub(super) fn empty(&self, context: &Context, options: AdaptiveOptions, file: &PageFile) -> Result<AdaptiveKeyspace> {
-        // What is absorbed goes past the record cache, so this must have nothing of the pages.
-        let of_pages = TreeOptions { record_cache: false, ..options.tree };
-        let tree = self.tree.empty(&part(context, PAGES), of_pages, file)?;
+        let tree = self.tree.empty(&part(context, PAGES), options.tree, file)?;
         let lsm = self.lsm.part(part(context, TABLES), options.lsm, None, Arc::new(Pages(tree.clone())));
         Ok(AdaptiveKeyspace { lsm: Arc::new(lsm), tree, is_restless: self.is_restless })
     }

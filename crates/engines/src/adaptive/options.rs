@@ -5,14 +5,14 @@ use ecotone_substrate::Result;
 use crate::{lsm::LsmOptions, tree::TreeOptions};
 
 /// Settings that are the pages'. All others are the tables'.
-const OF_PAGES: [&str; 5] = ["fill", "neighbours", "segment_pages", "model", "forecast"];
+const OF_PAGES: [&str; 6] = ["fill", "neighbours", "segment_pages", "model", "forecast", "record_cache"];
 
 /// What can be chosen when an adaptive keyspace is made; kept in its root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AdaptiveOptions {
     /// Of the tables.
     pub lsm: LsmOptions,
-    /// Of the pages.
+    /// Of the pages, and whether records are kept in the record cache.
     pub tree: TreeOptions,
 }
 

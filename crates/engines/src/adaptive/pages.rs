@@ -1,16 +1,17 @@
-//! Pages as what is below the tables.
+//! Pages as what is below the tables, and the record cache in front of these.
 
 use std::sync::Arc;
 
 use ecotone_substrate::Result;
 
 use crate::{
-    engine::{Cursor, Engine, Ordered, Range, VisitValue},
+    engine::{Cursor, Ordered, Range, VisitValue},
     lsm::{
         base::{Base, Moved},
+        front::{self, Front, Look},
         structure::Covers,
     },
-    tree::Tree,
+    tree::{Tree, cache},
 };
 
 /// The pages of a keyspace. Nobody writes to the tree but through this, so it has no dirty records.
@@ -18,12 +19,16 @@ use crate::{
 pub(super) struct Pages(pub(super) Arc<Tree>);
 
 impl Base for Pages {
+    fn front(&self) -> &dyn Front {
+        self
+    }
+
     fn find(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.0.find_in_pages(key, value)
     }
 
     fn find_many(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
-        self.0.multi_get(keys, found)
+        self.0.find_many_in_pages(keys, found)
     }
 
     fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
@@ -52,5 +57,20 @@ impl Base for Pages {
 
     fn absorb(&self, records: &mut dyn Iterator<Item = Result<Moved>>) -> Result<u64> {
         self.0.absorb(records)
+    }
+}
+
+/// The record cache. It does not know which shape a range has, and no change of shape touches it.
+impl Front for Pages {
+    fn look(&self, key: &[u8], value: &mut Vec<u8>) -> Look {
+        self.0.look_in_cache(key, value).map_or(Look::Found, |ticket| Look::Missing(front::Ticket(ticket.words())))
+    }
+
+    fn admit(&self, key: &[u8], value: &[u8], ticket: front::Ticket) {
+        self.0.admit_clean(key, value, &cache::Ticket::of(ticket.0));
+    }
+
+    fn refresh(&self, key: &[u8], value: Option<&[u8]>) {
+        self.0.refresh_cache(key, value);
     }
 }

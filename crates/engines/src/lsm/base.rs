@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use ecotone_substrate::Result;
 
-use super::{merged::Source, structure::Covers};
+use super::{front::Front, merged::Source, structure::Covers};
 use crate::{
     engine::{Cursor, Range, VisitValue},
     rest::{Direction, Rest},
@@ -15,6 +15,8 @@ pub(crate) type Moved = (Vec<u8>, Option<Vec<u8>>);
 
 /// Pages that somebody else keeps. A keyspace of the lsm engine has none.
 pub(crate) trait Base: fmt::Debug + Send + Sync {
+    /// The cache that its keeper has in front of all tables.
+    fn front(&self) -> &dyn Front;
     /// Looks for the value of a key that is covered, and appends it to `value`. False if there is none.
     fn find(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
     /// The same for many keys; `found` gets the number and the value of each, in whatever order.

@@ -135,6 +135,7 @@ impl Lsm {
             cursor.read_key(&mut key);
             let (answer, seq) = cursor.read(&mut value);
             let value = (answer == Answer::Value).then_some(&value[..]);
+            self.front().into_iter().for_each(|front| front.refresh(&key, value));
             output.push(self.hash(&key), &key, value, (seq, seq))?;
         }
         output.finish()

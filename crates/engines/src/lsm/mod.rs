@@ -10,6 +10,7 @@ mod compact;
 mod counters;
 mod family;
 mod flush;
+pub(crate) mod front;
 mod handle;
 mod heat;
 mod install;

@@ -11,6 +11,7 @@ use ecotone_substrate::{
 };
 
 use super::{
+    front::Looks,
     handle::Handle,
     records::Lsm,
     table::{Candidates, Find, Table},
@@ -55,7 +56,15 @@ impl Lsm {
     pub(super) fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
         let (mut queue, mut first) = (None, 0);
         for batch in keys.chunks(BATCH) {
-            let (mut missing, version) = self.search_memtables(batch, first, found);
+            // Before the view is loaded, as for one key.
+            let (front, looks) = (self.front(), self.look_in_front(batch));
+            let (mut missing, version) = self.search_memtables(batch, &looks, first, found);
+            let found = &mut |number: usize, value: Option<&[u8]>| {
+                if let (Some(front), Some(value), Some(ticket)) = (front, value, looks.ticket(number - first)) {
+                    front.admit(keys[number], value, ticket);
+                }
+                found(number, value);
+            };
             missing.sort_unstable_by_key(|sought| sought.key);
             let mut below = Vec::new();
             for (place, run) in version.runs() {
@@ -95,10 +104,11 @@ impl Lsm {
         }
     }
 
-    /// Looks for keys in memory. Those that no memtable has, and the version of the same view, which may have them.
+    /// Looks for keys in memory, where a memtable comes before the cache. Those that neither has, and the version of the same view, which may have them.
     fn search_memtables<'k>(
         &self,
         keys: &[&'k [u8]],
+        looks: &Looks,
         first: usize,
         found: &mut VisitValue<'_>,
     ) -> (Vec<Sought<'k>>, Arc<Version<Handle>>) {
@@ -109,12 +119,12 @@ impl Lsm {
             let view = self.present.load(&pin);
             for (number, key) in (first..).zip(keys.iter().copied()) {
                 value.clear();
-                match view.find(key, &mut value) {
-                    None => missing.push(Sought { number, key, hash: self.hash(key) }),
-                    Some(Answer::Deleted) => answers.push((number, None)),
-                    Some(Answer::Value) => {
+                match (view.find(key, &mut value), looks.value(number - first)) {
+                    (None, None) => missing.push(Sought { number, key, hash: self.hash(key) }),
+                    (Some(Answer::Deleted), _) => answers.push((number, None)),
+                    (found, cached) => {
                         let start = values.len();
-                        values.extend_from_slice(&value);
+                        values.extend_from_slice(cached.filter(|_| found.is_none()).unwrap_or(&value));
                         answers.push((number, Some(start..values.len())));
                     }
                 }

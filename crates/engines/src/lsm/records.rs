@@ -15,6 +15,7 @@ use super::{
     absorb::Absorbing,
     base::Base,
     family::Sizes,
+    front::Look,
     handle::Handle,
     install::Files,
     memtable::Memtable,
@@ -130,19 +131,27 @@ impl Lsm {
     /// The newest value of a key, in place of what `value` had. False, and an empty one, if there is none.
     pub(super) fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
+        // Before the view is loaded: what is flushed in between makes a ticket void. What memtables have is newer (invariant 9 of decision 15).
+        let front = self.front();
+        let look = front.map(|front| front.look(key, value));
         let version = {
             let pin = self.present.pin();
             let view = self.present.load(&pin);
             match view.find(key, value) {
                 Some(answer) => return Ok(answer == Answer::Value),
+                None if look == Some(Look::Found) => return Ok(true),
                 // Of the same view: what is flushed in between would be in neither.
                 None => view.version.clone(),
             }
         };
-        match version.find((self.hash(key), key), value)? {
-            Some(answer) => Ok(answer == Answer::Value),
-            None => self.find_below(&version, key, value),
+        let found = match version.find((self.hash(key), key), value)? {
+            Some(answer) => answer == Answer::Value,
+            None => self.find_below(&version, key, value)?,
+        };
+        if let (true, Some(front), Some(Look::Missing(ticket))) = (found, front, look) {
+            front.admit(key, value, ticket);
         }
+        Ok(found)
     }
 
     /// Looks below the tables of a version for a key that none of them has.

@@ -14,6 +14,7 @@ mod claims;
 mod counters;
 mod family;
 mod forecast;
+mod front;
 mod goals;
 pub mod index;
 mod install;
@@ -74,7 +75,8 @@ const IN_FLIGHT: usize = 64;
 struct Sought<'k> {
     /// The caller's.
     position: usize,
-    ticket: Ticket,
+    /// If the cache was asked.
+    ticket: Option<Ticket>,
     lookup: Lookup<'k>,
 }
 
@@ -179,7 +181,7 @@ impl Tree {
     }
 
     /// Offers a record that a page read brought to the cache, unless the keyspace keeps none.
-    fn admit_clean(&self, key: &[u8], value: &[u8], ticket: &Ticket) {
+    pub(crate) fn admit_clean(&self, key: &[u8], value: &[u8], ticket: &Ticket) {
         if self.options.record_cache {
             self.cache.admit_clean(self.number, key, value, ticket);
         }
@@ -215,7 +217,7 @@ impl Engine for Tree {
             match self.cache.get(self.number, key, Purpose::Read, |cached| value.extend_from_slice(cached)) {
                 Found::Value(()) => found(position, Some(&value)),
                 Found::Tombstone => found(position, None),
-                Found::Missing(ticket) => lookups.push((position, ticket)),
+                Found::Missing(ticket) => lookups.push((position, Some(ticket))),
             }
         }
         if lookups.is_empty() { Ok(()) } else { self.get_from_pages(keys, lookups, found) }
@@ -324,8 +326,14 @@ impl Ordered for Tree {
 }
 
 impl Tree {
+    /// Looks for many keys in their pages alone.
+    pub(crate) fn find_many_in_pages(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
+        self.check_live()?;
+        self.get_from_pages(keys, (0..keys.len()).map(|position| (position, None)).collect(), found)
+    }
+
     /// Searches the pages for keys that the cache does not hold, with many reads in flight.
-    fn get_from_pages(&self, keys: &[&[u8]], missing: Vec<(usize, Ticket)>, found: &mut VisitValue<'_>) -> Result<()> {
+    fn get_from_pages(&self, keys: &[&[u8]], missing: Vec<(usize, Option<Ticket>)>, found: &mut VisitValue<'_>) -> Result<()> {
         let mut queue = self.context.shared.storage.queue()?;
         let (mut reads, mut missing) = (Reads::new(&mut *queue), missing.into_iter());
         loop {
@@ -340,7 +348,9 @@ impl Tree {
             match sought.lookup.resume(&self.store, &mut block)? {
                 Step::Read(page) => self.ask(&mut reads, sought, page, block),
                 Step::Done(value) => {
-                    value.iter().for_each(|value| self.admit_clean(keys[sought.position], value, &sought.ticket));
+                    if let Some((value, ticket)) = value.as_deref().zip(sought.ticket.as_ref()) {
+                        self.admit_clean(keys[sought.position], value, ticket);
+                    }
                     found(sought.position, value.as_deref());
                 }
             }

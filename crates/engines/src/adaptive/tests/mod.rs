@@ -5,6 +5,7 @@ mod covers;
 mod cursors;
 mod deletes;
 mod failures;
+mod front;
 mod readers;
 mod root;
 mod sharing;

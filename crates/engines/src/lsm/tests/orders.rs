@@ -26,6 +26,7 @@ use crate::{
         view::Present,
     },
     tests::orders::{all_orders, spawn},
+    tree::cache::{Cache, Found, Purpose},
 };
 
 /// What a version has: each key's value and sequence.
@@ -114,6 +115,75 @@ fn nothing_is_lost_or_older_beside_a_switch_and_a_flush() {
         assert_eq!(world.read(), Some(2));
         let view = world.present.get();
         assert!(view.version.contains_key(KEY) && view.memtables.len() == 1);
+    });
+}
+
+/// The same with a record cache in front of the version.
+struct Fronted {
+    world: World,
+    cache: Arc<Cache>,
+}
+
+impl Fronted {
+    /// The key is in the version, with sequence 1, and not in the cache.
+    fn new() -> Fronted {
+        let world = World::new();
+        world.write(1);
+        world.switch();
+        world.flush();
+        Fronted { world, cache: Cache::new(Memory::new(16 << 20), 7) }
+    }
+
+    /// As [`get_into`](crate::lsm::records::Lsm::get_into) reads.
+    fn read(&self) -> Seq {
+        let look = self.cache.get(0, KEY, Purpose::Read, |value| Seq::from(value[0]));
+        let (version, mut value) = {
+            let pin = self.world.present.pin();
+            let view = self.world.present.load(&pin);
+            let mut value = Vec::new();
+            if let Some((_, seq)) = view.memtables.iter().find_map(|member| member.memtable.get(KEY, &mut value)) {
+                return seq;
+            }
+            (view.version.clone(), value)
+        };
+        match look {
+            Found::Value(seq) => seq,
+            Found::Tombstone => panic!("nothing is dirty"),
+            Found::Missing(ticket) => {
+                let (kept, seq) = version.get(KEY).expect("it is never deleted");
+                value.clone_from(kept);
+                self.cache.admit_clean(0, KEY, &value, &ticket);
+                *seq
+            }
+        }
+    }
+
+    /// As a flush: refreshed before the view without the memtable is published.
+    fn flush(&self) {
+        let (oldest, mut value) = (self.world.present.oldest_sealed().expect("it was switched"), Vec::new());
+        oldest.memtable.get(KEY, &mut value);
+        self.cache.refresh(0, KEY, Some(&value));
+        drop(oldest);
+        self.world.flush();
+    }
+}
+
+/// Q1: two reads beside a write, a switch, a refresh and the view without the memtable. It fails if the ticket is taken after the view is loaded, if what is found in
+/// the cache goes before memtables, if nothing is refreshed, or if it is after the view is published.
+#[test]
+fn the_record_cache_is_no_older_than_what_is_below_memtables() {
+    all_orders(2, Fronted::new, |fronted| {
+        let reader = spawn(&fronted, |fronted| {
+            let read = [fronted.read(), fronted.read()];
+            assert!(read[0] <= read[1], "{read:?}");
+        });
+        fronted.world.write(2);
+        assert_eq!(fronted.read(), 2);
+        fronted.world.switch();
+        fronted.flush();
+        assert_eq!(fronted.read(), 2);
+        reader.join().unwrap();
+        assert_eq!(fronted.read(), 2);
     });
 }
 

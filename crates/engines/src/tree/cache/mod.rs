@@ -84,6 +84,18 @@ pub(crate) struct Ticket {
     version: u32,
 }
 
+impl Ticket {
+    /// The same as words.
+    pub(crate) fn words(self) -> [u64; 2] {
+        [self.hash.0, self.version.into()]
+    }
+
+    /// One that was told as words.
+    pub(crate) fn of([hash, version]: [u64; 2]) -> Ticket {
+        Ticket { hash: KeyHash(hash), version: version as u32 }
+    }
+}
+
 /// The record cache of a database.
 #[derive(Debug)]
 pub(crate) struct Cache {
@@ -241,6 +253,13 @@ impl Cache {
             self.count(&mut shard, WRITE);
         }
         done
+    }
+
+    /// A record that is written elsewhere, of a keyspace of which nothing is dirty here, is this from now on, or gone: it is replaced if it is here and its slot has
+    /// the size, and else it goes. Whoever has read it before cannot admit it any more.
+    pub(crate) fn refresh(&self, keyspace: u16, key: &[u8], value: Option<&[u8]>) {
+        let hash = self.hash(keyspace, key);
+        self.shard(hash).refresh(hash, keyspace, key, value);
     }
 
     /// Gives a reserved slot back.

@@ -271,6 +271,25 @@ impl Shard {
         true
     }
 
+    /// Has a clean record replaced by its new value, if its slot has the size for that, or go.
+    pub(super) fn refresh(&mut self, hash: KeyHash, keyspace: u16, key: &[u8], value: Option<&[u8]>) {
+        self.count_write(hash);
+        let Some(handle) = self.find(hash, keyspace, key) else { return };
+        let slot = self.slabs.slot_mut(handle);
+        let before = record::meta(slot);
+        assert!(before.is_clean(), "what is dirty is newer");
+        let fits = |value: &&[u8]| Class::of(record::bytes_read(key.len(), value.len())).bytes() == slot.len();
+        match value.filter(fits) {
+            Some(value) => {
+                let meta = Meta::of_read(key, value, before.rank());
+                record::fill(slot, meta, keyspace, key, value);
+                // It is clean as before, and on probation if it was, so nothing that is counted changes.
+                record::set_meta(slot, meta);
+            }
+            None => self.remove(handle),
+        }
+    }
+
     /// How long a record may stay that was not here: an access before, though it was a miss, counts.
     fn rank_of_new(&mut self, hash: KeyHash) -> Rank {
         if self.history.note(hash.bucket(), hash.long_tag()) { Rank::KNOWN } else { Rank::NEWCOMER }

@@ -77,3 +77,32 @@ fn a_forgotten_keyspace_is_gone_for_readers_on_their_way_too() {
     assert_eq!(cache.get(1, b"other", Purpose::Read, <[u8]>::to_vec), Found::Value(b"y".to_vec()));
     check::check(&cache);
 }
+
+/// Of keyspaces whose records are written elsewhere.
+#[test]
+fn trap_01_what_is_refreshed_is_new_or_gone_and_nothing_older_comes_after() {
+    let (_memory, cache) = cache(8);
+    let get = |key: &[u8]| match cache.get(0, key, Purpose::Read, <[u8]>::to_vec) {
+        Found::Value(value) => Some(value),
+        Found::Tombstone => panic!("nothing is dirty"),
+        Found::Missing(_) => None,
+    };
+    let ticket = miss(&cache, b"absent");
+    cache.refresh(0, b"absent", Some(b"new"));
+    assert!(!cache.admit_clean(0, b"absent", b"old", &ticket));
+    assert_eq!(get(b"absent"), None, "it takes nothing in that was not read");
+    for (value, left) in [(Some(&b"same"[..]), Some(&b"same"[..])), (Some(&[7; 900]), None), (None, None)] {
+        let ticket = miss(&cache, b"key");
+        assert!(cache.admit_clean(0, b"key", b"four", &ticket));
+        let records = cache.counts().records;
+        cache.refresh(0, b"key", value);
+        assert_eq!(get(b"key").as_deref(), left);
+        assert_eq!(cache.counts().records, records - usize::from(left.is_none()));
+        check::check(&cache);
+        cache.refresh(0, b"key", None);
+        assert!(!cache.admit_clean(0, b"key", b"four", &ticket));
+    }
+    let (one, other) = (miss(&cache, b"key"), miss(&cache, b"other"));
+    assert_eq!(super::super::Ticket::of(one.words()), one);
+    assert!(one != other && cache.admit_clean(0, b"key", b"", &super::super::Ticket::of(one.words())));
+}
