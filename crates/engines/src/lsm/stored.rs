@@ -123,10 +123,7 @@ impl Source for Stored {
 /// Goes to the first record that a bound leaves.
 fn to_first(cursor: &mut Cursor, handle: &Handle, low: &Bound<Vec<u8>>) -> Result<bool> {
     let (Bound::Included(key) | Bound::Excluded(key)) = low else { return cursor.advance() };
-    if **key < *handle.first() {
-        return cursor.advance();
-    }
-    let there = cursor.seek(handle.locate(key)?, key)?;
+    let there = if **key <= *handle.first() { cursor.advance()? } else { cursor.seek(handle.locate(key)?, key)? };
     let is_left_out = there && matches!(low, Bound::Excluded(_)) && cursor.key() == key;
     if is_left_out { cursor.advance() } else { Ok(there) }
 }

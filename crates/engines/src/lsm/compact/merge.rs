@@ -1,6 +1,6 @@
 //! Merging tables into others (decision 11, "Merging").
 
-use std::{ops::Bound, sync::Arc};
+use std::sync::Arc;
 
 use ecotone_substrate::{Result, environment::Environment};
 
@@ -34,23 +34,25 @@ impl Source for Input {
     }
 }
 
-/// Writes of each key of the inputs, which are from young to old, the newest record, but for tombstones that hide nothing and for what does not count. `hash_of`
-/// makes the hash of a key.
+/// Writes of each key of a range that the inputs have, which are from young to old, the newest record, but for tombstones that hide nothing and for what does not
+/// count. `hash_of` makes the hash of a key. What comes of a key does not depend on the range (decision 16, invariant 3).
 ///
 /// # Errors
 /// If something is damaged or cannot be read, or memory or space on the disk is wanting. Then there are no files.
 pub(in crate::lsm) fn merge(
     environment: &Environment,
     inputs: &[(Place, Run<Handle>)],
+    range: &Rest,
     mut drops: Drops<Handle>,
     mut output: Output<'_>,
     hash_of: &dyn Fn(&[u8]) -> u64,
 ) -> Result<Vec<Arc<Handle>>> {
-    let (all, way) = (Rest::new((Bound::Unbounded, Bound::Unbounded)), (Direction::Up, Reading::Ahead));
-    let input = |(place, run): &(Place, _)| Ok(Input { place: *place, stored: Stored::begin(environment, run, &all, way)? });
+    let way = (Direction::Up, Reading::Ahead);
+    let input = |(place, run): &(Place, _)| Ok(Input { place: *place, stored: Stored::begin(environment, run, range, way)? });
     let mut merged = Merged::new(inputs.iter().map(input).collect::<Result<_>>()?, Direction::Up, shared(inputs));
     while let Some((place, source)) = merged.first().map(|input| (input.place, &input.stored))
         && let Some((key, value)) = source.record()
+        && range.is_below_high(key)
     {
         // Where the newest does not count, no other does.
         if drops.counts(place, key) && (value.is_some() || !drops.may_drop(key)) {

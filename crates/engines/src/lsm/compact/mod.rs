@@ -9,7 +9,7 @@ mod pick;
 mod tests;
 mod whole;
 
-use std::sync::Arc;
+use std::{ops::Bound, sync::Arc};
 
 use ecotone_substrate::{Result, scheduler::Priority};
 use ecotone_sys::primitive::MutexGuard;
@@ -28,6 +28,7 @@ use super::{
     structure::{Change, Place},
     version::{Ranged, Version},
 };
+use crate::rest::Rest;
 
 /// How many times as many runs as writers come to rest with level 0 gets before whoever flushes compacts it first: then the background cannot.
 const LEEWAY: usize = 2;
@@ -161,6 +162,7 @@ impl Lsm {
         let (name, cuts) = (&mut || self.files.fresh_name(), Cuts::new(self.sizes.table, behind));
         let handles = piece.inputs.iter().flat_map(|(_, run)| run.tables()).map(|handle| &**handle);
         let output = Output::new(self.files.loader(), self.table_options(mean as usize, handles, version), cuts, name);
-        merge(self.files.environment(), &piece.inputs, Drops::of(version, &piece.files()), output, &|key| self.hash(key))
+        let all = Rest::new((Bound::Unbounded, Bound::Unbounded));
+        merge(self.files.environment(), &piece.inputs, &all, Drops::of(version, &piece.files()), output, &|key| self.hash(key))
     }
 }

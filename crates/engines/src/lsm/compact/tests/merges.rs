@@ -1,6 +1,12 @@
 //! Merged tables against merged maps.
 
-use std::{collections::BTreeMap, io::ErrorKind, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io::ErrorKind,
+    iter,
+    ops::{Bound, RangeBounds},
+    sync::Arc,
+};
 
 use ecotone_substrate::table::Name;
 use ecotone_sys::epoch::Domain;
@@ -8,14 +14,18 @@ use ecotone_testkit::sim::SimStorage;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::lsm::{
-    compact::{cuts::Cuts, drops::Drops, merge::merge},
-    handle::{Handle, Loader},
-    output::Output,
-    structure::{Become, Change, CoverEdit, Place, Structure},
-    table::{Compression, Kind, Options, Wanted},
-    table_cache::TableCache,
-    version::{Ranged, Run, Version},
+use crate::{
+    engine::Range,
+    lsm::{
+        compact::{cuts::Cuts, drops::Drops, merge::merge},
+        handle::{Handle, Loader},
+        output::Output,
+        structure::{Become, Change, CoverEdit, Place, Structure},
+        table::{Compression, Kind, Options, Wanted},
+        table_cache::TableCache,
+        version::{Ranged, Run, Version},
+    },
+    rest::Rest,
 };
 
 /// What all keys have in common.
@@ -78,14 +88,28 @@ impl Ground {
         self.version = self.version.after(&self.structure, &[]).unwrap();
     }
 
-    /// What the runs at some places become.
-    fn merged(&mut self, places: &[Place]) -> Records {
+    /// What the runs at some places become in one merge, and in one for each range between these cuts.
+    fn merged(&mut self, places: &[Place], cuts: &[Vec<u8>]) -> Records {
+        let (whole, mut parts) = (self.merged_within(places, (Bound::Unbounded, Bound::Unbounded)), Records::new());
+        let lows = iter::once(Bound::Unbounded).chain(cuts.iter().cloned().map(Bound::Included));
+        let highs = cuts.iter().cloned().map(Bound::Excluded).chain([Bound::Unbounded]);
+        for range in lows.zip(highs) {
+            let part = self.merged_within(places, range.clone());
+            assert!(part.keys().all(|key| range.contains(key)));
+            parts.extend(part);
+        }
+        assert_eq!(parts, whole, "{cuts:?}");
+        whole
+    }
+
+    fn merged_within(&mut self, places: &[Place], range: Range) -> Records {
         let input = |place: &Place| Some((*place, self.version.run(*place)?.clone()));
         let inputs: Vec<(Place, Run<Handle>)> = places.iter().filter_map(input).collect();
         let files: Vec<_> = inputs.iter().flat_map(|(_, run)| run.files()).collect();
         let drops = Drops::of(&self.version, &files);
-        let environment = self.loader.environment().clone();
-        let tables = output(&self.loader, &mut self.number, |output| merge(&environment, &inputs, drops, output, &xxh3_64));
+        let (environment, range) = (self.loader.environment().clone(), Rest::new(range));
+        let tables =
+            output(&self.loader, &mut self.number, |output| merge(&environment, &inputs, &range, drops, output, &xxh3_64));
         let mut records = Records::new();
         for handle in tables.unwrap() {
             handle.table().check(&environment, &xxh3_64).unwrap();
@@ -115,6 +139,20 @@ fn over<'r>(maps: impl Iterator<Item = &'r Records>) -> Records {
     maps.flatten().map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
+/// Ascending keys to cut at: some of these, some that nobody has, one twice, and one below all.
+fn cuts(random: &mut SmallRng, keys: &[&Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut cuts = vec![Vec::new()];
+    for _ in 0..random.random_range(0..4) {
+        let key = keys[random.random_range(0..keys.len())];
+        cuts.push(key.clone());
+        cuts.push([&**key, b"\0"].concat());
+        cuts.push([COMMON, &[random.random()]].concat());
+    }
+    cuts.push(cuts[cuts.len() - 1].clone());
+    cuts.sort();
+    cuts
+}
+
 #[test]
 fn tables_are_merged_as_maps_are_and_tombstones_end_above_nothing() {
     for seed in 0..8 {
@@ -126,10 +164,11 @@ fn tables_are_merged_as_maps_are_and_tombstones_end_above_nothing() {
         let mut all = over(maps.iter());
         all.retain(|_, value| value.is_some());
         let young_to_old: Vec<_> = places.iter().rev().copied().collect();
-        assert_eq!(ground.merged(&young_to_old), all);
+        let keys: Vec<_> = maps.iter().flat_map(|records| records.keys()).collect();
+        assert_eq!(ground.merged(&young_to_old, &cuts(&mut random, &keys)), all);
         // Above the last level, whose tables cover nearly all keys, tombstones stay where these do.
         let upper = over(maps[1..].iter());
-        let merged = ground.merged(&young_to_old[..4]);
+        let merged = ground.merged(&young_to_old[..4], &cuts(&mut random, &keys));
         let level = ground.version.run(Place::Level(1)).unwrap().clone();
         let expected: Records =
             upper.into_iter().filter(|(key, value)| value.is_some() || level.covering(key).is_some()).collect();
@@ -150,6 +189,7 @@ fn trap_09_what_does_not_count_ends_and_tombstones_stay_in_covers() {
         ground.cover(200, 250, Become::Covered(places[0]));
         ground.cover(200, 250, Become::Open);
         let level = ground.version.run(Place::Level(1)).unwrap().clone();
+        let keys: Vec<_> = maps.iter().flat_map(|records| records.keys()).collect();
         for inputs in [&places[..], &places[..4], &places[2..4]] {
             let (mut newest, mut expected) = (BTreeMap::new(), Records::new());
             for (place, records) in places.iter().zip(&maps).filter(|(place, _)| inputs.contains(place)) {
@@ -167,7 +207,11 @@ fn trap_09_what_does_not_count_ends_and_tombstones_stay_in_covers() {
                 }
             }
             assert!(hidden > 20 && kept > 20, "seed {seed}: {hidden} and {kept}");
-            assert_eq!(ground.merged(inputs), expected, "seed {seed}");
+            // Covers begin at multiples of 40, and end 20 behind.
+            let ends = (0..200).step_by(20).map(|end| [COMMON, &[end]].concat());
+            for cuts in [cuts(&mut random, &keys), ends.collect()] {
+                assert_eq!(ground.merged(inputs, &cuts), expected, "seed {seed}");
+            }
         }
     }
 }
@@ -182,10 +226,12 @@ fn what_fails_leaves_no_file() {
         [Place::Level(1), Place::Run(0)].iter().for_each(|place| ground.put(*place, &records(&mut random, 300)));
         let inputs: Vec<_> = ground.version.runs().map(|(place, run)| (place, run.clone())).collect();
         let (environment, drops) = (ground.loader.environment().clone(), Drops::of(&ground.version, &[]));
+        let all = Rest::new((Bound::Unbounded, Bound::Unbounded));
         let (tables, first) = (disk.files().len(), disk.io_index());
         failure.into_iter().for_each(|ahead| disk.fail_at(first + ahead, ErrorKind::Other));
-        let merged =
-            output(&ground.loader.clone(), &mut ground.number, |output| merge(&environment, &inputs, drops, output, &xxh3_64));
+        let merged = output(&ground.loader.clone(), &mut ground.number, |output| {
+            merge(&environment, &inputs, &all, drops, output, &xxh3_64)
+        });
         assert_eq!(merged.is_err(), failure.is_some());
         assert_eq!(disk.files().len() == tables, failure.is_some(), "{failure:?}");
         disk.io_index() - first
