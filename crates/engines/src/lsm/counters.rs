@@ -25,6 +25,7 @@ impl Lsm {
             ("filter_loads", self.files.loader().filters.get()),
             ("flushes", self.flushes.get()),
             ("compactions", self.compactions.get()),
+            ("compaction_parts", self.parts.get()),
             ("written_bytes", self.written.get()),
         ];
         stats.extend(delay::named(&self.delays));

@@ -1,6 +1,9 @@
 //! Makes and opens lsm keyspaces.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    thread,
+};
 
 use ecotone_substrate::Result;
 
@@ -30,7 +33,7 @@ struct Commons {
 }
 
 /// How large the parts of a keyspace become.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Sizes {
     /// Bytes of records with which a memtable is full.
     pub(super) memtable: usize,
@@ -38,20 +41,29 @@ pub(super) struct Sizes {
     pub(super) table: u64,
     /// Bytes of level 0 from which on it is compacted.
     pub(super) level_0: u64,
+    /// Threads that help with a compaction at most.
+    pub(super) helpers: usize,
+    /// The lateness from which on they do.
+    pub(super) late: f64,
 }
 
+/// Threads that help with a compaction at most, and processors that are left to others.
+const MOST_HELPERS: usize = 3;
+const OTHERS: usize = 1;
 /// Level 0 has so much of the budget.
 const LEVEL_0_PART: u64 = 2;
 
 impl Sizes {
-    /// Memtables of one slab, and tables of few blocks.
-    pub(super) const TINY: Sizes = Sizes { memtable: 48 << 10, table: 16 << 10, level_0: 64 << 10 };
+    /// Memtables of one slab, tables of few blocks, and parts of all jobs that have enough of them.
+    pub(super) const TINY: Sizes = Sizes { memtable: 48 << 10, table: 16 << 10, level_0: 64 << 10, helpers: 2, late: 0.0 };
 
     fn of(options: &LsmOptions, budget: usize) -> Sizes {
         Sizes {
             memtable: options.memtable_bytes(budget) as usize,
             table: options.table_bytes(budget),
             level_0: budget as u64 / LEVEL_0_PART,
+            helpers: MOST_HELPERS.min(thread::available_parallelism().map_or(0, |processors| processors.get() - OTHERS)),
+            late: 1.0,
         }
     }
 }

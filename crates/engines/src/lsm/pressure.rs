@@ -16,10 +16,14 @@ const SLOW_FROM: f64 = 0.5;
 /// What levels may have above their targets: a part of so many of the last level, and at least so many budgets of memory.
 const DEBT_PART: u64 = 4;
 const DEBT_BUDGETS: u64 = 4;
+/// The part of that with which compaction is late.
+const LATE_PART: usize = 16;
 
 /// What those who write to a keyspace owe.
 #[derive(Debug, Default)]
 pub(super) struct Pressure {
+    /// The lateness of compaction: its bits.
+    lateness: AtomicU64,
     /// How far compaction is behind: the bits of a part, 0 as long as nobody is delayed for it.
     behind: AtomicU64,
     pace: Pace,
@@ -52,13 +56,25 @@ impl Lsm {
         f64::from_bits(self.pressure.behind.load(Ordering::Relaxed))
     }
 
+    /// How late compaction is: at 0 nothing is due, from 1 on jobs may use all there is, and writers are slowed down (decision 16, "Pace of jobs").
+    pub(super) fn lateness(&self) -> f64 {
+        f64::from_bits(self.pressure.lateness.load(Ordering::Relaxed))
+    }
+
     /// Finds out how far compaction is behind, now that the tables are others.
     pub(super) fn look_behind(&self) {
         let version = self.present.get().version;
         let budget = self.files.environment().memory.budget() as u64;
-        let behind = version.fullness_of_level_0().max(version.fullness_of_levels(self.sizes.level_0, budget));
-        self.pressure.behind.store(behind.clamp(0.0, 1.0).to_bits(), Ordering::Relaxed);
+        let (runs, debt) = (version.lateness_of_level_0(), version.lateness_of_levels(self.sizes.level_0, budget));
+        self.pressure.lateness.store(runs.max(debt).to_bits(), Ordering::Relaxed);
+        let behind = fullness(runs, FULL_RUNS / SLOW_RUNS).max(fullness(debt, LATE_PART));
+        self.pressure.behind.store(behind.to_bits(), Ordering::Relaxed);
     }
+}
+
+/// From 0, where compaction is late, to 1, where it is so many times as late.
+fn fullness(lateness: f64, full: usize) -> f64 {
+    ((lateness - 1.0) / (full - 1) as f64).clamp(0.0, 1.0)
 }
 
 /// From 0, where writers are not slowed down, to 1, where all is full.
@@ -73,12 +89,12 @@ impl Version<Handle> {
         self.runs().filter(|(place, _)| place.is_run()).count()
     }
 
-    fn fullness_of_level_0(&self) -> f64 {
-        self.level_0_runs().saturating_sub(SLOW_RUNS) as f64 / (FULL_RUNS - SLOW_RUNS) as f64
+    fn lateness_of_level_0(&self) -> f64 {
+        self.level_0_runs() as f64 / SLOW_RUNS as f64
     }
 
-    /// What is to be compacted by what may be.
-    fn fullness_of_levels(&self, level_0: u64, budget: u64) -> f64 {
+    /// That of what is to be compacted besides what level 0 may have.
+    fn lateness_of_levels(&self, level_0: u64, budget: u64) -> f64 {
         let above = |place| match place {
             Place::Level(1) => 0,
             Place::Level(depth) => self.bytes_at(place).saturating_sub(self.target(depth, level_0)),
@@ -86,7 +102,7 @@ impl Version<Handle> {
         };
         let debt: u64 = self.runs().map(|(place, _)| above(place)).sum();
         let most = (self.bytes_at(Place::Level(1)) / DEBT_PART).max(DEBT_BUDGETS * budget);
-        debt.saturating_sub(level_0) as f64 / most as f64
+        LATE_PART as f64 * debt.saturating_sub(level_0) as f64 / most as f64
     }
 }
 

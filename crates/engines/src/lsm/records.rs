@@ -48,6 +48,8 @@ pub(crate) struct Lsm {
     pub(super) compaction_job: Single,
     /// Jobs of compaction that were done.
     pub(super) compactions: Counter,
+    /// Parts of these.
+    pub(super) parts: Counter,
     /// Memtables that became runs.
     pub(super) flushes: Counter,
     /// Bytes of keys and values that were written to tables.
@@ -81,6 +83,7 @@ impl Lsm {
             flush_job: Single::default(),
             compaction_job: Single::default(),
             compactions: Counter::default(),
+            parts: Counter::default(),
             flushes: Counter::default(),
             written: Counter::default(),
             pressure: Pressure::default(),

@@ -3,32 +3,29 @@
 
 pub(super) mod cuts;
 pub(super) mod drops;
+mod job;
 mod merge;
+pub(super) mod parts;
 mod pick;
+mod split;
 #[cfg(test)]
 mod tests;
 mod whole;
 
-use std::{ops::Bound, sync::Arc};
+use std::sync::Arc;
 
 use ecotone_substrate::{Result, scheduler::Priority};
 use ecotone_sys::primitive::MutexGuard;
 
-use self::{
-    cuts::{Cuts, REACH},
-    drops::Drops,
-    merge::merge,
-    pick::Piece,
-};
+use self::{cuts::REACH, pick::Piece};
 use super::{
     handle::Handle,
-    output::{self, Output},
+    output,
     pressure::{FULL_RUNS, SLOW_RUNS},
     records::Lsm,
     structure::{Change, Place},
     version::{Ranged, Version},
 };
-use crate::rest::Rest;
 
 /// How many times as many runs as writers come to rest with level 0 gets before whoever flushes compacts it first: then the background cannot.
 const LEEWAY: usize = 2;
@@ -72,9 +69,9 @@ impl Lsm {
     }
 
     /// Compacts what is due, or nothing, if there is nothing or another compacts. Whether it did.
-    pub(crate) fn compact_next(&self) -> Result<bool> {
+    pub(crate) fn compact_next(self: &Arc<Self>) -> Result<bool> {
         let Some(_turn) = self.compacting.try_lock() else { return Ok(false) };
-        self.compact_in_turn(|version| version.pick(self.sizes.level_0))
+        self.compact_in_turn(|version| version.pick(self.sizes.level_0), self.lateness() >= self.sizes.late)
     }
 
     /// Sees to it that level 0 can get another run.
@@ -92,7 +89,7 @@ impl Lsm {
     /// Waits for the turn, and makes the job that is chosen then. Whether one was.
     fn compact_by(self: &Arc<Self>, pick: impl Fn(&Version<Handle>) -> Option<Piece<Handle>>) -> Result<bool> {
         let turn = self.compacting.lock();
-        let compacted = self.compact_in_turn(pick);
+        let compacted = self.compact_in_turn(pick, true);
         self.end_turn(turn);
         compacted
     }
@@ -107,22 +104,26 @@ impl Lsm {
     }
 
     /// Makes the job that is chosen from the present version, which has all of it still, since nobody else compacts. Whether one was.
-    fn compact_in_turn(&self, pick: impl Fn(&Version<Handle>) -> Option<Piece<Handle>>) -> Result<bool> {
+    fn compact_in_turn(
+        self: &Arc<Self>,
+        pick: impl Fn(&Version<Handle>) -> Option<Piece<Handle>>,
+        is_urgent: bool,
+    ) -> Result<bool> {
         let version = self.present.get().version;
         // What was flushed since a job began is left to the next: there would be something to absorb again before each, and no end to it.
         let resumed = self.absorbing.begun().and_then(|youngest| pick(&version.without_younger(youngest)));
         let Some(piece) = resumed.or_else(|| pick(&version)) else { return Ok(false) };
-        self.compact(version, piece).map(|()| true)
+        self.compact(version, piece, is_urgent).map(|()| true)
     }
 
     /// Makes one job, or a piece of what is to be absorbed before.
-    fn compact(&self, version: Arc<Version<Handle>>, piece: Piece<Handle>) -> Result<()> {
+    fn compact(self: &Arc<Self>, version: Arc<Version<Handle>>, piece: Piece<Handle>, is_urgent: bool) -> Result<()> {
         if self.absorb_before(&version, &piece.inputs, Place::Level(piece.depth))? {
             // A piece a turn: what is more urgent comes between.
             drop((version, piece));
             return self.files.conclude();
         }
-        self.replace(&version, &piece)?;
+        self.replace(&version, &piece, is_urgent)?;
         self.absorbing.end();
         self.compactions.increment();
         // What is held has to stay.
@@ -131,9 +132,9 @@ impl Lsm {
     }
 
     /// Puts what becomes of a piece in its place.
-    fn replace(&self, version: &Version<Handle>, piece: &Piece<Handle>) -> Result<()> {
+    fn replace(self: &Arc<Self>, version: &Arc<Version<Handle>>, piece: &Piece<Handle>, is_urgent: bool) -> Result<()> {
         let moves = piece.single().filter(|handle| self.may_move(version, handle, piece.depth));
-        let tables = if moves.is_some() { Vec::new() } else { self.merge(version, piece)? };
+        let tables = if moves.is_some() { Vec::new() } else { self.merge(version, piece, is_urgent)? };
         let place = Place::Level(piece.depth);
         let comes = moves.into_iter().chain(&tables).map(|handle| (place, handle.file())).collect();
         let change = Change { goes: piece.files(), comes, ..Change::default() };
@@ -153,16 +154,5 @@ impl Lsm {
         let below =
             version.run(Place::Level(depth - 1)).map_or(&[][..], |run| run.overlapping(&(handle.first()..=handle.last())));
         below.iter().map(|table| table.bytes()).sum::<u64>() <= REACH * self.sizes.table
-    }
-
-    fn merge(&self, version: &Version<Handle>, piece: &Piece<Handle>) -> Result<Vec<Arc<Handle>>> {
-        let tables = || piece.inputs.iter().flat_map(|(_, run)| run.tables()).map(|handle| handle.table());
-        let mean = tables().map(|table| table.bytes()).sum::<u64>() / tables().map(|table| table.records()).sum::<u64>();
-        let behind = piece.depth.checked_sub(1).and_then(|depth| version.run(Place::Level(depth)));
-        let (name, cuts) = (&mut || self.files.fresh_name(), Cuts::new(self.sizes.table, behind));
-        let handles = piece.inputs.iter().flat_map(|(_, run)| run.tables()).map(|handle| &**handle);
-        let output = Output::new(self.files.loader(), self.table_options(mean as usize, handles, version), cuts, name);
-        let all = Rest::new((Bound::Unbounded, Bound::Unbounded));
-        merge(self.files.environment(), &piece.inputs, &all, Drops::of(version, &piece.files()), output, &|key| self.hash(key))
     }
 }

@@ -44,6 +44,11 @@ impl<T: Ranged> Piece<T> {
         self.inputs.iter().flat_map(|(_, run)| run.files()).collect()
     }
 
+    /// Bytes of all tables.
+    pub(super) fn bytes(&self) -> u64 {
+        self.all
+    }
+
     /// The one table, if there is no other and it overlaps nothing.
     pub(in crate::lsm) fn single(&self) -> Option<&Arc<T>> {
         match &self.inputs[..] {
@@ -55,6 +60,13 @@ impl<T: Ranged> Piece<T> {
     /// Whether it moves more for what it reads and writes.
     fn is_cheaper(&self, other: &Piece<T>) -> bool {
         u128::from(self.moved) * u128::from(other.all) > u128::from(other.moved) * u128::from(self.all)
+    }
+}
+
+impl<T> Clone for Piece<T> {
+    fn clone(&self) -> Piece<T> {
+        let Piece { inputs, depth, moved, all } = self;
+        Piece { inputs: inputs.clone(), depth: *depth, moved: *moved, all: *all }
     }
 }
 

@@ -17,6 +17,8 @@ mod multi_get;
 #[cfg(feature = "loom")]
 mod orders;
 #[cfg(not(feature = "loom"))]
+mod parts;
+#[cfg(not(feature = "loom"))]
 mod pressure;
 #[cfg(not(feature = "loom"))]
 mod rates;

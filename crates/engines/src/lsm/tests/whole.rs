@@ -78,3 +78,26 @@ fn it_ends_whatever_others_write() {
     });
     world.expect(&model);
 }
+
+/// There is room for less than a compaction writes before it removes what it replaces. It says so and takes nothing along; with more room it comes to its end.
+#[test]
+fn compaction_of_everything_on_a_full_disk_is_told_so_and_loses_nothing() {
+    let (world, mut model) = (World::new(1, Kind::Linear), Model::new());
+    for number in 0..4000 {
+        world.write_both(&mut model, &key(number), (number % 7 > 0).then(|| vec![number as u8; 100]));
+    }
+    world.flush();
+    let (used, tables) = (world.disk.space_used(), world.tables());
+    for room in [0, 20 << 10, 100 << 10] {
+        world.disk.space_limit(used + room);
+        let error = world.keyspace.compact(&mut |_, _| ()).unwrap_err();
+        assert!(error.is_no_space() && error.to_string().contains("space"), "{error}");
+        assert_eq!((world.disk.space_used(), world.tables()), (used, tables), "what was written in vain is gone");
+        world.environment.health.check().expect("nothing was promised");
+        world.expect(&model);
+    }
+    world.disk.space_limit(u64::MAX);
+    world.keyspace.compact(&mut |_, _| ()).unwrap();
+    assert_eq!((world.stat("runs"), world.stat("levels"), world.stat("table_tombstones")), (0, 1, 0));
+    world.expect(&model);
+}

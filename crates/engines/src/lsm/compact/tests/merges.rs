@@ -17,7 +17,11 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::{
     engine::Range,
     lsm::{
-        compact::{cuts::Cuts, drops::Drops, merge::merge},
+        compact::{
+            cuts::Cuts,
+            drops::Drops,
+            merge::{Merge, merge},
+        },
         handle::{Handle, Loader},
         output::Output,
         structure::{Become, Change, CoverEdit, Place, Structure},
@@ -108,8 +112,9 @@ impl Ground {
         let files: Vec<_> = inputs.iter().flat_map(|(_, run)| run.files()).collect();
         let drops = Drops::of(&self.version, &files);
         let (environment, range) = (self.loader.environment().clone(), Rest::new(range));
-        let tables =
-            output(&self.loader, &mut self.number, |output| merge(&environment, &inputs, &range, drops, output, &xxh3_64));
+        let (inputs, range, hash_of, looks) = (&inputs[..], &range, &xxh3_64, &mut |_| Ok(()));
+        let work = Merge { environment: &environment, inputs, range, hash_of, looks };
+        let tables = output(&self.loader, &mut self.number, |output| merge(work, drops, output));
         let mut records = Records::new();
         for handle in tables.unwrap() {
             handle.table().check(&environment, &xxh3_64).unwrap();
@@ -229,9 +234,9 @@ fn what_fails_leaves_no_file() {
         let all = Rest::new((Bound::Unbounded, Bound::Unbounded));
         let (tables, first) = (disk.files().len(), disk.io_index());
         failure.into_iter().for_each(|ahead| disk.fail_at(first + ahead, ErrorKind::Other));
-        let merged = output(&ground.loader.clone(), &mut ground.number, |output| {
-            merge(&environment, &inputs, &all, drops, output, &xxh3_64)
-        });
+        let (inputs, range, hash_of, looks) = (&inputs[..], &all, &xxh3_64, &mut |_| Ok(()));
+        let work = Merge { environment: &environment, inputs, range, hash_of, looks };
+        let merged = output(&ground.loader.clone(), &mut ground.number, |output| merge(work, drops, output));
         assert_eq!(merged.is_err(), failure.is_some());
         assert_eq!(disk.files().len() == tables, failure.is_some(), "{failure:?}");
         disk.io_index() - first

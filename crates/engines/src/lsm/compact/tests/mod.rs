@@ -2,4 +2,9 @@
 
 #[cfg(not(feature = "loom"))]
 mod merges;
+#[cfg(feature = "loom")]
+mod orders;
+#[cfg(not(feature = "loom"))]
+mod parts;
 mod pieces;
+mod split;

@@ -27,7 +27,7 @@ fn row(random: &mut SmallRng, number: &mut u32, most: usize) -> Vec<Arc<Fake>> {
 }
 
 /// Runs of level 0 and levels that overlap as they like.
-fn version(random: &mut SmallRng) -> Version<Fake> {
+pub(super) fn version(random: &mut SmallRng) -> Version<Fake> {
     let (mut structure, mut tables, mut number) = (Structure::default(), Vec::new(), 0);
     let runs = random.random_range(4..10);
     for place in (0..runs).map(Place::Run).chain([Place::Level(2), Place::Level(1)]) {

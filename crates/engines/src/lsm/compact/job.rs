@@ -1,0 +1,126 @@
+//! A merge of tables as the parts of it share it, and who makes these (decision 16, "Parts of a job").
+
+use std::sync::Arc;
+
+use ecotone_substrate::{Error, Result, scheduler::Priority, table::File};
+use ecotone_sys::chunk::Size;
+
+use super::{
+    cuts::Cuts,
+    drops::Drops,
+    merge::{Merge, merge},
+    parts::{Parts, Work},
+    pick::Piece,
+};
+use crate::{
+    engine::Range,
+    lsm::{
+        handle::Handle,
+        output::{self, Output},
+        records::Lsm,
+        structure::Place,
+        table::Options,
+        version::Version,
+    },
+    rest::Rest,
+};
+
+/// The part of the budget below which the memory of all helpers stays.
+const HELPERS_PART: usize = 32;
+/// What a part needs of memory for each run that it reads, for its output, and for each record of a table.
+const A_RUN: usize = 2 * Size::Slab.bytes();
+const AN_OUTPUT: usize = 4 * Size::Slab.bytes();
+const A_RECORD: u64 = 9;
+
+/// What is fixed before a job is cut (invariant 1).
+pub(super) struct Job {
+    lsm: Arc<Lsm>,
+    version: Arc<Version<Handle>>,
+    piece: Piece<Handle>,
+    files: Vec<File>,
+    options: Options,
+    ranges: Vec<Range>,
+}
+
+impl Work for Job {
+    type Made = Vec<Arc<Handle>>;
+
+    fn make(&self, part: usize, goes_on: &dyn Fn() -> bool) -> Result<Vec<Arc<Handle>>> {
+        let (files, depth) = (&self.lsm.files, self.piece.depth);
+        let behind = depth.checked_sub(1).and_then(|depth| self.version.run(Place::Level(depth)));
+        let (name, cuts) = (&mut || files.fresh_name(), Cuts::new(self.lsm.sizes.table, behind));
+        let (low, high) = self.ranges[part].clone();
+        let work = Merge {
+            environment: files.environment(),
+            inputs: &self.piece.inputs,
+            range: &Rest::new((low, high)),
+            hash_of: &|key| self.lsm.hash(key),
+            looks: &mut |_| if goes_on() { Ok(()) } else { Err(Error::Closed { what: "the compaction" }) },
+        };
+        merge(work, Drops::of(&self.version, &self.files), Output::new(files.loader(), self.options, cuts, name))
+    }
+}
+
+impl Lsm {
+    /// Merges the tables of a piece, with helpers if it is urgent. What came of them is not installed yet.
+    pub(super) fn merge(
+        self: &Arc<Self>,
+        version: &Arc<Version<Handle>>,
+        piece: &Piece<Handle>,
+        is_urgent: bool,
+    ) -> Result<Vec<Arc<Handle>>> {
+        let mean = mean(piece);
+        let helpers = if is_urgent { self.helpers(piece, mean) } else { 0 };
+        let handles = piece.inputs.iter().flat_map(|(_, run)| run.tables()).map(|handle| &**handle);
+        let options = self.table_options(mean as usize, handles, version);
+        let (ranges, files) = (piece.ranges(1 + helpers, self.sizes.table), piece.files());
+        let (count, piece) = (ranges.len(), piece.clone());
+        let parts = Parts::new(Job { lsm: self.clone(), version: version.clone(), piece, files, options, ranges }, count);
+        self.parts.add(count as u64);
+        self.call_helpers(&parts, helpers.min(count - 1));
+        match parts.make_all() {
+            Ok(made) => Ok(made.into_iter().flatten().collect()),
+            Err((error, made)) => {
+                output::remove(self.files.environment(), &made.into_iter().flatten().collect::<Vec<_>>());
+                Err(error)
+            }
+        }
+    }
+
+    /// How many threads may help with a piece whose records have so many bytes in the mean.
+    fn helpers(&self, piece: &Piece<Handle>, mean: u64) -> usize {
+        let affordable = affordable(self.files.environment().memory.budget(), piece.inputs.len(), self.sizes.table / mean.max(1));
+        self.sizes.helpers.min(affordable)
+    }
+
+    fn call_helpers(&self, parts: &Arc<Parts<Job>>, count: usize) {
+        for _ in 0..count {
+            // Who comes late finds nothing, and keeps nothing.
+            let parts = Arc::downgrade(parts);
+            let help = move || parts.upgrade().into_iter().for_each(|parts| parts.help());
+            self.files.environment().scheduler.spawn(Priority::Compact, "compact a part of tables", help);
+        }
+    }
+}
+
+/// How many threads a budget allows to help where so many runs are read, and a table has so many records.
+fn affordable(budget: usize, runs: usize, records: u64) -> usize {
+    budget / HELPERS_PART / (runs * A_RUN + AN_OUTPUT + (A_RECORD * records) as usize)
+}
+
+/// Bytes of a record in the mean.
+fn mean(piece: &Piece<Handle>) -> u64 {
+    let tables = || piece.inputs.iter().flat_map(|(_, run)| run.tables()).map(|handle| handle.table());
+    tables().map(|table| table.bytes()).sum::<u64>() / tables().map(|table| table.records()).sum::<u64>()
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_budgets_ask_for_no_help() {
+        let of = |budget: usize, runs| affordable(budget << 20, runs, (8 << 20) / 108);
+        assert_eq!([of(16, 2), of(16, 5), of(64, 2), of(220, 5), of(220, 16)], [0, 0, 1, 4, 2]);
+    }
+}
