@@ -178,6 +178,11 @@ impl Scheduler {
         job.map(|job| self.run(job)).is_some()
     }
 
+    /// Whether it begins nothing more.
+    pub fn is_stopping(&self) -> bool {
+        self.state.lock().stopping
+    }
+
     /// Jobs that wait or run.
     pub fn debt(&self) -> usize {
         let state = self.state.lock();
@@ -336,7 +341,9 @@ mod tests {
     #[test]
     fn waits_end_when_the_pool_stops() {
         for scheduler in [Scheduler::manual(Arc::default()), Scheduler::threaded(1, Arc::default())] {
+            assert!(!scheduler.is_stopping());
             scheduler.stop();
+            assert!(scheduler.is_stopping());
             scheduler.spawn(Priority::Flush, "never", || unreachable!("the pool has stopped"));
             let waited = scheduler.wait_until("a forgotten job", || false);
             assert!(matches!(waited, Err(Error::Closed { .. })), "{waited:?}");

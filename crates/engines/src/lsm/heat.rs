@@ -48,18 +48,15 @@ impl Heat {
     }
 
     /// Reads of all tables, those of this version among them.
-    #[cfg(all(test, not(feature = "loom")))]
-    pub(super) fn all(&self, version: &Version<Handle>) -> u64 {
-        self.of(std::iter::empty(), version);
-        self.all.load(Ordering::Relaxed)
+    pub(super) fn reads(&self, version: &Version<Handle>) -> u64 {
+        self.gone.load(Ordering::Relaxed) + version.tables().map(|table| table.reads.get()).sum::<u64>()
     }
 
     /// How often a byte of these tables of a version is read, by how often one of the version is in the mean. The less there was to be read since they were
     /// made, the nearer to 1: a table that nobody has read may be new.
     pub(super) fn of<'t>(&self, tables: impl Iterator<Item = &'t Handle>, version: &Version<Handle>) -> f64 {
-        let reads: u64 = version.tables().map(|table| table.reads.get()).sum();
         let bytes: u64 = version.tables().map(|table| table.bytes()).sum();
-        let all = self.gone.load(Ordering::Relaxed) + reads;
+        let all = self.reads(version);
         self.all.store(all, Ordering::Relaxed);
         let (mut seen, mut expected) = (0.0, 0.0);
         for table in tables {

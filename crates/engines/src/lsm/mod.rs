@@ -34,6 +34,7 @@ pub mod table;
 mod table_cache;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod version;
 mod view;
 

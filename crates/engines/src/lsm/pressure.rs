@@ -27,6 +27,37 @@ pub(super) struct Pressure {
     /// How far compaction is behind: the bits of a part, 0 as long as nobody is delayed for it.
     behind: AtomicU64,
     pace: Pace,
+    /// Runs of level 0 that the present job takes, bytes of its tables, and of records of these that have passed.
+    job_runs: AtomicU64,
+    job_bytes: AtomicU64,
+    job_passed: AtomicU64,
+}
+
+impl Pressure {
+    /// A job begins, with so many runs of level 0 and so many bytes. There is one at a time.
+    pub(super) fn begin_job(&self, runs: u64, bytes: u64) {
+        self.job_passed.store(0, Ordering::Relaxed);
+        self.job_bytes.store(bytes, Ordering::Relaxed);
+        self.job_runs.store(runs, Ordering::Relaxed);
+    }
+
+    /// So many bytes of its records have passed.
+    pub(super) fn pass(&self, bytes: u64) {
+        self.job_passed.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// It has ended.
+    pub(super) fn end_job(&self) {
+        self.job_runs.store(0, Ordering::Relaxed);
+    }
+
+    /// Runs that the present job has relieved level 0 of, in a manner of speaking: half of the part that it has read. With all of it level 0 would become too
+    /// large, with none the rate of writers would go up and down with each job (decision 16, "Pace of writers").
+    fn relief(&self) -> f64 {
+        let [runs, bytes, passed] =
+            [&self.job_runs, &self.job_bytes, &self.job_passed].map(|of| of.load(Ordering::Relaxed) as f64);
+        runs * (passed / bytes.max(1.0)).min(1.0) / 2.0
+    }
 }
 
 impl Lsm {
@@ -61,11 +92,12 @@ impl Lsm {
         f64::from_bits(self.pressure.lateness.load(Ordering::Relaxed))
     }
 
-    /// Finds out how far compaction is behind, now that the tables are others.
+    /// Finds out how far compaction is behind, now that the tables are others, or a job has gone on.
     pub(super) fn look_behind(&self) {
         let version = self.present.get().version;
         let budget = self.files.environment().memory.budget() as u64;
-        let (runs, debt) = (version.lateness_of_level_0(), version.lateness_of_levels(self.sizes.level_0, budget));
+        let (runs, debt) =
+            (version.lateness_of_level_0(self.pressure.relief()), version.lateness_of_levels(self.sizes.level_0, budget));
         self.pressure.lateness.store(runs.max(debt).to_bits(), Ordering::Relaxed);
         let behind = fullness(runs, FULL_RUNS / SLOW_RUNS).max(fullness(debt, LATE_PART));
         self.pressure.behind.store(behind.to_bits(), Ordering::Relaxed);
@@ -89,8 +121,9 @@ impl Version<Handle> {
         self.runs().filter(|(place, _)| place.is_run()).count()
     }
 
-    fn lateness_of_level_0(&self) -> f64 {
-        self.level_0_runs() as f64 / SLOW_RUNS as f64
+    /// That of level 0, which a job has relieved of so many runs.
+    fn lateness_of_level_0(&self, relief: f64) -> f64 {
+        (self.level_0_runs() as f64 - relief).max(0.0) / SLOW_RUNS as f64
     }
 
     /// That of what is to be compacted besides what level 0 may have.
@@ -109,6 +142,25 @@ impl Version<Handle> {
 #[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn half_of_what_a_job_has_read_counts_as_done_while_it_lasts() {
+        let pressure = Pressure::default();
+        pressure.begin_job(6, 100);
+        let after = |bytes| {
+            pressure.pass(bytes);
+            pressure.relief()
+        };
+        assert_eq!([0, 50, 50, 50].map(after), [0.0, 1.5, 3.0, 3.0]);
+        pressure.end_job();
+        assert_eq!(pressure.relief(), 0.0);
+    }
+
+    #[test]
+    fn writers_are_slowed_down_from_where_jobs_are_not_on() {
+        assert_eq!([0.0, 1.0, 1.5, 2.0, 9.0].map(|lateness| fullness(lateness, 2)), [0.0, 0.0, 0.5, 1.0, 1.0]);
+        assert_eq!([1.0, 16.0].map(|lateness| fullness(lateness, LATE_PART)), [0.0, 1.0]);
+    }
 
     #[test]
     fn memtables_slow_writers_from_half_of_all_on() {

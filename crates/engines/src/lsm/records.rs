@@ -8,7 +8,6 @@ use ecotone_substrate::{
     single::Single,
     table::Answer,
 };
-use ecotone_sys::primitive::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
@@ -22,6 +21,7 @@ use super::{
     pool::Pool,
     pressure::Pressure,
     room::{Credit, Room},
+    turn::Turn,
     version::Version,
     view::{Present, View},
 };
@@ -39,9 +39,9 @@ pub(crate) struct Lsm {
     pub(super) sizes: Sizes,
     /// Held by the one that flushes, across its I/O. Who has waited for it looks again whether he needs it, and calls for the job when he gives it back: that only
     /// tries (decision 16, invariants 14 and 17).
-    pub(super) flushing: Mutex<()>,
+    pub(super) flushing: Turn,
     /// Held by the one that compacts, or loads records in bulk, across its I/O, likewise. Taken before `flushing`.
-    pub(super) compacting: Mutex<()>,
+    pub(super) compacting: Turn,
     pub(super) absorbing: Absorbing,
     /// The job that flushes what waits, and the one that compacts what is due.
     pub(super) flush_job: Single,
@@ -77,8 +77,8 @@ impl Lsm {
             files: files.clone(),
             base,
             sizes,
-            flushing: Mutex::new(()),
-            compacting: Mutex::new(()),
+            flushing: Turn::default(),
+            compacting: Turn::default(),
             absorbing: Absorbing::default(),
             flush_job: Single::default(),
             compaction_job: Single::default(),
@@ -168,7 +168,7 @@ impl Lsm {
     /// Reads of blocks, also of tables that are gone.
     #[cfg(all(test, not(feature = "loom")))]
     pub(crate) fn reads(&self) -> u64 {
-        self.files.loader().heat.all(&self.version())
+        self.files.loader().heat.reads(&self.version())
     }
 
     /// The tables of now.

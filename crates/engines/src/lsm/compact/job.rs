@@ -11,6 +11,7 @@ use super::{
     merge::{Merge, merge},
     parts::{Parts, Work},
     pick::Piece,
+    rate::Rate,
 };
 use crate::{
     engine::Range,
@@ -40,6 +41,8 @@ pub(super) struct Job {
     files: Vec<File>,
     options: Options,
     ranges: Vec<Range>,
+    /// Whether a caller waits for it.
+    is_awaited: bool,
 }
 
 impl Work for Job {
@@ -50,37 +53,51 @@ impl Work for Job {
         let behind = depth.checked_sub(1).and_then(|depth| self.version.run(Place::Level(depth)));
         let (name, cuts) = (&mut || files.fresh_name(), Cuts::new(self.lsm.sizes.table, behind));
         let (low, high) = self.ranges[part].clone();
+        let mut rate = (!self.is_awaited).then(|| Rate::begin(&self.lsm));
         let work = Merge {
             environment: files.environment(),
             inputs: &self.piece.inputs,
             range: &Rest::new((low, high)),
             hash_of: &|key| self.lsm.hash(key),
-            looks: &mut |_| if goes_on() { Ok(()) } else { Err(Error::Closed { what: "the compaction" }) },
+            looks: &mut |passed| {
+                self.lsm.pressure.pass(passed);
+                self.lsm.look_behind();
+                if let Some(rate) = &mut rate {
+                    rate.rest();
+                }
+                if goes_on() { Ok(()) } else { Err(Error::Closed { what: "the compaction" }) }
+            },
         };
         merge(work, Drops::of(&self.version, &self.files), Output::new(files.loader(), self.options, cuts, name))
     }
 }
 
 impl Lsm {
-    /// Merges the tables of a piece, with helpers if it is urgent. What came of them is not installed yet.
+    /// Merges the tables of a piece, with helpers if that is late or awaited. What came of them is not installed yet.
     pub(super) fn merge(
         self: &Arc<Self>,
         version: &Arc<Version<Handle>>,
         piece: &Piece<Handle>,
-        is_urgent: bool,
+        is_awaited: bool,
     ) -> Result<Vec<Arc<Handle>>> {
         let mean = mean(piece);
-        let helpers = if is_urgent { self.helpers(piece, mean) } else { 0 };
+        let helpers = if is_awaited || self.lateness() >= self.sizes.late { self.helpers(piece, mean) } else { 0 };
         let handles = piece.inputs.iter().flat_map(|(_, run)| run.tables()).map(|handle| &**handle);
         let options = self.table_options(mean as usize, handles, version);
         let (ranges, files) = (piece.ranges(1 + helpers, self.sizes.table), piece.files());
         let (count, piece) = (ranges.len(), piece.clone());
-        let parts = Parts::new(Job { lsm: self.clone(), version: version.clone(), piece, files, options, ranges }, count);
+        let runs = piece.inputs.iter().filter(|(place, _)| place.is_run()).count();
+        self.pressure.begin_job(runs as u64, piece.bytes());
+        let (lsm, version) = (self.clone(), version.clone());
+        let parts = Parts::new(Job { lsm, version, piece, files, options, ranges, is_awaited }, count);
         self.parts.add(count as u64);
         self.call_helpers(&parts, helpers.min(count - 1));
-        match parts.make_all() {
+        let ended = parts.make_all();
+        self.pressure.end_job();
+        match ended {
             Ok(made) => Ok(made.into_iter().flatten().collect()),
             Err((error, made)) => {
+                self.look_behind();
                 output::remove(self.files.environment(), &made.into_iter().flatten().collect::<Vec<_>>());
                 Err(error)
             }

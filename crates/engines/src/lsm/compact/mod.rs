@@ -7,6 +7,7 @@ mod job;
 mod merge;
 pub(super) mod parts;
 mod pick;
+pub(super) mod rate;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -71,7 +72,7 @@ impl Lsm {
     /// Compacts what is due, or nothing, if there is nothing or another compacts. Whether it did.
     pub(crate) fn compact_next(self: &Arc<Self>) -> Result<bool> {
         let Some(_turn) = self.compacting.try_lock() else { return Ok(false) };
-        self.compact_in_turn(|version| version.pick(self.sizes.level_0), self.lateness() >= self.sizes.late)
+        self.compact_in_turn(|version| version.pick(self.sizes.level_0), false)
     }
 
     /// Sees to it that level 0 can get another run.
@@ -103,27 +104,28 @@ impl Lsm {
         Ok(())
     }
 
-    /// Makes the job that is chosen from the present version, which has all of it still, since nobody else compacts. Whether one was.
+    /// Makes the job that is chosen from the present version, which has all of it still, since nobody else compacts. Whether one was. It does not rest if a
+    /// caller waits for it.
     fn compact_in_turn(
         self: &Arc<Self>,
         pick: impl Fn(&Version<Handle>) -> Option<Piece<Handle>>,
-        is_urgent: bool,
+        is_awaited: bool,
     ) -> Result<bool> {
         let version = self.present.get().version;
         // What was flushed since a job began is left to the next: there would be something to absorb again before each, and no end to it.
         let resumed = self.absorbing.begun().and_then(|youngest| pick(&version.without_younger(youngest)));
         let Some(piece) = resumed.or_else(|| pick(&version)) else { return Ok(false) };
-        self.compact(version, piece, is_urgent).map(|()| true)
+        self.compact(version, piece, is_awaited).map(|()| true)
     }
 
     /// Makes one job, or a piece of what is to be absorbed before.
-    fn compact(self: &Arc<Self>, version: Arc<Version<Handle>>, piece: Piece<Handle>, is_urgent: bool) -> Result<()> {
+    fn compact(self: &Arc<Self>, version: Arc<Version<Handle>>, piece: Piece<Handle>, is_awaited: bool) -> Result<()> {
         if self.absorb_before(&version, &piece.inputs, Place::Level(piece.depth))? {
             // A piece a turn: what is more urgent comes between.
             drop((version, piece));
             return self.files.conclude();
         }
-        self.replace(&version, &piece, is_urgent)?;
+        self.replace(&version, &piece, is_awaited)?;
         self.absorbing.end();
         self.compactions.increment();
         // What is held has to stay.
@@ -132,9 +134,9 @@ impl Lsm {
     }
 
     /// Puts what becomes of a piece in its place.
-    fn replace(self: &Arc<Self>, version: &Arc<Version<Handle>>, piece: &Piece<Handle>, is_urgent: bool) -> Result<()> {
+    fn replace(self: &Arc<Self>, version: &Arc<Version<Handle>>, piece: &Piece<Handle>, is_awaited: bool) -> Result<()> {
         let moves = piece.single().filter(|handle| self.may_move(version, handle, piece.depth));
-        let tables = if moves.is_some() { Vec::new() } else { self.merge(version, piece, is_urgent)? };
+        let tables = if moves.is_some() { Vec::new() } else { self.merge(version, piece, is_awaited)? };
         let place = Place::Level(piece.depth);
         let comes = moves.into_iter().chain(&tables).map(|handle| (place, handle.file())).collect();
         let change = Change { goes: piece.files(), comes, ..Change::default() };

@@ -12,7 +12,10 @@ use std::{
 use ecotone_substrate::{limits::PAGE, scheduler::Priority, storage::FileId};
 
 use super::world::{World, key};
-use crate::lsm::table::Kind;
+use crate::{
+    engine::Engine,
+    lsm::{compact::rate::Rate, table::Kind},
+};
 
 /// The first table, and a place in it that a flush writes.
 const FIRST: (FileId, u64) = (FileId::Table { keyspace: 3, number: 1 }, PAGE as u64);
@@ -116,4 +119,65 @@ fn a_compaction_that_finds_another_at_it_takes_no_worker_and_comes_after_it() {
     assert_eq!(world.stat("compactions"), 0);
     lsm.end_turn(turn);
     assert!(comes(|| world.stat("compactions") > 0));
+}
+
+/// Has so much time pass.
+fn work(world: &World, milliseconds: u64) {
+    world.keyspace.lsm().files.context().shared.clock.sleep(Duration::from_millis(milliseconds));
+}
+
+/// Milliseconds that a job sleeps at a look.
+fn sleep(world: &World, rate: &mut Rate<'_>) -> u64 {
+    let clock = &world.keyspace.lsm().files.context().shared.clock;
+    let before = clock.now();
+    rate.rest();
+    (clock.now() - before) / 1_000_000
+}
+
+/// The same of one that was at work for so many.
+fn sleep_after(world: &World, milliseconds: u64) -> u64 {
+    let mut rate = Rate::begin(world.keyspace.lsm());
+    work(world, milliseconds);
+    sleep(world, &mut rate)
+}
+
+/// Decision 16, invariant 10.
+#[test]
+fn a_job_sleeps_the_less_the_later_it_is_and_not_when_somebody_waits_or_nobody_is_in_the_way() {
+    let world = World::threaded(1, 1);
+    let lsm = world.keyspace.lsm();
+    // So that nothing is compacted in between.
+    let turn = lsm.compacting.lock();
+    assert_eq!([4, 10, 20].map(|worked| sleep_after(&world, worked)), [12, 30, 50]);
+    assert_eq!([60, 95, 200].map(|worked| sleep_after(&world, worked)), [40, 10, 0], "nobody uses it for 100 ms");
+    let mut rate = Rate::begin(lsm);
+    work(&world, 90);
+    write(&world, 0);
+    assert_eq!(sleep(&world, &mut rate), 50);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| drop(lsm.compacting.lock()));
+        assert!(comes(|| lsm.compacting.is_wanted()));
+        assert_eq!(sleep_after(&world, 10), 0);
+        drop(turn);
+        other.join().unwrap();
+    });
+    assert_eq!(sleep_after(&world, 10), 30);
+    let _turn = lsm.compacting.lock();
+    for (runs, sleeps) in [(4, 12), (8, 0)] {
+        while world.stat("runs") < runs {
+            write(&world, runs as u32);
+            world.flush();
+        }
+        assert_eq!(sleep_after(&world, 10), sleeps, "{runs} runs");
+    }
+}
+
+#[test]
+fn a_job_does_not_sleep_for_a_keyspace_that_is_gone_or_without_threads() {
+    let world = World::threaded(1, 1);
+    world.keyspace.retire();
+    assert_eq!((sleep_after(&world, 10), sleep_after(&World::new(1, Kind::Linear), 10)), (0, 0));
+    let world = World::threaded(1, 1);
+    world.environment.scheduler.stop();
+    assert_eq!(sleep_after(&world, 10), 0);
 }
