@@ -17,7 +17,7 @@ const SLOW_FROM: f64 = 0.5;
 const DEBT_PART: u64 = 4;
 const DEBT_BUDGETS: u64 = 4;
 /// The part of that with which compaction is late.
-const LATE_PART: usize = 16;
+pub(super) const LATE_PART: usize = 16;
 
 /// What those who write to a keyspace owe.
 #[derive(Debug, Default)]
@@ -105,12 +105,12 @@ impl Lsm {
 }
 
 /// From 0, where compaction is late, to 1, where it is so many times as late.
-fn fullness(lateness: f64, full: usize) -> f64 {
+pub(super) fn fullness(lateness: f64, full: usize) -> f64 {
     ((lateness - 1.0) / (full - 1) as f64).clamp(0.0, 1.0)
 }
 
 /// From 0, where writers are not slowed down, to 1, where all is full.
-fn fullness_of_memtables(filled: f64, waiting: usize) -> f64 {
+pub(super) fn fullness_of_memtables(filled: f64, waiting: usize) -> f64 {
     let full = (waiting as f64 + filled) / (WAITING + 1) as f64;
     ((full - SLOW_FROM) / (1.0 - SLOW_FROM)).clamp(0.0, 1.0)
 }

@@ -60,7 +60,7 @@ impl<'l> Rate<'l> {
 }
 
 /// Nanoseconds to sleep after so many at work.
-fn pause(lateness: f64, worked: u64) -> u64 {
+pub(in crate::lsm) fn pause(lateness: f64, worked: u64) -> u64 {
     let share = (LEAST_SHARE + (1.0 - LEAST_SHARE) * lateness * lateness).min(1.0);
     ((worked as f64 * (1.0 - share) / share) as u64).min(LONGEST)
 }

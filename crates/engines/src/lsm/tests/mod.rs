@@ -7,6 +7,8 @@ mod cache;
 #[cfg(not(feature = "loom"))]
 mod covers;
 #[cfg(not(feature = "loom"))]
+mod flow;
+#[cfg(not(feature = "loom"))]
 mod heat;
 #[cfg(not(feature = "loom"))]
 mod memory;
