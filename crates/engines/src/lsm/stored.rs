@@ -16,8 +16,10 @@ use crate::rest::{Direction, Rest};
 /// How the blocks of tables are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// One when it is needed, and more where it goes on for long.
+    /// One when it is needed, and more where it goes on for long, if there is memory to spare.
     Growing,
+    /// The same where it has gone on for long: more from the first on.
+    Grown,
     /// As many as a slab has, and those of the next slab meanwhile.
     Ahead,
 }
@@ -80,15 +82,24 @@ impl Stored {
     fn open(&self, handle: &Handle) -> Result<Cursor> {
         let (table, environment) = (handle.table(), &self.environment);
         let slab = || environment.memory.lease_essential(Component::Frames, Size::Slab);
-        let memory = if self.reading == Reading::Ahead { slab()? } else { table.memory_for_a_block(environment)? };
+        let to_spare = || environment.memory.lease(Component::Frames, Size::Slab);
+        let slabs = match self.reading {
+            Reading::Growing => None,
+            Reading::Grown => to_spare().and_then(|window| Some((window, to_spare()?))),
+            Reading::Ahead => Some((slab()?, slab()?)),
+        };
+        let (memory, ahead) = match slabs {
+            Some((window, ahead)) => (window, Some(ahead)),
+            None => (table.memory_for_a_block(environment)?, None),
+        };
         let blocks = 0..table.blocks();
         let mut cursor = match self.direction {
             Direction::Up => Cursor::forward(table.clone(), blocks, memory),
             Direction::Down => Cursor::backward(table.clone(), blocks, memory),
         };
-        match self.reading {
-            Reading::Growing => cursor.grow(environment),
-            Reading::Ahead => cursor.read_ahead(environment.storage.queue()?, slab()?),
+        match ahead {
+            Some(ahead) => cursor.read_ahead(environment.storage.queue()?, ahead),
+            None => cursor.grow(environment),
         }
         Ok(cursor)
     }
@@ -111,7 +122,7 @@ impl Source for Stored {
     fn step(&mut self) -> Result<()> {
         while !self.advance()? {
             if self.present.take().is_some_and(|(_, cursor)| cursor.has_grown()) {
-                self.reading = Reading::Ahead;
+                self.reading = Reading::Grown;
             }
             let Some(number) = self.next_table() else { return Ok(()) };
             self.present = Some((number, self.open(&self.run.tables()[number])?));

@@ -1,7 +1,8 @@
 //! Cursors, while what they go through changes.
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::{collections::BTreeMap, iter, ops::Bound};
 
+use ecotone_substrate::memory::Component;
 use ecotone_sys::chunk::Size;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
@@ -122,6 +123,22 @@ fn a_long_scan_reads_many_blocks_at_a_time_and_a_short_one_few() {
             let few = reads(&world, || assert_eq!(collect(&world.keyspace, range, reverse).len(), 50));
             assert!(few <= 4, "{few} reads for 50 records from {first} on");
         }
+    }
+}
+
+/// There is memory for blocks one by one, from table to table.
+#[test]
+fn a_long_scan_goes_on_where_there_is_no_memory_to_spare() {
+    let world = World::with(1, Kind::Linear, Sizes { table: 256 << 10, ..Sizes::TINY });
+    let records = 10_000;
+    let mut all = (0..records).map(|number| Ok((key(number), vec![1; 100])));
+    assert_eq!(world.keyspace.clone().bulk_load(&mut all).unwrap(), u64::from(records));
+    assert!(world.stat("tables") > 3);
+    let slab = || world.environment.memory.lease_essential(Component::Other, Size::Slab).ok();
+    let mut taken: Vec<_> = iter::from_fn(slab).collect();
+    drop(taken.pop());
+    for reverse in [false, true] {
+        assert_eq!(collect(&world.keyspace, ALL, reverse).len(), records as usize);
     }
 }
 
