@@ -13,6 +13,7 @@ use ecotone_substrate::{
     storage,
     table::{Answer, File},
 };
+use ecotone_sys::primitive::MutexGuard;
 
 use super::{
     heat::{Heat, Reads},
@@ -44,6 +45,33 @@ impl Loader {
     pub(super) fn environment(&self) -> &Environment {
         &self.environment
     }
+
+    /// Where indexes and filters have their memory.
+    pub(super) fn cache(&self) -> &TableCache {
+        &self.cache
+    }
+}
+
+/// A part of the index of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IndexPart {
+    /// All but its partitions.
+    Whole,
+    /// One of these.
+    Partition(u32),
+}
+
+/// Finds where a key can be.
+pub(super) type Locate<'l> = &'l (dyn Fn(&[u8]) -> Located + 'l);
+
+/// What a table knows of a key without reading anything.
+pub(super) enum Known {
+    /// It does not have it.
+    Not,
+    /// It can be in these blocks.
+    In(Candidates),
+    /// This part of the index is not there.
+    Absent(IndexPart),
 }
 
 /// A table, and its index and filter while they are in memory.
@@ -99,7 +127,8 @@ impl Handle {
         self.load_and_locate(key)
     }
 
-    fn load_and_locate(&self, key: &[u8]) -> Result<Candidates> {
+    /// The same, but that it is no read.
+    pub(super) fn load_and_locate(&self, key: &[u8]) -> Result<Candidates> {
         let Loader { environment, cache, indexes, .. } = &*self.loader;
         let bytes = self.table.index_pages() * PAGE;
         let load = || cache.load(Sort::Index, bytes, |lease| self.table.index(environment, lease));
@@ -150,23 +179,73 @@ impl Handle {
     /// The blocks that can have a key; none if the filter has it not.
     #[inline]
     pub(super) fn candidates(&self, hash: u64, key: &[u8]) -> Result<Option<Candidates>> {
-        {
-            let pin = self.loader.cache.domain().pin();
-            if self.filter.look(&pin, |filter| filter.may_have(hash)) == Some(false) {
-                return Ok(None);
-            }
-            let blocks = match self.index.look(&pin, |index| index.locate(key)) {
-                Some(Located::Partition(number)) => {
-                    self.partitions[number as usize].look(&pin, |partition| partition.locate(key))
-                }
-                Some(Located::Blocks(blocks)) => Some(blocks),
-                None => None,
-            };
-            if blocks.is_some() {
-                return Ok(blocks);
+        match self.known(hash, key) {
+            Known::Not => Ok(None),
+            Known::In(blocks) => Ok(Some(blocks)),
+            Known::Absent(_) => self.load_and_locate(key).map(Some),
+        }
+    }
+
+    /// What is known of a key.
+    #[inline]
+    pub(super) fn known(&self, hash: u64, key: &[u8]) -> Known {
+        let pin = self.loader.cache.domain().pin();
+        if self.filter.look(&pin, |filter| filter.may_have(hash)) == Some(false) {
+            return Known::Not;
+        }
+        match self.index.look(&pin, |index| index.locate(key)) {
+            None => Known::Absent(IndexPart::Whole),
+            Some(Located::Blocks(blocks)) => Known::In(blocks),
+            Some(Located::Partition(number)) => {
+                let blocks = self.partitions[number as usize].look(&pin, |partition| partition.locate(key));
+                blocks.map_or(Known::Absent(IndexPart::Partition(number)), Known::In)
             }
         }
-        self.load_and_locate(key).map(Some)
+    }
+
+    /// Where a part of the index lies in the file, and how many pages it has.
+    pub(super) fn place_of(&self, part: IndexPart) -> (u64, usize) {
+        match part {
+            IndexPart::Whole => (self.table.index_at(), self.table.index_pages()),
+            IndexPart::Partition(number) => (self.table.partition_at(number), 1),
+        }
+    }
+
+    /// The turn to load a part of the index, if it is absent and nobody else is at it.
+    pub(super) fn begin_load(&self, part: IndexPart) -> Option<MutexGuard<'_, ()>> {
+        let domain = self.loader.cache.domain();
+        match part {
+            IndexPart::Whole => self.index.begin_load(domain),
+            IndexPart::Partition(number) => self.partitions[number as usize].begin_load(domain),
+        }
+    }
+
+    /// Has everybody see a part of the index, which was read into these frames by who has the turn; before that `ask` is given what finds keys by it.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub(super) fn publish(
+        &self,
+        part: IndexPart,
+        mut frames: Vec<storage::Block>,
+        ask: &mut dyn FnMut(Locate<'_>),
+    ) -> Result<()> {
+        let (Loader { cache, indexes, .. }, bytes) = (&*self.loader, frames.len() * PAGE);
+        let resident = match part {
+            IndexPart::Whole => {
+                self.index.publish(self.table.index_in(frames)?, |index| ask(&|key: &[u8]| index.locate(key)));
+                self.index.resident()
+            }
+            IndexPart::Partition(number) => {
+                let part = &self.partitions[number as usize];
+                let partition = self.table.partition_in(number, frames.pop().expect("a partition has a page"))?;
+                part.publish(partition, |partition| ask(&|key: &[u8]| Located::Blocks(partition.locate(key))));
+                part.resident()
+            }
+        };
+        indexes.increment();
+        cache.enter(Sort::Index, resident, bytes);
+        Ok(())
     }
 
     /// A filter that is not there is loaded when there were as many reads in vain as it has pages: so it costs twice the reads of the best choice at most,

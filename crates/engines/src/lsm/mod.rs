@@ -15,6 +15,7 @@ mod handle;
 mod heat;
 mod install;
 pub(crate) mod keyspace;
+mod loads;
 mod lookup;
 mod memtable;
 mod merged;

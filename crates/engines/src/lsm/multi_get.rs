@@ -1,7 +1,7 @@
 //! Looks for many keys at once: in memory one after the other, then run by run, with many requests in flight, of which each is for all keys of a block
 //! (decision 11, "Reading").
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, ptr, sync::Arc};
 
 use ecotone_substrate::{
     Error, Result,
@@ -12,9 +12,11 @@ use ecotone_substrate::{
 
 use super::{
     front::Looks,
-    handle::Handle,
+    handle::{Handle, IndexPart, Known},
+    loads::Waits,
     records::Lsm,
-    table::{Candidates, Find, Table},
+    table::{Candidates, Find, Located, Table},
+    table_cache::TableCache,
     version::{Run, Version},
 };
 use crate::engine::VisitValue;
@@ -36,7 +38,7 @@ struct Sought<'k> {
 
 /// Keys that are looked for in one block, each with the blocks that are left for it.
 struct Look<'v, 'k> {
-    handle: &'v Arc<Handle>,
+    handle: &'v Handle,
     block: u32,
     keys: Vec<(Sought<'k>, Candidates)>,
 }
@@ -144,7 +146,7 @@ impl Lsm {
         found: &mut VisitValue<'_>,
     ) -> Result<Vec<Sought<'k>>> {
         let mut search = Search { looks: VecDeque::new(), free: Vec::new(), missing: Vec::new() };
-        keys.into_iter().try_for_each(|sought| search.begin(run, sought))?;
+        search.begin(run, keys, self.files.loader().cache(), queue)?;
         let mut reads = Reads::new(queue);
         loop {
             search.ask(self, &mut reads)?;
@@ -158,21 +160,45 @@ impl Lsm {
 }
 
 impl<'v, 'k> Search<'v, 'k> {
-    /// Finds out where a key can be. It is not below those before.
-    fn begin(&mut self, run: &'v Run<Handle>, sought: Sought<'k>) -> Result<()> {
-        let handle = run.covering(sought.key);
-        let blocks = handle.map_or(Ok(None), |handle| handle.candidates(sought.hash, sought.key))?;
-        let Some((handle, blocks)) = handle.zip(blocks) else {
-            self.missing.push(sought);
-            return Ok(());
-        };
+    /// Finds out where ascending keys can be. What is not there of indexes is loaded, all together.
+    fn begin(&mut self, run: &'v Run<Handle>, keys: Vec<Sought<'k>>, cache: &TableCache, queue: &mut dyn Queue) -> Result<()> {
+        let (mut located, mut waits) = (Vec::new(), Waits::new());
+        for sought in keys {
+            let Some(handle) = run.covering(sought.key) else {
+                self.missing.push(sought);
+                continue;
+            };
+            match handle.known(sought.hash, sought.key) {
+                Known::Not => self.missing.push(sought),
+                Known::In(blocks) => located.push((&**handle, sought, blocks)),
+                Known::Absent(part) => waits.add(handle, part, sought.key, sought),
+            }
+        }
+        let is_complete = waits.is_empty();
+        // A whole index may name a partition, which is loaded then.
+        while !waits.is_empty() {
+            let mut next = Waits::new();
+            waits.load(cache, queue, &mut |handle, key, sought, at| match at {
+                Located::Blocks(blocks) => located.push((handle, sought, blocks)),
+                Located::Partition(number) => next.add(handle, IndexPart::Partition(number), key, sought),
+            })?;
+            waits = next;
+        }
+        if !is_complete {
+            located.sort_unstable_by_key(|(_, sought, _)| sought.key);
+        }
+        located.into_iter().for_each(|(handle, sought, blocks)| self.look_in(handle, sought, blocks));
+        Ok(())
+    }
+
+    /// A key, which is not below those before, can be in these blocks.
+    fn look_in(&mut self, handle: &'v Handle, sought: Sought<'k>, blocks: Candidates) {
         handle.reads.increment();
-        let last = self.looks.back_mut().filter(|last| Arc::ptr_eq(last.handle, handle) && last.block == blocks.first);
+        let last = self.looks.back_mut().filter(|last| ptr::eq(last.handle, handle) && last.block == blocks.first);
         match last {
             Some(last) => last.keys.push((sought, blocks)),
             None => self.looks.push_back(Look { handle, block: blocks.first, keys: vec![(sought, blocks)] }),
         }
-        Ok(())
     }
 
     /// Asks for as many blocks as may be read at a time.

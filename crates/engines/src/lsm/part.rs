@@ -8,7 +8,7 @@ use std::{
 use ecotone_substrate::Result;
 use ecotone_sys::{
     epoch::{Domain, Pin, Slot},
-    primitive::{Mutex, atomic::AtomicBool},
+    primitive::{Mutex, MutexGuard, atomic::AtomicBool},
 };
 
 /// A value that never changes, and that comes and goes.
@@ -59,12 +59,24 @@ impl<T: Send + Sync + 'static> Part<T> {
         if let Some(seen) = self.look(&domain.pin(), &look) {
             return Ok(seen);
         }
-        let value = Box::new(load()?);
+        let seen = self.publish(load()?, look);
+        published();
+        Ok(seen)
+    }
+
+    /// The turn to load it, if it is absent and nobody else is at it.
+    pub(super) fn begin_load(&self, domain: &Domain) -> Option<MutexGuard<'_, ()>> {
+        let turn = self.loading.try_lock()?;
+        (!self.is_there(&domain.pin())).then_some(turn)
+    }
+
+    /// Has everybody see a value that was loaded by who has the turn. What `look` sees of it.
+    pub(super) fn publish<R>(&self, value: T, look: impl FnOnce(&T) -> R) -> R {
+        let value = Box::new(value);
         // Before it can go again, so that whoever loads needs to do so once.
         let seen = look(&value);
         self.slot.swap(Some(value), drop);
-        published();
-        Ok(seen)
+        seen
     }
 
     /// As the clock knows it.

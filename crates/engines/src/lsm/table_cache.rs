@@ -103,6 +103,20 @@ impl TableCache {
         read(&lease)
     }
 
+    /// Loads indexes together by `read`, which gets so many frames at a time from what it is given, and does without a part where there are none to spare. What is
+    /// loaded half is never more than may be.
+    pub(super) fn load_together<T>(&self, read: impl FnOnce(&dyn Fn(usize) -> Option<Vec<Block>>) -> T) -> T {
+        let _beside_others = self.loads.read();
+        read(&|pages| {
+            if !self.has_room(Sort::Index, pages * PAGE) {
+                return None;
+            }
+            let frames = (0..pages).map(|_| self.lease_to_spare(Sort::Index)).collect::<Option<Vec<_>>>()?;
+            self.share().count(pages as u64);
+            Some(frames)
+        })
+    }
+
     /// A part is there that was loaded.
     pub(super) fn enter(&self, sort: Sort, part: Weak<dyn Resident>, bytes: usize) {
         self.clocks[sort as usize].lock().enter(part, bytes);
@@ -118,23 +132,38 @@ impl TableCache {
 
     /// Sees to it that there are so many bytes less than may be.
     fn make_room(&self, sort: Sort, bytes: usize) -> Result<()> {
+        // One index must be, however large it is.
+        if self.has_room(sort, bytes) || sort == Sort::Index { Ok(()) } else { Err(self.refusal(sort)) }
+    }
+
+    /// Whether there are so many bytes less than may be, now that others have made room.
+    fn has_room(&self, sort: Sort, bytes: usize) -> bool {
         let has_room = || self.memory.used(COMPONENTS) + bytes <= self.capacity;
         while !has_room() && self.evict(1, sort.inferior()) > 0 {}
-        // One index must be, however large it is.
-        if has_room() || sort == Sort::Index { Ok(()) } else { Err(self.refusal(sort)) }
+        has_room()
     }
 
     /// A frame that is free, or that another cache has above its part, or in place of a part of this one.
     fn lease(&self, sort: Sort) -> Result<Block> {
-        let (component, bytes) = (sort.component(), Size::Frame.bytes());
-        let lease = || self.memory.lease(component, Size::Frame);
-        if let Some(block) = lease().or_else(|| self.share().reclaim(bytes).then(lease)?) {
+        if let Some(block) = self.lease_from_others(sort) {
             return Ok(block);
         }
-        if self.evict(bytes, sort.inferior()) == 0 && sort == Sort::Filter {
+        if self.evict(Size::Frame.bytes(), sort.inferior()) == 0 && sort == Sort::Filter {
             return Err(self.refusal(sort));
         }
-        self.memory.lease_essential(component, Size::Frame)
+        self.memory.lease_essential(sort.component(), Size::Frame)
+    }
+
+    /// The same, but for memory that is kept for what must go on.
+    fn lease_to_spare(&self, sort: Sort) -> Option<Block> {
+        let evicted = || self.evict(Size::Frame.bytes(), sort.inferior()) > 0;
+        self.lease_from_others(sort).or_else(|| evicted().then(|| self.memory.lease(sort.component(), Size::Frame))?)
+    }
+
+    /// A frame that is free, or that another cache has above its part.
+    fn lease_from_others(&self, sort: Sort) -> Option<Block> {
+        let lease = || self.memory.lease(sort.component(), Size::Frame);
+        lease().or_else(|| self.share().reclaim(Size::Frame.bytes()).then(lease)?)
     }
 
     fn refusal(&self, sort: Sort) -> Error {

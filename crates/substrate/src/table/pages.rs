@@ -61,7 +61,15 @@ impl Pages {
         count: usize,
         checksum: u32,
     ) -> Result<Pages> {
-        let pages = Pages::read_all(environment, lease, file, offset, count)?;
+        Pages::checked(Pages::read_all(environment, lease, file, offset, count)?, file, offset, checksum)
+    }
+
+    /// Pages that were read from a file into these frames, and have this checksum together.
+    ///
+    /// # Errors
+    /// If they have another one.
+    pub fn checked(frames: Vec<Block>, file: &Arc<dyn File>, offset: u64, checksum: u32) -> Result<Pages> {
+        let pages = Pages { frames };
         if pages.checksum() == checksum {
             Ok(pages)
         } else {
@@ -75,7 +83,7 @@ impl Pages {
         file: &Arc<dyn File>,
         offset: u64,
         count: usize,
-    ) -> Result<Pages> {
+    ) -> Result<Vec<Block>> {
         let mut queue = environment.storage.queue()?;
         let mut frames: Vec<Option<Block>> = iter::repeat_with(|| None).take(count).collect();
         let read = (0..count).try_for_each(|page| {
@@ -87,7 +95,7 @@ impl Pages {
         });
         let rest = queue.in_flight();
         read.and(collect(&mut *queue, rest, &mut frames))?;
-        Ok(Pages { frames: frames.into_iter().flatten().collect() })
+        Ok(frames.into_iter().flatten().collect())
     }
 
     /// Another page, of zeros, behind the others.

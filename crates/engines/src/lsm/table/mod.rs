@@ -180,11 +180,32 @@ impl Table {
     /// # Errors
     /// If it is damaged or cannot be read, or there is no memory for it.
     pub fn index(&self, environment: &Environment, lease: Lease<'_>) -> Result<Index> {
-        let (at, header) = (self.header.index_at(), &self.header);
-        let (count, checksum) = (header.index_pages(), header.index_checksum);
-        let pages = Pages::read(environment, lease, &self.file, at, count, checksum)?;
+        let (count, checksum) = (self.header.index_pages(), self.header.index_checksum);
+        self.parse_index(Pages::read(environment, lease, &self.file, self.index_at(), count, checksum)?)
+    }
+
+    /// The index, whose pages were read into these frames.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn index_in(&self, frames: Vec<storage::Block>) -> Result<Index> {
+        self.parse_index(Pages::checked(frames, &self.file, self.index_at(), self.header.index_checksum)?)
+    }
+
+    fn parse_index(&self, pages: Pages) -> Result<Index> {
+        let header = &self.header;
         let parsed = Index::parse(header.kind, pages, header.index_bytes as usize, header.shape());
-        parsed.map_err(|e| e.at(self.name.file(), at))
+        parsed.map_err(|e| e.at(self.name.file(), self.index_at()))
+    }
+
+    /// Where the index lies in the file, without partitions.
+    pub fn index_at(&self) -> u64 {
+        self.header.index_at()
+    }
+
+    /// Where a partition of the index lies in the file, which has one page.
+    pub fn partition_at(&self, number: u32) -> u64 {
+        self.header.partition_at(number)
     }
 
     /// Loads a partition of the index, into a frame that `lease` gives.
@@ -192,10 +213,19 @@ impl Table {
     /// # Errors
     /// If it is damaged or cannot be read, or there is no memory for it.
     pub fn partition(&self, number: u32, lease: Lease<'_>) -> Result<Partition> {
-        let (at, mut frame, blocks) = (self.header.partition_at(number), lease()?, self.blocks());
-        self.file.read(&mut frame[..PAGE], at)?;
+        let mut frame = lease()?;
+        self.file.read(&mut frame[..PAGE], self.partition_at(number))?;
+        self.partition_in(number, frame)
+    }
+
+    /// A partition of the index, which was read into this frame.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn partition_in(&self, number: u32, frame: storage::Block) -> Result<Partition> {
+        let blocks = self.blocks();
         let parsed = Partition::parse(Pages::one(frame), self.name.place(blocks + number), blocks);
-        parsed.map_err(|e| e.at(self.name.file(), at))
+        parsed.map_err(|e| e.at(self.name.file(), self.partition_at(number)))
     }
 
     /// Loads the index and all of its partitions, into frames that `lease` gives.
