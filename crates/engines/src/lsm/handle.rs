@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use ecotone_substrate::{
@@ -85,6 +85,8 @@ pub(crate) struct Handle {
     filter: Arc<Part<Filter>>,
     /// Reads in vain that a filter would have saved, since there was none.
     vain: AtomicUsize,
+    /// All of them.
+    reads_in_vain: AtomicU64,
     pub(super) reads: Reads,
 }
 
@@ -95,8 +97,9 @@ impl Handle {
         let (index, filter) = (Part::absent(domain), Part::absent(domain));
         let partitions = (0..table.partitions()).map(|_| Part::absent(domain)).collect();
         let reads = Reads::new(&loader.heat);
-        let (table, loader, vain) = (Arc::new(table), loader.clone(), AtomicUsize::new(0));
-        Handle { table, loader, index, partitions, filter, vain, reads }
+        let (table, loader) = (Arc::new(table), loader.clone());
+        let (vain, reads_in_vain) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Handle { table, loader, index, partitions, filter, vain, reads_in_vain, reads }
     }
 
     /// The table.
@@ -251,6 +254,7 @@ impl Handle {
     /// A filter that is not there is loaded when there were as many reads in vain as it has pages: so it costs twice the reads of the best choice at most,
     /// whatever comes.
     pub(super) fn count_read_in_vain(&self) -> Result<()> {
+        self.reads_in_vain.fetch_add(1, Ordering::Relaxed);
         let pages = self.table.filter_pages();
         if pages == 0 || self.filter.is_there(&self.loader.cache.domain().pin()) {
             return Ok(());
@@ -292,5 +296,13 @@ impl Ranged for Handle {
 
     fn bytes(&self) -> u64 {
         self.table.file_bytes()
+    }
+
+    fn records(&self) -> (u64, u64) {
+        (self.table.records(), self.table.tombstones())
+    }
+
+    fn reads_in_vain(&self) -> u64 {
+        self.reads_in_vain.load(Ordering::Relaxed)
     }
 }

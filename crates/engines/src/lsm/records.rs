@@ -8,11 +8,13 @@ use ecotone_substrate::{
     single::Single,
     table::Answer,
 };
+use ecotone_sys::primitive::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
     absorb::Absorbing,
     base::Base,
+    compact::rounds::Rounds,
     family::Sizes,
     front::Look,
     handle::Handle,
@@ -46,6 +48,8 @@ pub(crate) struct Lsm {
     /// The job that flushes what waits, and the one that compacts what is due.
     pub(super) flush_job: Single,
     pub(super) compaction_job: Single,
+    /// Changed by who compacts.
+    pub(super) rounds: Mutex<Rounds>,
     /// Jobs of compaction that were done.
     pub(super) compactions: Counter,
     /// Parts of these.
@@ -82,6 +86,7 @@ impl Lsm {
             absorbing: Absorbing::default(),
             flush_job: Single::default(),
             compaction_job: Single::default(),
+            rounds: Mutex::default(),
             compactions: Counter::default(),
             parts: Counter::default(),
             flushes: Counter::default(),

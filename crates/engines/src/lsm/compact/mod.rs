@@ -8,6 +8,7 @@ mod merge;
 pub(super) mod parts;
 mod pick;
 pub(super) mod rate;
+pub(super) mod rounds;
 mod split;
 #[cfg(test)]
 mod tests;
@@ -72,7 +73,11 @@ impl Lsm {
     /// Compacts what is due, or nothing, if there is nothing or another compacts. Whether it did.
     pub(crate) fn compact_next(self: &Arc<Self>) -> Result<bool> {
         let Some(_turn) = self.compacting.try_lock() else { return Ok(false) };
-        self.compact_in_turn(|version| version.pick(self.sizes.level_0), false)
+        self.compact_in_turn(|version| self.pick(version), false)
+    }
+
+    fn pick(&self, version: &Version<Handle>) -> Option<Piece<Handle>> {
+        version.pick(self.sizes.level_0, &mut self.rounds.lock())
     }
 
     /// Sees to it that level 0 can get another run.
@@ -99,7 +104,7 @@ impl Lsm {
     fn relieve_level_0(self: &Arc<Self>) -> Result<()> {
         let is_full = |version: &Version<Handle>| version.level_0_runs() >= SLOW_RUNS;
         if is_full(&self.present.get().version) {
-            self.compact_by(|version| is_full(version).then(|| version.pick(self.sizes.level_0)).flatten())?;
+            self.compact_by(|version| is_full(version).then(|| self.pick(version)).flatten())?;
         }
         Ok(())
     }

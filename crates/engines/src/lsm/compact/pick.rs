@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc};
 
-use ecotone_substrate::table::File;
+use ecotone_substrate::{limits::PAGE, table::File};
 
+use super::rounds::Rounds;
 use crate::lsm::{
     structure::Place,
     version::{Ranged, Run, Version},
@@ -23,8 +24,9 @@ pub(in crate::lsm) struct Piece<T> {
     pub(in crate::lsm) inputs: Vec<(Place, Run<T>)>,
     /// The depth of the level.
     pub(in crate::lsm) depth: u8,
-    /// Bytes that are not in the level yet, and of all.
-    moved: u64,
+    /// What it is worth, in bytes: those that are not in the level yet, and what will not be read in vain or hidden any more.
+    worth: u64,
+    /// Bytes of all tables.
     all: u64,
 }
 
@@ -32,11 +34,10 @@ impl<T: Ranged> Piece<T> {
     /// Of tables by their places, from young to old, and what they overlap of the level.
     fn of(version: &Version<T>, tables: Vec<Placed<T>>, depth: u8) -> Option<Piece<T>> {
         let (range, level) = (range(all(&tables))?, Place::Level(depth));
-        let moved = all(&tables).map(|table| table.bytes()).sum();
-        let overlapped = version.run(level).map_or(&[][..], |run| run.overlapping(&range)).to_vec();
-        let all = moved + overlapped.iter().map(|table| table.bytes()).sum::<u64>();
-        let inputs = tables.into_iter().chain([(level, overlapped)]).filter(|(_, tables)| !tables.is_empty());
-        Some(Piece { inputs: inputs.map(|(place, tables)| (place, Run::part(tables))).collect(), depth, moved, all })
+        let overlapped = vec![(level, version.run(level).map_or(&[][..], |run| run.overlapping(&range)).to_vec())];
+        let (worth, all) = (worth(&tables, &overlapped), bytes(&tables) + bytes(&overlapped));
+        let inputs = tables.into_iter().chain(overlapped).filter(|(_, tables)| !tables.is_empty());
+        Some(Piece { inputs: inputs.map(|(place, tables)| (place, Run::part(tables))).collect(), depth, worth, all })
     }
 
     /// All tables.
@@ -57,16 +58,16 @@ impl<T: Ranged> Piece<T> {
         }
     }
 
-    /// Whether it moves more for what it reads and writes.
+    /// Whether it is worth more for what it reads and writes.
     fn is_cheaper(&self, other: &Piece<T>) -> bool {
-        u128::from(self.moved) * u128::from(other.all) > u128::from(other.moved) * u128::from(self.all)
+        u128::from(self.worth) * u128::from(other.all) > u128::from(other.worth) * u128::from(self.all)
     }
 }
 
 impl<T> Clone for Piece<T> {
     fn clone(&self) -> Piece<T> {
-        let Piece { inputs, depth, moved, all } = self;
-        Piece { inputs: inputs.clone(), depth: *depth, moved: *moved, all: *all }
+        let Piece { inputs, depth, worth, all } = self;
+        Piece { inputs: inputs.clone(), depth: *depth, worth: *worth, all: *all }
     }
 }
 
@@ -77,13 +78,22 @@ impl<T: Ranged> Version<T> {
     }
 
     /// What is compacted next, if anything is due. Level 0 may have so many bytes.
-    pub(in crate::lsm) fn pick(&self, level_0: u64) -> Option<Piece<T>> {
+    pub(in crate::lsm) fn pick(&self, level_0: u64, rounds: &mut Rounds) -> Option<Piece<T>> {
         let level = self.levels(level_0).max_by(|a, b| a.0.total_cmp(&b.0));
         match (self.level_0_excess(level_0), level) {
-            (Some(runs), Some((excess, depth))) if excess > runs => self.piece_of_level(depth, |_| true),
+            (Some(runs), Some((excess, depth))) if excess > runs => self.next_piece_of_level(depth, rounds),
             (Some(_), _) => self.piece_of_level_0(level_0),
-            (None, level) => level.and_then(|(_, depth)| self.piece_of_level(depth, |_| true)),
+            (None, level) => level.and_then(|(_, depth)| self.next_piece_of_level(depth, rounds)),
         }
+    }
+
+    /// The piece of a level that is worth most, or the next of a round.
+    fn next_piece_of_level(&self, depth: u8, rounds: &mut Rounds) -> Option<Piece<T>> {
+        let Some(last) = rounds.begin_job(depth) else { return self.piece_of_level(depth, |_| true) };
+        let tables = self.run(Place::Level(depth))?.tables();
+        let next = tables.iter().find(|table| *table.first() > **last).or(tables.first())?;
+        *last = next.last().to_vec();
+        self.piece_of_level(depth, |table| table.file() == next.file())
     }
 
     /// The piece of level 0 that moves most for what it takes: a table of its oldest run with all that overlaps.
@@ -152,6 +162,18 @@ impl<T: Ranged> Version<T> {
 
 fn all<T>(placed: &[Placed<T>]) -> impl Iterator<Item = &Arc<T>> + Clone {
     placed.iter().flat_map(|(_, tables)| tables)
+}
+
+fn bytes<T: Ranged>(placed: &[Placed<T>]) -> u64 {
+    all(placed).map(|table| table.bytes()).sum()
+}
+
+/// What tables are worth that go to where others are: each tombstone hides a record there, and each read in vain was one of a page.
+fn worth<T: Ranged>(tables: &[Placed<T>], others: &[Placed<T>]) -> u64 {
+    let records: u64 = all(others).map(|table| table.records().0).sum();
+    let hidden = bytes(others) / records.max(1);
+    let worth = |table: &Arc<T>| table.bytes() + table.records().1 * hidden + table.reads_in_vain() * PAGE as u64;
+    all(tables).map(worth).sum()
 }
 
 fn cheapest<T: Ranged>(pieces: impl Iterator<Item = Piece<T>>) -> Option<Piece<T>> {

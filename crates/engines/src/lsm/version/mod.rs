@@ -27,6 +27,10 @@ pub(crate) trait Ranged {
     fn last(&self) -> &[u8];
     /// Bytes of its file.
     fn bytes(&self) -> u64;
+    /// Its records, tombstones included, and these.
+    fn records(&self) -> (u64, u64);
+    /// How often a block of it was read for a key that it does not have.
+    fn reads_in_vain(&self) -> u64;
 }
 
 /// Runs of level 0 and levels. Of all records of a key the one in the first of them that has the key is the newest. Where covers say so, the older ones do not

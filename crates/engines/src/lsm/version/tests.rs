@@ -13,6 +13,16 @@ pub(in crate::lsm) struct Fake {
     file: File,
     range: [u8; 2],
     bytes: u64,
+    tombstones: u64,
+    reads_in_vain: u64,
+}
+
+impl Fake {
+    /// The same with so many tombstones, and reads in vain.
+    pub(in crate::lsm) fn with(self: Arc<Self>, tombstones: u64, reads_in_vain: u64) -> Arc<Fake> {
+        let Fake { file, range, bytes, .. } = *self;
+        Arc::new(Fake { file, range, bytes, tombstones, reads_in_vain })
+    }
 }
 
 impl Ranged for Fake {
@@ -31,10 +41,18 @@ impl Ranged for Fake {
     fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    fn records(&self) -> (u64, u64) {
+        (self.bytes / 10, self.tombstones)
+    }
+
+    fn reads_in_vain(&self) -> u64 {
+        self.reads_in_vain
+    }
 }
 
 pub(in crate::lsm) fn fake(number: u32, first: u8, last: u8) -> Arc<Fake> {
-    Arc::new(Fake { file: File { number, birth: 7 }, range: [first, last], bytes: 100 })
+    Arc::new(Fake { file: File { number, birth: 7 }, range: [first, last], bytes: 100, tombstones: 0, reads_in_vain: 0 })
 }
 
 /// The structure and the version of a keyspace.

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use crate::lsm::{
-    compact::{cuts::Cuts, drops::Drops, pick::Piece},
+    compact::{cuts::Cuts, drops::Drops, pick::Piece, rounds::Rounds},
     structure::{Change, Place, Structure},
     version::{
         Ranged, Run, Version,
@@ -78,7 +78,7 @@ fn trap_12_a_piece_is_closed() {
         let version = version(&mut random);
         let piece = version.piece_of_level_0(u64::MAX).expect("there are runs");
         assert_closed(&version, &piece);
-        let next = version.pick(NO_BYTES).expect("level 0 has runs enough");
+        let next = version.pick(NO_BYTES, &mut Rounds::default()).expect("level 0 has runs enough");
         assert_closed(&version, &next);
         depths.insert(next.depth);
         assert!(version.is_due(NO_BYTES));
@@ -130,4 +130,45 @@ fn tables_end_where_they_are_full_and_where_the_level_behind_begins_one() {
     // 30 tables behind one are more than it should touch, 16 are not.
     let many = Run::part((0..30).map(|number| fake(number.into(), 4 * number, 4 * number + 1)).collect());
     assert_eq!(cut(Some(&many), 200, &mut [1, 2, 60, 119].into_iter()), [119]);
+}
+
+/// A level above the last one, which is too large.
+fn two_levels(upper: &[Arc<Fake>], last: &[Arc<Fake>]) -> Version<Fake> {
+    let mut structure = Structure::default();
+    let comes = |place, tables: &[Arc<Fake>]| tables.iter().map(|table| (place, table.file())).collect::<Vec<_>>();
+    let comes = [comes(Place::Level(2), upper), comes(Place::Level(1), last)].concat();
+    structure.apply(&Change { comes, ..Change::default() }).unwrap();
+    Version::empty().after(&structure, &[upper, last].concat()).unwrap()
+}
+
+/// The number of the table of the upper level that is taken.
+fn taken(version: &Version<Fake>, rounds: &mut Rounds) -> u32 {
+    let piece = version.pick(NO_BYTES, rounds).expect("the level is too large");
+    piece.inputs[0].1.tables()[0].file().number
+}
+
+#[test]
+fn what_is_read_in_vain_goes_first_and_what_is_deleted_before_what_is_not() {
+    let last = [fake(11, 10, 19), fake(12, 30, 39), fake(13, 50, 59)];
+    let upper = |second: Arc<Fake>, third: Arc<Fake>| two_levels(&[fake(1, 10, 19), second, third], &last);
+    let (second, third) = (|| fake(2, 30, 39), || fake(3, 50, 59));
+    let taken = |version: Version<Fake>| taken(&version, &mut Rounds::default());
+    assert_eq!(taken(upper(second(), third())), 1, "they are alike");
+    assert_eq!(taken(upper(second().with(1, 0), third())), 2);
+    assert_eq!(taken(upper(second(), third().with(0, 1))), 3);
+    assert_eq!(taken(upper(second().with(9, 0), third().with(0, 1))), 3, "a page has more bytes than nine records");
+}
+
+/// One table overlaps far more than the others, and one is never read.
+#[test]
+fn each_table_is_taken_within_sixteen_jobs_for_each() {
+    let upper: Vec<_> = (0..8).map(|n| fake(n + 1, 10 * n as u8, 10 * n as u8 + 9).with(0, u64::from(n))).collect();
+    let last: Vec<_> = (0..10).map(|n| fake(n + 11, n as u8, n as u8)).collect();
+    let (version, mut rounds) = (two_levels(&upper, &last), Rounds::default());
+    for _ in 0..3 {
+        let all: BTreeSet<_> = (0..16 * 8).map(|_| taken(&version, &mut rounds)).collect();
+        assert_eq!(all.len(), 8, "{all:?}");
+    }
+    let cheapest = (0..15).map(|_| taken(&version, &mut rounds)).collect::<BTreeSet<_>>();
+    assert_eq!(cheapest, BTreeSet::from([8]));
 }
