@@ -46,7 +46,6 @@ pub enum Bug {
     BeginBeforeRun,
     OrdinalBelowFloor,
     SinkBelowFloor,
-    EndOverPages,
 }
 
 #[cfg(feature = "bugs")]

@@ -53,7 +53,7 @@ const ON_HASH: [Bug; 9] = [
 ];
 
 /// What goes wrong on an adaptive keyspace alone.
-const ON_ADAPTIVE: [Bug; 3] = [Bug::OrdinalBelowFloor, Bug::SinkBelowFloor, Bug::EndOverPages];
+const ON_ADAPTIVE: [Bug; 2] = [Bug::OrdinalBelowFloor, Bug::SinkBelowFloor];
 
 /// Those that the threads of `concurrent` must notice too, whatever their schedule.
 const SEEN_BY_THREADS: [Bug; 4] = [Bug::AcknowledgeBeforeSync, Bug::SkipBatchTail, Bug::DropTombstone, Bug::CleanAfterRewrite];

@@ -47,7 +47,7 @@ impl<T: Ranged> Drops<T> {
 
     /// Whether nothing older can have a key. What is covered has something older elsewhere, whatever its floor is.
     pub(in crate::lsm) fn may_drop(&mut self, key: &[u8]) -> bool {
-        let is_last = self.cover(key).is_none() || bug!(DropTombstone) || bug!(EndOverPages);
+        let is_last = self.cover(key).is_none() || bug!(DropTombstone);
         is_last
             && self.below.iter_mut().all(|(tables, passed)| {
                 while tables.get(*passed).is_some_and(|table| table.last() < key) {
