@@ -49,7 +49,7 @@ fn a_compaction_ends_though_something_is_flushed_in_each_absorption() {
                         return assert!(compacted.unwrap());
                     }
                     if is_flushing && stop == 3 && turns < 8 {
-                        put(&mut world, &mut model, 500..520, &[100 + turns; 50]);
+                        put(&mut world, &mut model, (0..KEYS).step_by(60), &[100 + turns; 50]);
                     }
                 }
             });

@@ -21,8 +21,6 @@ use crate::{
 const VALUE: usize = 1500;
 /// What all memtables may have.
 const MOST: usize = MIN_BUDGET / 8 * 3;
-/// Records of a keyspace whose memtable is not full.
-const RECORDS: u32 = (MOST / 3 / (VALUE + 50)) as u32;
 /// Bytes of a memtable that is full, if it may have them.
 const FULL: u64 = 64 << 20;
 
@@ -30,17 +28,15 @@ fn key(number: u32) -> [u8; 4] {
     number.to_be_bytes()
 }
 
-fn write(keyspace: &dyn Ordered, memory: &Memory, from: Seq) {
-    for number in 0..RECORDS {
-        let operation = Operation { key: &key(number), value: Some(&[number as u8; VALUE]) };
-        let admission = keyspace.admit(operation).unwrap();
-        keyspace.apply(admission, from + u64::from(number), operation);
-        assert!(memory.used(&[Component::Memtable]) <= MOST && memory.used(&Component::ALL) <= MIN_BUDGET, "write {number}");
-    }
+fn write(keyspace: &dyn Ordered, memory: &Memory, number: u32) {
+    let operation = Operation { key: &key(number), value: Some(&[number as u8; VALUE]) };
+    let admission = keyspace.admit(operation).unwrap();
+    keyspace.apply(admission, Seq::from(number) + 1, operation);
+    assert!(memory.used(&[Component::Memtable]) <= MOST && memory.used(&Component::ALL) <= MIN_BUDGET, "write {number}");
 }
 
-fn check(keyspace: Arc<dyn Ordered>, memory: &Memory) {
-    for number in (0..RECORDS).step_by(7) {
+fn check(keyspace: Arc<dyn Ordered>, memory: &Memory, records: u32) {
+    for number in (0..records).step_by(7) {
         assert_eq!(keyspace.get(&key(number)).unwrap().unwrap(), [number as u8; VALUE]);
     }
     let mut cursor = keyspace.cursor(ALL);
@@ -49,7 +45,7 @@ fn check(keyspace: Arc<dyn Ordered>, memory: &Memory) {
         assert_eq!(record, (&key(count)[..], &[count as u8; VALUE][..]));
         count += 1;
     }
-    assert_eq!(count, RECORDS);
+    assert_eq!(count, records);
     assert!(memory.used(&Component::ALL) <= MIN_BUDGET);
 }
 
@@ -61,7 +57,7 @@ fn keyspaces_of_three_engines_live_in_sixteen_mebibytes() {
     let (lsm, tree) = (LsmFamily::default(), TreeFamily::default());
     let family = AdaptiveFamily::beside(&lsm, &tree);
     let of_number = |keyspace: u32| Context { keyspace, ..context.clone() };
-    let adaptive: Vec<Arc<AdaptiveKeyspace>> = (10..13)
+    let adaptive: Vec<Arc<AdaptiveKeyspace>> = (10..14)
         .map(|number| {
             let file = PageFile::create(&environment, number).unwrap();
             let lsm = LsmOptions { memtable: Some(FULL), ..LsmOptions::default() };
@@ -70,18 +66,24 @@ fn keyspaces_of_three_engines_live_in_sixteen_mebibytes() {
         })
         .collect();
     let settings = vec![("memtable".to_owned(), FULL.to_string())];
-    let others = [(13, &lsm as &dyn Family, settings), (14, &tree, Vec::new())].map(|(number, family, settings)| {
+    let others = [(14, &lsm as &dyn Family, settings), (15, &tree, Vec::new())].map(|(number, family, settings)| {
         let (made, _) = family.create(Context { settings, ..of_number(number) }).unwrap();
         if let Made::Ordered(keyspace) = made { keyspace } else { panic!("its keys have an order") }
     });
-    let all: Vec<Arc<dyn Ordered>> = adaptive.iter().map(|keyspace| keyspace.clone() as _).chain(others).collect();
-    for (keyspace, from) in all.iter().zip((1..).step_by(RECORDS as usize)) {
-        write(&**keyspace, &memory, from);
+    // None of their memtables is full, and together they have all that memtables may have.
+    let mut records = 0;
+    while memory.used(&[Component::Memtable]) < MOST {
+        adaptive.iter().for_each(|keyspace| write(&**keyspace, &memory, records));
+        records += 1;
     }
-    all.iter().for_each(|keyspace| check(keyspace.clone(), &memory));
+    for keyspace in &others {
+        (0..records).for_each(|number| write(&**keyspace, &memory, number));
+    }
+    let all: Vec<Arc<dyn Ordered>> = adaptive.iter().map(|keyspace| keyspace.clone() as _).chain(others).collect();
+    all.iter().for_each(|keyspace| check(keyspace.clone(), &memory, records));
     all.iter().for_each(|keyspace| keyspace.flush(Seq::MAX).unwrap());
-    adaptive.iter().for_each(|keyspace| keyspace.absorb(&key(50), &key(RECORDS)).unwrap());
+    adaptive.iter().for_each(|keyspace| keyspace.absorb(&key(50), &key(records)).unwrap());
     for _ in 0..3 {
-        all.iter().for_each(|keyspace| check(keyspace.clone(), &memory));
+        all.iter().for_each(|keyspace| check(keyspace.clone(), &memory, records));
     }
 }
