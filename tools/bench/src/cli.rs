@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::{iter, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
@@ -182,6 +182,13 @@ pub(crate) struct RunOptions {
     /// Seed of everything that is drawn.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+}
+
+impl RunOptions {
+    /// All workloads that are measured in the store, in their order.
+    pub(crate) fn workloads(&self) -> impl Iterator<Item = Workload> {
+        iter::once(self.workload).chain(self.then.iter().copied())
+    }
 }
 
 /// A number above 0.

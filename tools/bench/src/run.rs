@@ -109,7 +109,7 @@ impl<'a> Run<'a> {
             store,
             value_size: options.value_size,
             base_version: versions::base_version(state.run),
-            versions: match workloads(options).any(Workload::updates) || options.prepared && fresh {
+            versions: match options.workloads().any(Workload::updates) || options.prepared && fresh {
                 true => Some(Versions::new(state.run, options.threads, options.batch)?),
                 false => None,
             },
@@ -151,7 +151,7 @@ impl<'a> Run<'a> {
             }
             None => (self.drawn(options.workload), records),
         };
-        if workloads(options).any(Workload::inserts) || !options.store.survives_kill() {
+        if options.workloads().any(Workload::inserts) || !options.store.survives_kill() {
             self.save(false)?;
         }
         let usual = if options.workload == Workload::Insert { 0 } else { records };
@@ -219,11 +219,6 @@ impl<'a> Run<'a> {
 pub(crate) fn shape(options: &RunOptions, workload: Workload) -> Shape {
     let usual = if options.trace.is_some() { Shape::Trace } else { workload.usual_shape() };
     options.distribution.unwrap_or(usual)
-}
-
-/// All workloads that are measured in the store.
-fn workloads(options: &RunOptions) -> impl Iterator<Item = Workload> {
-    std::iter::once(options.workload).chain(options.then.iter().copied())
 }
 
 fn open_trace(options: &RunOptions, directory: &Directory) -> Result<Option<Trace>> {

@@ -1,7 +1,5 @@
 //! Rounds of stores that all stay open: each is opened and warmed up once, and stands still while another is measured.
 
-use std::slice;
-
 use super::{
     line::{Line, Request},
     machine::{Machine, Observer},
@@ -16,16 +14,15 @@ use crate::{
 
 /// All rows, round by round.
 pub(super) fn rows(options: &RowsOptions, observer: &mut Observer) -> Result<Vec<Line>> {
-    if options.row.workload == Workload::Load || options.row.then.contains(&Workload::Load) {
+    if options.row.workloads().any(|workload| workload == Workload::Load) {
         return Err("--workload load begins each round with an empty store, and --stay-open keeps one open".into());
     }
     let rows: Vec<RunOptions> = options.store.iter().map(|store| row_options(options, *store)).collect();
     let titles: Vec<String> = options.store.iter().map(|store| format!("{store}: ")).collect();
     let terms: Vec<Terms<'_>> = rows.iter().zip(&titles).map(|(row, title)| terms(options, row, title)).collect();
     let mut children: Vec<Result<Running<'_>>> = rows.iter().zip(&terms).map(|(row, terms)| warm(row, terms)).collect();
-    let workloads = [slice::from_ref(&options.row.workload), &options.row.then].concat();
-    let order: Vec<(Workload, u32)> =
-        workloads.iter().flat_map(|workload| (1..=options.rounds).map(|round| (*workload, round))).collect();
+    let rounds = |workload| (1..=options.rounds).map(move |round| (workload, round));
+    let order: Vec<(Workload, u32)> = options.row.workloads().flat_map(rounds).collect();
     let machines = measure(&order, &mut children, observer)?;
     let mut endings: Vec<_> = children.into_iter().map(|child| end(child, order.len()).into_iter()).collect();
     let mut lines = Vec::new();
