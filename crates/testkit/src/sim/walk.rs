@@ -124,6 +124,18 @@ impl<'scope, T: Send + 'scope> Walk<'scope, T> {
         let ended = over.then(|| self.thread.take().expect("a walk ends once").join());
         ended.map(|answer| answer.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     }
+
+    /// Goes on to its end, and gives what the work gave.
+    ///
+    /// # Panics
+    /// As for [`step`](Self::step).
+    pub fn finish(mut self) -> T {
+        loop {
+            if let Some(answer) = self.step() {
+                return answer;
+            }
+        }
+    }
 }
 
 impl<T> Drop for Walk<'_, T> {

@@ -27,7 +27,7 @@ fn beside_compaction(stops: usize, update: fn(&World)) -> Option<Option<Vec<u8>>
             return false;
         }
         update(&world);
-        while compaction.step().is_none() {}
+        compaction.finish();
         true
     });
     updated.then(|| world.value(KEY))
