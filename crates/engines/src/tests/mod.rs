@@ -1,5 +1,7 @@
 //! What the tests of all engines share.
 
+#[cfg(not(feature = "loom"))]
+pub(crate) mod cursors;
 #[cfg(feature = "loom")]
 pub(crate) mod orders;
 
