@@ -36,25 +36,39 @@ impl AdaptiveKeyspace {
         Ok(Root { structure, blob: Blob { covers, lsm, tree }.encode() })
     }
 
-    /// Covers what a table has, if chance will, or what lies between two.
+    /// Covers, opens or uncovers what a table or a cover has, if chance will, or what lies between two.
     fn stir(&self) -> Result<()> {
         let chance = self.lsm.chance();
-        if !chance.is_multiple_of(2) {
-            return Ok(());
-        }
         let bounds = self.lsm.bounds();
         let at = |number: u64| bounds.get((number % bounds.len().max(1) as u64) as usize);
         let (Some(one), Some(other)) = (at(chance >> 8), at(chance >> 24)) else { return Ok(()) };
-        match self.absorb(one.min(other), one.max(other)) {
+        let (lower, upper) = (one.min(other), one.max(other));
+        let stirred = match chance % 16 {
+            0..8 => self.absorb(lower, upper),
+            8 => self.open(lower, upper),
+            9 => self.uncover(lower, upper),
+            _ => return Ok(()),
+        };
+        match stirred {
             // It may be dropped meanwhile.
             Err(Error::NoSpace { .. } | Error::Memory { .. } | Error::Closed { .. }) => Ok(()),
-            absorbed => absorbed,
+            stirred => stirred,
         }
     }
 
     /// Has all records of a range in pages that are in tables and count.
     pub(super) fn absorb(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
         self.lsm.lsm().absorb(lower, upper)
+    }
+
+    /// Has all tables count in what is covered of a range.
+    pub(super) fn open(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
+        self.lsm.lsm().open(lower, upper)
+    }
+
+    /// Has nothing of a range in pages.
+    pub(super) fn uncover(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
+        self.lsm.lsm().uncover(lower, upper)
     }
 }
 

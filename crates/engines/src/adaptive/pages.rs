@@ -9,7 +9,6 @@ use crate::{
     lsm::{
         base::{Base, Moved},
         front::{self, Front, Look},
-        structure::Covers,
     },
     tree::{Tree, cache},
 };
@@ -51,8 +50,12 @@ impl Base for Pages {
         self.0.wall_behind(key)
     }
 
-    fn keep_apart(&self, covers: &Covers) {
-        self.0.set_walls(covers.bounds());
+    fn extent(&self, lower: &[u8], upper: &[u8], most: u64) -> (Vec<u8>, u64) {
+        self.0.extent(lower, upper, most)
+    }
+
+    fn keep_apart(&self, bounds: &mut dyn Iterator<Item = &[u8]>) {
+        self.0.set_walls(bounds);
     }
 
     fn absorb(&self, records: &mut dyn Iterator<Item = Result<Moved>>) -> Result<u64> {

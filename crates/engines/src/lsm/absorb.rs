@@ -10,13 +10,14 @@ use std::{
     },
 };
 
-use ecotone_substrate::{Error, Result, bug, limits::MAX_LEVELS};
+use ecotone_substrate::{Error, Result, limits::MAX_LEVELS};
 use ecotone_sys::primitive::Mutex;
 
 use super::{
     base::{Base, Moved},
     handle::Handle,
     merged::Merged,
+    open::Sinking,
     records::Lsm,
     stored::{Reading, Stored},
     structure::{Become, Change, Cover, CoverEdit, Covers, Place, Stretch},
@@ -64,10 +65,10 @@ impl Absorbing {
     }
 
     /// A piece has ended so.
-    fn learn(&self, ended: &Result<()>) {
+    pub(super) fn learn<T>(&self, ended: &Result<T>) {
         let halvings = self.halvings.load(Ordering::Relaxed);
         let next = match ended {
-            Ok(()) => halvings.saturating_sub(1),
+            Ok(_) => halvings.saturating_sub(1),
             Err(error) if error.is_no_space() || matches!(error, Error::Memory { .. }) => (halvings + 1).min(HALVINGS),
             Err(_) => halvings,
         };
@@ -76,8 +77,8 @@ impl Absorbing {
 }
 
 impl Lsm {
-    /// Has all records of a range below the tables that are in tables and count. Where it is covered already a little more may be absorbed than that. Nothing is
-    /// done where there is nothing below.
+    /// Has all records of a range below the tables that are in tables and count. Where it is covered already a little more may be absorbed than that. What was
+    /// uncovered, and is read as it was before by somebody still, stays in tables. Nothing is done where there is nothing below.
     pub(crate) fn absorb(self: &Arc<Self>, lower: &[u8], upper: &[u8]) -> Result<()> {
         let mut from = lower.to_vec();
         while let Some(base) = self.base.as_ref().filter(|_| *from < *upper) {
@@ -92,6 +93,13 @@ impl Lsm {
 
     /// Absorbs the piece that begins at a key. Gives where it ends.
     fn absorb_from(&self, base: &Arc<dyn Base>, from: &[u8], upper: &[u8]) -> Result<Vec<u8>> {
+        self.clear_uncovered()?;
+        let left = self.files.uncovered();
+        let upper = match left.iter().filter(|(_, end)| end.as_slice() > from).min() {
+            Some((lower, end)) if lower.as_slice() <= from => return Ok(end.clone()),
+            Some((lower, _)) => upper.min(lower),
+            None => upper,
+        };
         let version = self.version();
         let piece = self.piece(base, &version, from, upper)?;
         let end = piece.upper.clone();
@@ -109,33 +117,32 @@ impl Lsm {
         let version = self.version();
         let mut rests = version.covers().gaps().filter(is_rest);
         let cleared = rests.try_for_each(|gap| base.carve(gap.lower, gap.upper));
-        base.keep_apart(version.covers());
+        self.keep_apart();
         self.end_turn(turn);
         cleared
     }
 
-    /// Absorbs a piece of what a job would bring to where it does not count: records from these places in a range of keys, going to a level. Whether there was any;
-    /// then the tables are others, and there may be more. The turn is held.
-    pub(super) fn absorb_before(&self, version: &Version<Handle>, inputs: &[(Place, Run<Handle>)], to: Place) -> Result<bool> {
-        let Some(base) = self.base.as_ref().filter(|_| !bug!(SinkBelowFloor)) else { return Ok(false) };
-        let sinking = version.covers().iter().filter(|cover| !cover.counts(to)).find_map(|cover| counting(cover, inputs));
-        let Some((from, upper)) = sinking else { return Ok(false) };
+    /// Absorbs a piece of what a job would bring to where it does not count. Then the tables are others, and there may be more. The turn is held.
+    pub(super) fn absorb_before(&self, base: &Arc<dyn Base>, version: &Version<Handle>, sinking: &Sinking<'_>) -> Result<()> {
         self.absorbing.begin(version);
-        let piece = self.piece(base, version, from, &upper)?;
-        self.absorb_piece(base, version, piece).map(|()| true)
+        let piece = self.piece(base, version, sinking.from, &sinking.upper)?;
+        self.absorb_piece(base, version, piece)
+    }
+
+    /// Bytes of what is absorbed or uncovered with one edit, about.
+    pub(super) fn piece_bytes(&self) -> u64 {
+        (PIECE_TABLES * self.sizes.table).min(PIECE) >> self.absorbing.halvings.load(Ordering::Relaxed)
     }
 
     /// The piece that begins at a key, and ends at another at the latest. Where it is covered both are rounded outward to fences.
     fn piece(&self, base: &Arc<dyn Base>, version: &Version<Handle>, from: &[u8], upper: &[u8]) -> Result<Piece> {
         let (covers, stretch) = (version.covers(), version.covers().stretch_at(from));
         let end = stretch.upper.map_or(upper, |end| end.min(upper));
-        let most = (PIECE_TABLES * self.sizes.table).min(PIECE) >> self.absorbing.halvings.load(Ordering::Relaxed);
-        let end = if covers.has_room() { cut(version, stretch.cover, (from, end), most).unwrap_or(end) } else { end };
-        let (lower, upper) = match stretch.cover.map(Cover::bounds) {
+        let cut = covers.has_room().then(|| cut(version, stretch.cover, (from, end), self.piece_bytes())).flatten();
+        let end = cut.unwrap_or(end);
+        let (lower, upper) = match stretch.cover {
             None => (from.to_vec(), end.to_vec()),
-            Some((lower, upper)) if !covers.has_room() => (lower.to_vec(), upper.to_vec()),
-            Some((_, upper)) if end == upper => (base.fence_before(from)?, upper.to_vec()),
-            Some(_) => (base.fence_before(from)?, base.fence_behind(end)?),
+            Some(cover) => self.rounded(base, covers, cover, (from, end))?,
         };
         Ok(Piece { lower, upper, is_covered: stretch.cover.is_some() })
     }
@@ -144,14 +151,14 @@ impl Lsm {
         let absorbed = self.bring_down(base, version, piece);
         self.absorbing.learn(&absorbed);
         // Bounds go with covers that are joined, and with a range that was carved in vain.
-        base.keep_apart(self.version().covers());
+        self.keep_apart();
         absorbed
     }
 
     fn bring_down(&self, base: &Arc<dyn Base>, version: &Version<Handle>, piece: Piece) -> Result<()> {
         let Piece { lower, upper, is_covered } = piece;
         let cover = version.covers().stretch_at(&lower).cover;
-        let counting = version.counting_in(cover).filter(|(_, run)| run.reaches_into((&lower, &upper)));
+        let counting = version.counting_in(cover).filter(|(_, run)| !run.within((&lower, &upper)).is_empty());
         let runs: Vec<_> = counting.map(|(_, run)| run.clone()).collect();
         if is_covered && runs.is_empty() {
             return Ok(());
@@ -189,17 +196,6 @@ impl Lsm {
         let is_wanted = |record: &Result<Moved>| with_tombstones || record.as_ref().map_or(true, |(_, value)| value.is_some());
         base.absorb(&mut iter::from_fn(next).filter(is_wanted)).map(|_| ())
     }
-}
-
-/// From where to where tables of a job have records that count in a cover. The end is excluded.
-fn counting<'j>(cover: &'j Cover, inputs: &'j [(Place, Run<Handle>)]) -> Option<(&'j [u8], Vec<u8>)> {
-    let (lower, upper) = cover.bounds();
-    let counting = inputs.iter().filter(|(place, _)| cover.counts(*place)).flat_map(|(_, run)| run.tables());
-    let tables = counting.filter(|table| table.last() >= lower && table.first() < upper);
-    let first = tables.clone().map(|table| table.first()).min()?;
-    let last = tables.map(|table| table.last()).max()?;
-    let behind = [last, &[0]].concat();
-    Some((first.max(lower), if *behind < *upper { behind } else { upper.to_vec() }))
 }
 
 /// The youngest place that there is or that a floor is at, so that floors of neighbours are one though the youngest run goes with the first of them. Whatever comes is

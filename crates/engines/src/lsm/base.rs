@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use ecotone_substrate::Result;
 
-use super::{front::Front, merged::Source, structure::Covers};
+use super::{front::Front, merged::Source};
 use crate::{
     engine::{Cursor, Range, VisitValue},
     rest::{Direction, Rest},
@@ -31,8 +31,10 @@ pub(crate) trait Base: fmt::Debug + Send + Sync {
     fn fence_before(&self, key: &[u8]) -> Result<Vec<u8>>;
     /// The first that is not below it, likewise.
     fn fence_behind(&self, key: &[u8]) -> Result<Vec<u8>>;
-    /// Keeps the bounds of these covers apart from what is beside them, and nothing else any more. Nobody carves meanwhile.
-    fn keep_apart(&self, covers: &Covers);
+    /// How far so many bytes of what is covered reach from one bound on, to another at most, and how many there are till then.
+    fn extent(&self, lower: &[u8], upper: &[u8], most: u64) -> (Vec<u8>, u64);
+    /// Keeps apart what is on the two sides of these bounds, and of no others any more. Nobody carves meanwhile.
+    fn keep_apart(&self, bounds: &mut dyn Iterator<Item = &[u8]>);
     /// Brings records into a range that was carved, over what it has. What appends to the log afterwards may rely on them.
     fn absorb(&self, records: &mut dyn Iterator<Item = Result<Moved>>) -> Result<u64>;
 }

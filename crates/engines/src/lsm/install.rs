@@ -13,9 +13,10 @@ use ecotone_sys::primitive::MutexGuard;
 
 use super::{
     blob,
+    clearing::{Clearing, Span},
     handle::{Handle, Loader},
     options::LsmOptions,
-    structure::{Change, Structure},
+    structure::{Become, Change, CoverEdit, Structure},
     table::Table,
     table_cache::TableCache,
     version::{Ranged, Version},
@@ -48,6 +49,8 @@ pub(crate) struct State {
     structure: Structure,
     /// Tables that the structure does not name any more, each with the sequence of the record that says so.
     dead: Vec<(Seq, Arc<Handle>)>,
+    /// What was uncovered and is not cleared.
+    clearing: Clearing<Version<Handle>>,
     numbers: Numbers,
 }
 
@@ -62,7 +65,7 @@ impl Files {
     /// Of a keyspace that has these tables, whose indexes and filters are in this cache.
     pub(super) fn new(context: Context, options: LsmOptions, structure: Structure, cache: &Arc<TableCache>) -> Files {
         let environment = context.shared.environment();
-        let state = State { structure, dead: Vec::new(), numbers: Numbers::default() };
+        let state = State { structure, dead: Vec::new(), clearing: Clearing::default(), numbers: Numbers::default() };
         let loader = Loader::new(&environment, cache);
         Files { catalog: Catalog::new(context, environment, state), loader, options }
     }
@@ -85,7 +88,7 @@ impl Files {
     /// A name for a table that is made next.
     pub(super) fn fresh_name(&self) -> Name {
         let mut state = self.state();
-        let State { structure, dead, numbers } = &mut *state;
+        let State { structure, dead, numbers, .. } = &mut *state;
         let is_dying = |number| dead.iter().any(|(_, handle)| handle.file().number == number);
         let file = numbers.next(self.context(), |number| structure.has_number(number) || is_dying(number));
         drop(state);
@@ -128,8 +131,27 @@ impl Files {
         let gone = before.tables().filter(|handle| drops.contains(&handle.file()));
         state.dead.extend(gone.map(|handle| (record, handle.clone())));
         state.structure = structure;
+        if before.covers().iter().next().is_some() {
+            state.clearing.replace(&before, record, change.covers.iter().filter_map(uncovered));
+        }
         publish(Arc::new(version));
         Ok(())
+    }
+
+    /// Ranges that were uncovered and are not cleared.
+    pub(super) fn uncovered(&self) -> Vec<Span> {
+        self.state().clearing.spans().cloned().collect()
+    }
+
+    /// Those of them that nobody reads any more (decision 15, invariant 10).
+    pub(super) fn ripe(&self) -> Vec<Span> {
+        let synced = self.context().shared.wal.synced();
+        self.state().clearing.ripe(synced).cloned().collect()
+    }
+
+    /// One of them was cleared.
+    pub(super) fn end_clearing(&self, span: &Span) {
+        self.state().clearing.end(span);
     }
 
     /// What a checkpoint leaves of the keyspace.
@@ -177,4 +199,8 @@ impl Files {
         let overlap = |what| Error::corruption(format!("the tables of keyspace {keyspace}"), 0, what);
         Version::empty().after(&structure, &tables).map_err(overlap)
     }
+}
+
+fn uncovered(edit: &CoverEdit) -> Option<Span> {
+    (edit.becomes == Become::Uncovered).then(|| (edit.lower.clone(), edit.upper.clone()))
 }

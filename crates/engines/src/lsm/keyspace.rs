@@ -79,10 +79,11 @@ impl LsmKeyspace {
         self.files.context().shared.clock.random()
     }
 
-    /// The first and last keys of all tables.
+    /// The first and last keys of all tables, and the bounds of all covers.
     pub(crate) fn bounds(&self) -> Vec<Vec<u8>> {
         let version = self.lsm().version();
-        version.tables().flat_map(|handle| [handle.first().to_vec(), handle.last().to_vec()]).collect()
+        let of_tables = version.tables().flat_map(|handle| [handle.first(), handle.last()]);
+        of_tables.chain(version.covers().bounds()).map(<[u8]>::to_vec).collect()
     }
 
     /// What there is, unless the keyspace was dropped.

@@ -57,6 +57,15 @@ impl<S: Source> Merged<S> {
         Ok(())
     }
 
+    /// Leaves the next record alone: the next older one of its key comes then, if there is one.
+    pub(super) fn skip(&mut self) -> Result<()> {
+        if self.first < self.sources.len() {
+            self.step(self.first)?;
+        }
+        self.choose();
+        Ok(())
+    }
+
     fn step(&mut self, number: usize) -> Result<()> {
         self.sources[number].step()?;
         self.rank(number);

@@ -5,6 +5,7 @@ pub(crate) mod base;
 pub mod blob;
 mod bulk;
 mod check;
+mod clearing;
 mod clock;
 mod compact;
 mod counters;
@@ -20,6 +21,7 @@ mod lookup;
 mod memtable;
 mod merged;
 mod multi_get;
+mod open;
 mod options;
 mod output;
 mod part;
@@ -36,6 +38,7 @@ mod table_cache;
 #[cfg(test)]
 mod tests;
 mod turn;
+mod uncover;
 mod version;
 mod view;
 

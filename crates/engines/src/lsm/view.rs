@@ -152,6 +152,11 @@ impl<V: Send + Sync + 'static> Present<V> {
         self.get().memtables.split_off(1).pop()
     }
 
+    /// Lets go of views that were replaced and that nobody looks at.
+    pub(super) fn drain(&self) {
+        self.domain.drain();
+    }
+
     fn publish(&self, view: View<V>, then: impl FnOnce() + Send + 'static) {
         self.slot.swap(Some(Box::new(view)), move |before| {
             drop(before);

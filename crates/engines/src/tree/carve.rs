@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ecotone_substrate::Result;
+use ecotone_substrate::{Result, limits::PAGE};
 
 use super::{
     Tree,
@@ -86,6 +86,18 @@ impl Tree {
 
     fn wall(&self, fence: &[u8]) {
         self.store.walls.add(fence);
+    }
+
+    /// How far so many bytes of pages reach from a fence on, to another one at most, and how many there are till then.
+    pub(crate) fn extent(&self, lower: &[u8], upper: &[u8], most: u64) -> (Vec<u8>, u64) {
+        let mut bytes = 0;
+        for (fence, segment) in self.store.index.snapshot().ascend(lower).take_while(|(fence, _)| fence.as_slice() < upper) {
+            if bytes >= most && fence.as_slice() > lower {
+                return (fence, bytes);
+            }
+            bytes += (segment.all_pages().count() * PAGE) as u64;
+        }
+        (upper.to_vec(), bytes)
     }
 
     /// Whether there is as little of a range as carving leaves: one page.

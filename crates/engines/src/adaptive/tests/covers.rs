@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::world::{Model, World};
+use super::world::{Model, World, key};
 use crate::{
     adaptive::AdaptiveOptions,
     engine::{Engine, Ordered},
@@ -13,30 +13,24 @@ use crate::{
 
 const KEYS: u32 = 900;
 
-fn key(number: u32) -> Vec<u8> {
-    [&b"key "[..], &number.to_be_bytes()].concat()
-}
-
-fn write(world: &mut World, model: &mut Model, number: u32, value: Option<Vec<u8>>) {
-    world.write(&key(number), value.as_deref());
-    match value {
-        Some(value) => _ = model.insert(key(number), value),
-        None => _ = model.remove(&key(number)),
-    }
-}
-
 /// A few neighbours, or some of all.
 fn write_some(world: &mut World, model: &mut Model, random: &mut SmallRng) {
     let (first, width) = if random.random() { (0, KEYS) } else { (random.random_range(0..KEYS), 60) };
     for _ in 0..random.random_range(1..200) {
         let value = random.random_bool(0.7).then(|| vec![random.random(); random.random_range(0..250)]);
-        write(world, model, first + random.random_range(0..width), value);
+        world.put(model, first + random.random_range(0..width), value.as_deref());
     }
 }
 
-fn absorb(world: &World, random: &mut SmallRng) {
+/// Covers, opens or uncovers a range.
+fn reshape(world: &World, random: &mut SmallRng) {
     let (lower, width) = (random.random_range(0..KEYS), random.random_range(1..300));
-    world.keyspace.absorb(&key(lower), &key(lower + width)).unwrap();
+    let (lower, upper) = (key(lower), key(lower + width));
+    match random.random_range(0..6) {
+        0 => world.keyspace.open(&lower, &upper).unwrap(),
+        1 => world.keyspace.uncover(&lower, &upper).unwrap(),
+        _ => world.keyspace.absorb(&lower, &upper).unwrap(),
+    }
 }
 
 fn check_some(world: &World, model: &Model, random: &mut SmallRng, seed: u64) {
@@ -53,7 +47,7 @@ fn check_some(world: &World, model: &Model, random: &mut SmallRng, seed: u64) {
     assert!(world.collect(range(), true).into_iter().rev().eq(wanted), "seed {seed}");
 }
 
-/// Trap 12: absorption, compaction and flushes in any order, and openings in between.
+/// Trap 12: absorptions, openings, uncoverings, compactions and flushes in any order, and lives in between.
 #[test]
 fn trap_12_what_was_written_is_read_whatever_shape_its_range_has() {
     let (mut absorbed, mut compacted) = (0, 0);
@@ -67,7 +61,7 @@ fn trap_12_what_was_written_is_read_whatever_shape_its_range_has() {
                 7..11 => world.flush(),
                 // An absorption before a compaction is a job of its own.
                 11..14 => (0..random.random_range(1..6)).for_each(|_| _ = world.environment.scheduler.run_one()),
-                14..17 => absorb(&world, &mut random),
+                14..17 => reshape(&world, &mut random),
                 17 if random.random_bool(0.3) => world.reopen(),
                 _ => check_some(&world, &model, &mut random, seed),
             }
@@ -85,7 +79,7 @@ fn trap_12_what_was_written_is_read_whatever_shape_its_range_has() {
 fn what_is_flushed_when_all_tables_are_gone_counts() {
     let (mut world, mut model) = (World::new(1, AdaptiveOptions::default()), Model::new());
     for round in 0..3_u8 {
-        (0..KEYS).for_each(|number| write(&mut world, &mut model, number, Some(vec![round; 30])));
+        (0..KEYS).for_each(|number| world.put(&mut model, number, Some(&[round; 30])));
         world.flush();
         world.keyspace.absorb(b"a", b"z").unwrap();
         assert_eq!((world.stat("tables"), world.stat("covers")), (0, 1));
@@ -93,7 +87,7 @@ fn what_is_flushed_when_all_tables_are_gone_counts() {
         world.reopen();
         world.expect(&model);
     }
-    (0..KEYS).for_each(|number| write(&mut world, &mut model, number, None));
+    (0..KEYS).for_each(|number| world.put(&mut model, number, None));
     world.flush();
     world.expect(&model);
     world.keyspace.absorb(b"a", b"z").unwrap();
@@ -104,7 +98,7 @@ fn what_is_flushed_when_all_tables_are_gone_counts() {
 #[test]
 fn a_bulk_load_into_what_is_covered_comes_above_it() {
     let (mut world, mut model) = (World::new(1, AdaptiveOptions::default()), Model::new());
-    (0..100).for_each(|number| write(&mut world, &mut model, number, Some(vec![1; 30])));
+    (0..100).for_each(|number| world.put(&mut model, number, Some(&[1; 30])));
     world.flush();
     world.keyspace.absorb(b"a", b"z").unwrap();
     let records = (100..2000).map(|number| (key(number), vec![2; 60]));
@@ -146,7 +140,7 @@ fn a_bulk_load_whose_first_keys_are_absorbed_goes_on_above_them() {
 #[test]
 fn reorganisation_stays_between_the_bounds_of_covers() {
     let (mut world, mut model) = (World::new(1, AdaptiveOptions::default()), Model::new());
-    (0..KEYS).for_each(|number| write(&mut world, &mut model, number, Some(vec![1; 90])));
+    (0..KEYS).for_each(|number| world.put(&mut model, number, Some(&[1; 90])));
     world.flush();
     world.keyspace.absorb(&key(300), &key(330)).unwrap();
     let reorganise = |world: &World| {
@@ -164,10 +158,10 @@ fn reorganisation_stays_between_the_bounds_of_covers() {
 #[test]
 fn what_no_table_has_any_more_is_not_absorbed_again() {
     let (mut world, mut model) = (World::new(1, AdaptiveOptions::default()), Model::new());
-    (0..KEYS).for_each(|number| write(&mut world, &mut model, number, Some(vec![1; 30])));
+    (0..KEYS).for_each(|number| world.put(&mut model, number, Some(&[1; 30])));
     world.flush();
     world.keyspace.absorb(&key(300), &key(600)).unwrap();
-    [650, 700].into_iter().for_each(|number| write(&mut world, &mut model, number, Some(vec![2; 30])));
+    [650, 700].into_iter().for_each(|number| world.put(&mut model, number, Some(&[2; 30])));
     world.flush();
     let tail = world.tail();
     world.keyspace.absorb(&key(300), &key(600)).unwrap();
@@ -179,7 +173,7 @@ fn what_no_table_has_any_more_is_not_absorbed_again() {
 #[test]
 fn bounds_between_covers_that_became_one_are_none_any_more() {
     let (mut world, mut model) = (World::new(1, AdaptiveOptions::default()), Model::new());
-    (0..KEYS).for_each(|number| write(&mut world, &mut model, number, Some(vec![1; 30])));
+    (0..KEYS).for_each(|number| world.put(&mut model, number, Some(&[1; 30])));
     world.flush();
     world.keyspace.absorb(&key(300), &key(330)).unwrap();
     world.keyspace.absorb(&key(330), &key(360)).unwrap();
@@ -194,10 +188,10 @@ fn bounds_between_covers_that_became_one_are_none_any_more() {
 #[test]
 fn many_keys_are_found_at_once_whatever_shape_their_ranges_have() {
     let (mut world, mut model) = (World::new(2, AdaptiveOptions::default()), Model::new());
-    (0..KEYS).for_each(|number| write(&mut world, &mut model, number, (number % 5 > 0).then(|| vec![1; 90])));
+    (0..KEYS).for_each(|number| world.put(&mut model, number, (number % 5 > 0).then_some(&[1; 90][..])));
     world.flush();
     [(50, 350), (400, 700), (710, 790)].into_iter().for_each(|(from, to)| world.keyspace.absorb(&key(from), &key(to)).unwrap());
-    (0..KEYS).step_by(3).for_each(|number| write(&mut world, &mut model, number, (number % 2 > 0).then(|| vec![2; 90])));
+    (0..KEYS).step_by(3).for_each(|number| world.put(&mut model, number, (number % 2 > 0).then_some(&[2; 90][..])));
     world.flush();
     let keys: Vec<_> = (0..KEYS + 60).chain(0..KEYS).map(key).collect();
     assert!(world.multi_get(&keys).iter().zip(&keys).all(|(found, key)| found.as_ref() == model.get(key)));

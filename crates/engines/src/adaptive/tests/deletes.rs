@@ -1,13 +1,9 @@
 //! Deletes of what is in pages.
 
-use super::world::{Model, World};
+use super::world::{Model, World, key};
 use crate::{adaptive::AdaptiveOptions, engine::Engine};
 
 const KEYS: u32 = 1200;
-
-fn key(number: u32) -> Vec<u8> {
-    [&b"key "[..], &number.to_be_bytes()].concat()
-}
 
 /// What the pages say of a key, whoever comes to them.
 fn in_pages(world: &World, key: &[u8]) -> bool {
@@ -18,8 +14,7 @@ fn in_pages(world: &World, key: &[u8]) -> bool {
 fn covered() -> (World, Model) {
     let (mut world, mut model) = (World::new(1, AdaptiveOptions::default()), Model::new());
     for number in 0..KEYS {
-        world.write(&key(number), Some(&[1; 100]));
-        model.insert(key(number), vec![1; 100]);
+        world.put(&mut model, number, Some(&[1; 100]));
     }
     world.flush();
     world.keyspace.absorb(&key(400), &key(800)).unwrap();
@@ -31,8 +26,7 @@ fn covered() -> (World, Model) {
 fn trap_09_a_tombstone_over_pages_ends_in_these() {
     let (mut world, mut model) = covered();
     for number in (0..KEYS).step_by(2) {
-        world.write(&key(number), None);
-        model.remove(&key(number));
+        world.put(&mut model, number, None);
     }
     world.flush();
     world.expect(&model);
@@ -44,13 +38,37 @@ fn trap_09_a_tombstone_over_pages_ends_in_these() {
     world.expect(&model);
 }
 
+/// What was in a table when its range was covered does not come back when all tables count there again, or nothing is covered.
+#[test]
+fn trap_09_what_did_not_count_is_gone_when_tables_count_again() {
+    for is_opened in [true, false] {
+        let (mut world, mut model) = covered();
+        for number in 400..800 {
+            world.put(&mut model, number, None);
+        }
+        world.flush();
+        world.keyspace.absorb(&key(400), &key(800)).unwrap();
+        assert!((400..800).all(|number| !in_pages(&world, &key(number))));
+        let records = world.stat("table_records");
+        assert!(records > model.len() as u64, "tables across the bounds have some that do not count");
+        if is_opened {
+            world.keyspace.open(&key(400), &key(800)).unwrap();
+        } else {
+            world.keyspace.uncover(&key(400), &key(800)).unwrap();
+        }
+        assert_eq!(world.stat("table_records"), model.len() as u64);
+        world.expect(&model);
+        world.reopen();
+        world.expect(&model);
+    }
+}
+
 /// What was in a table when its range was covered does not come back with the table's further ways, though its tombstone ended.
 #[test]
 fn trap_09_what_does_not_count_stays_away() {
     let (mut world, mut model) = covered();
     for number in 400..800 {
-        world.write(&key(number), None);
-        model.remove(&key(number));
+        world.put(&mut model, number, None);
     }
     world.flush();
     world.keyspace.absorb(&key(400), &key(800)).unwrap();
@@ -58,8 +76,7 @@ fn trap_09_what_does_not_count_stays_away() {
     // Tables across the bounds have both kinds.
     for round in 0..3 {
         for number in (300..400).chain(800..900) {
-            world.write(&key(number), Some(&[round; 60]));
-            model.insert(key(number), vec![round; 60]);
+            world.put(&mut model, number, Some(&[round; 60]));
         }
         world.flush();
         world.expect(&model);

@@ -4,33 +4,20 @@ use std::thread;
 
 use ecotone_testkit::sim::{Phase, Walk};
 
-use super::world::{Model, World};
+use super::world::{Model, World, key};
 use crate::{adaptive::AdaptiveOptions, engine::Engine};
 
 const KEYS: u32 = 200;
-
-fn key(number: u32) -> Vec<u8> {
-    [&b"key "[..], &number.to_be_bytes()].concat()
-}
 
 /// Keys in pages, and others in tables, none of them cached.
 fn world() -> (World, Model) {
     let (mut world, mut model) = (World::new(7, AdaptiveOptions::default()), Model::new());
     for number in 0..KEYS {
-        world.write(&key(number), Some(&[1; 90]));
-        model.insert(key(number), vec![1; 90]);
+        world.put(&mut model, number, Some(&[1; 90]));
     }
     world.flush();
     world.keyspace.absorb(&key(100), b"l").unwrap();
     (world, model)
-}
-
-fn put(world: &mut World, model: &mut Model, number: u32, value: Option<&[u8]>) {
-    world.write(&key(number), value);
-    match value {
-        Some(value) => model.insert(key(number), value.to_vec()),
-        None => model.remove(&key(number)),
-    };
 }
 
 /// Reads keys of both kinds, and tells whether that took any I/O.
@@ -50,7 +37,7 @@ fn what_was_read_is_cached_whatever_shape_its_range_has_and_follows_writes() {
         for (number, value) in
             [(0, Some(&[2; 90][..])), (9, Some(&[2; 1000][..])), (108, Some(&[2; 90][..])), (117, None), (18, None)]
         {
-            put(&mut world, &mut model, number, value);
+            world.put(&mut model, number, value);
         }
         assert!(!read(&world, &model, at_once), "memtables come before the cache");
         world.flush();
@@ -58,8 +45,8 @@ fn what_was_read_is_cached_whatever_shape_its_range_has_and_follows_writes() {
         assert!(read(&world, &model, at_once));
         world.keyspace.absorb(b"a", b"z").unwrap();
         read(&world, &model, at_once);
-        put(&mut world, &mut model, 0, Some(&[3; 90][..]));
-        put(&mut world, &mut model, 108, Some(&[3; 90][..]));
+        world.put(&mut model, 0, Some(&[3; 90][..]));
+        world.put(&mut model, 108, Some(&[3; 90][..]));
         world.flush();
         let is_there = [17, 18].map(|number| world.keyspace.get(&key(number)).unwrap().is_some());
         assert_eq!(is_there, [true, false]);
@@ -96,9 +83,9 @@ fn trap_01_what_was_read_before_a_flush_is_not_admitted_after_it() {
                 if (0..stop).any(|_| reader.step().is_some()) {
                     return true;
                 }
-                put(&mut world, &mut model, number, value);
+                world.put(&mut model, number, value);
                 world.flush();
-                while reader.step().is_none() {}
+                reader.finish();
                 false
             });
             for _ in 0..2 {

@@ -8,5 +8,6 @@ mod failures;
 mod front;
 mod readers;
 mod root;
+mod shapes;
 mod sharing;
 mod world;

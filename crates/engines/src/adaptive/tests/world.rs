@@ -16,6 +16,11 @@ use crate::{
 /// What a keyspace should have.
 pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// A key for each number, in their order.
+pub(super) fn key(number: u32) -> Vec<u8> {
+    [&b"key "[..], &number.to_be_bytes()].concat()
+}
+
 /// All keys.
 pub(super) const ALL: Range = (Bound::Unbounded, Bound::Unbounded);
 
@@ -55,6 +60,15 @@ impl World {
         let admission = self.keyspace.admit(operation).expect("there is memory");
         self.keyspace.apply(admission, self.sequence, operation);
         self.sequence += 1;
+    }
+
+    /// The same, by its number, and in the model.
+    pub(super) fn put(&mut self, model: &mut Model, number: u32, value: Option<&[u8]>) {
+        self.write(&key(number), value);
+        match value {
+            Some(value) => model.insert(key(number), value.to_vec()),
+            None => model.remove(&key(number)),
+        };
     }
 
     pub(super) fn flush(&self) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ecotone_substrate::{bug, table::File};
 
 use crate::lsm::{
+    clearing::Span,
     structure::{Cover, Covers, Place},
     version::{Ranged, Version},
 };
@@ -17,6 +18,8 @@ pub(in crate::lsm) struct Drops<T> {
     /// The covers, and the number of those that lie below the last key.
     covers: Arc<Covers>,
     passed: usize,
+    /// The keys of which the job has what is below the tables as well, the upper bound excluded.
+    whole: Option<Span>,
 }
 
 impl<T: Ranged> Drops<T> {
@@ -30,7 +33,12 @@ impl<T: Ranged> Drops<T> {
                 below.push((others, 0));
             }
         }
-        Drops { below, covers: version.covers().clone(), passed: 0 }
+        Drops { below, covers: version.covers().clone(), passed: 0, whole: None }
+    }
+
+    /// The same of one that has what is below the tables of a range.
+    pub(in crate::lsm) fn with_base_of(self, range: Span) -> Drops<T> {
+        Drops { whole: Some(range), ..self }
     }
 
     /// Whether a record counts that the job has from a place.
@@ -45,9 +53,10 @@ impl<T: Ranged> Drops<T> {
         self.covers.get(self.passed).filter(|cover| cover.bounds().0 <= key)
     }
 
-    /// Whether nothing older can have a key. What is covered has something older elsewhere, whatever its floor is.
+    /// Whether nothing older can have a key. What is covered has something older elsewhere, whatever its floor is, unless the job has that.
     pub(in crate::lsm) fn may_drop(&mut self, key: &[u8]) -> bool {
-        let is_last = self.cover(key).is_none() || bug!(DropTombstone);
+        let has_base = self.whole.as_ref().is_some_and(|(lower, upper)| (lower.as_slice()..upper.as_slice()).contains(&key));
+        let is_last = has_base || self.cover(key).is_none() || bug!(DropTombstone);
         is_last
             && self.below.iter_mut().all(|(tables, passed)| {
                 while tables.get(*passed).is_some_and(|table| table.last() < key) {

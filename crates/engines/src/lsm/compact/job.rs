@@ -57,6 +57,7 @@ impl Work for Job {
         let work = Merge {
             environment: files.environment(),
             inputs: &self.piece.inputs,
+            below: None,
             range: &Rest::new((low, high)),
             hash_of: &|key| self.lsm.hash(key),
             looks: &mut |passed| {

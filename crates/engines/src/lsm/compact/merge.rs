@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use ecotone_substrate::{Result, environment::Environment};
+use ecotone_substrate::{Result, Seq, environment::Environment};
 
 use super::drops::Drops;
 use crate::{
     lsm::{
+        base::Based,
         handle::Handle,
         merged::{Merged, Source},
         output::Output,
@@ -18,19 +19,51 @@ use crate::{
     rest::{Direction, Rest},
 };
 
-/// A run of the inputs, on its next record.
-struct Input {
-    place: Place,
-    stored: Stored,
+/// A source of a job, on its next record.
+#[expect(clippy::large_enum_variant, reason = "all but the last are tables")]
+enum Input {
+    Tables(Place, Stored),
+    Below(Based),
+}
+
+impl Input {
+    /// The present record; no value is a tombstone.
+    fn record(&self) -> Option<(&[u8], Option<&[u8]>)> {
+        match self {
+            Input::Tables(_, stored) => stored.record(),
+            Input::Below(based) => based.record().map(|(key, value)| (key, Some(value))),
+        }
+    }
+
+    fn counts(&self, drops: &mut Drops<Handle>, key: &[u8]) -> bool {
+        match self {
+            Input::Tables(place, _) => drops.counts(*place, key),
+            Input::Below(_) => true,
+        }
+    }
+
+    /// The smallest and the largest sequence that the record may have. What is below the tables does not tell, and is older than all of them.
+    fn sequences(&self) -> (Seq, Seq) {
+        match self {
+            Input::Tables(_, stored) => stored.sequences(),
+            Input::Below(_) => (0, 0),
+        }
+    }
 }
 
 impl Source for Input {
     fn key(&self) -> Option<&[u8]> {
-        self.stored.key()
+        match self {
+            Input::Tables(_, stored) => stored.key(),
+            Input::Below(based) => based.key(),
+        }
     }
 
     fn step(&mut self) -> Result<()> {
-        self.stored.step()
+        match self {
+            Input::Tables(_, stored) => stored.step(),
+            Input::Below(based) => based.step(),
+        }
     }
 }
 
@@ -39,6 +72,8 @@ pub(in crate::lsm) struct Merge<'m> {
     pub(in crate::lsm) environment: &'m Environment,
     /// From young to old.
     pub(in crate::lsm) inputs: &'m [(Place, Run<Handle>)],
+    /// What is below the tables, if that is merged as well.
+    pub(in crate::lsm) below: Option<Based>,
     /// The keys of which records are written. What comes of a key does not depend on it (decision 16, invariant 3).
     pub(in crate::lsm) range: &'m Rest,
     /// Makes the hash of a key.
@@ -55,21 +90,28 @@ const LOOK: u64 = 1 << 20;
 /// # Errors
 /// If something is damaged or cannot be read, or memory or space on the disk is wanting, or a look ends it. Then there are no files.
 pub(in crate::lsm) fn merge(work: Merge<'_>, mut drops: Drops<Handle>, mut output: Output<'_>) -> Result<Vec<Arc<Handle>>> {
-    let Merge { environment, inputs, range, hash_of, looks } = work;
+    let Merge { environment, inputs, below, range, hash_of, looks } = work;
     let way = (Direction::Up, Reading::Ahead);
-    let input = |(place, run): &(Place, _)| Ok(Input { place: *place, stored: Stored::begin(environment, run, range, way)? });
-    let mut merged = Merged::new(inputs.iter().map(input).collect::<Result<_>>()?, Direction::Up, shared(inputs));
+    let input = |(place, run): &(Place, _)| Ok(Input::Tables(*place, Stored::begin(environment, run, range, way)?));
+    let mut sources = inputs.iter().map(input).collect::<Result<Vec<_>>>()?;
+    let skip = if below.is_some() { 0 } else { shared(inputs) };
+    sources.extend(below.map(Input::Below));
+    let mut merged = Merged::new(sources, Direction::Up, skip);
     let mut passed = 0;
-    while let Some((place, source)) = merged.first().map(|input| (input.place, &input.stored))
-        && let Some((key, value)) = source.record()
+    while let Some(input) = merged.first()
+        && let Some((key, value)) = input.record()
         && range.is_below_high(key)
     {
         passed += (key.len() + value.map_or(0, <[u8]>::len)) as u64;
-        // Where the newest does not count, no other does.
-        if drops.counts(place, key) && (value.is_some() || !drops.may_drop(key)) {
-            output.push(hash_of(key), key, value, source.sequences())?;
+        if input.counts(&mut drops, key) {
+            if value.is_some() || !drops.may_drop(key) {
+                output.push(hash_of(key), key, value, input.sequences())?;
+            }
+            merged.pass()?;
+        } else {
+            // Of the tables no older one counts either, but what is below them does.
+            merged.skip()?;
         }
-        merged.pass()?;
         if passed >= LOOK {
             looks(passed)?;
             passed = 0;

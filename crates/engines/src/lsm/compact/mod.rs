@@ -4,9 +4,9 @@
 pub(super) mod cuts;
 pub(super) mod drops;
 mod job;
-mod merge;
+pub(super) mod merge;
 pub(super) mod parts;
-mod pick;
+pub(super) mod pick;
 pub(super) mod rate;
 pub(super) mod rounds;
 mod split;
@@ -22,7 +22,7 @@ use ecotone_sys::primitive::MutexGuard;
 use self::{cuts::REACH, pick::Piece};
 use super::{
     handle::Handle,
-    output,
+    open::Opening,
     pressure::{FULL_RUNS, SLOW_RUNS},
     records::Lsm,
     structure::{Change, Place},
@@ -33,9 +33,9 @@ use super::{
 const LEEWAY: usize = 2;
 
 impl Lsm {
-    /// Has the background compact what is due.
+    /// Has the background compact what is due, and clear what was uncovered.
     pub(super) fn call_compaction(self: &Arc<Self>) {
-        if self.present.get().version.is_due(self.sizes.level_0) {
+        if self.present.get().version.is_due(self.sizes.level_0) || self.may_clear() {
             self.call_compaction_job();
         }
     }
@@ -73,6 +73,7 @@ impl Lsm {
     /// Compacts what is due, or nothing, if there is nothing or another compacts. Whether it did.
     pub(crate) fn compact_next(self: &Arc<Self>) -> Result<bool> {
         let Some(_turn) = self.compacting.try_lock() else { return Ok(false) };
+        self.clear_uncovered()?;
         self.compact_in_turn(|version| self.pick(version), false)
     }
 
@@ -125,28 +126,39 @@ impl Lsm {
 
     /// Makes one job, or a piece of what is to be absorbed before.
     fn compact(self: &Arc<Self>, version: Arc<Version<Handle>>, piece: Piece<Handle>, is_awaited: bool) -> Result<()> {
-        if self.absorb_before(&version, &piece.inputs, Place::Level(piece.depth))? {
+        let Some(opening) = self.make_way(&version, &piece)? else {
             // A piece a turn: what is more urgent comes between.
             drop((version, piece));
             return self.files.conclude();
+        };
+        let replaced = self.replace(&version, &piece, &opening, is_awaited);
+        if !opening.edits.is_empty() {
+            self.keep_apart();
         }
-        self.replace(&version, &piece, is_awaited)?;
+        replaced?;
         self.absorbing.end();
         self.compactions.increment();
         // What is held has to stay.
-        drop((version, piece));
+        drop((version, piece, opening));
         self.files.conclude()
     }
 
-    /// Puts what becomes of a piece in its place.
-    fn replace(self: &Arc<Self>, version: &Arc<Version<Handle>>, piece: &Piece<Handle>, is_awaited: bool) -> Result<()> {
+    /// Puts what becomes of a piece in its place, and opens what has to be open for that.
+    fn replace(
+        self: &Arc<Self>,
+        version: &Arc<Version<Handle>>,
+        piece: &Piece<Handle>,
+        opening: &Opening,
+        is_awaited: bool,
+    ) -> Result<()> {
         let moves = piece.single().filter(|handle| self.may_move(version, handle, piece.depth));
         let tables = if moves.is_some() { Vec::new() } else { self.merge(version, piece, is_awaited)? };
         let place = Place::Level(piece.depth);
-        let comes = moves.into_iter().chain(&tables).map(|handle| (place, handle.file())).collect();
-        let change = Change { goes: piece.files(), comes, ..Change::default() };
-        let installed = self.install(&change, &tables, |version| self.present.installed(version));
-        installed.inspect_err(|_| output::remove(self.files.environment(), &tables))?;
+        let tables: Vec<_> = tables.into_iter().map(|handle| (place, handle)).collect();
+        let stripped = self.strip(version, &opening.edges).inspect_err(|_| self.remove(&tables))?;
+        let comes = moves.iter().map(|handle| (place, handle.file())).collect();
+        let change = Change { goes: piece.files(), comes, covers: opening.edits.clone() };
+        self.install_stripped(change, &tables, &opening.edges, stripped)?;
         if moves.is_none() {
             piece.inputs.iter().flat_map(|(_, run)| run.tables()).for_each(|handle| self.files.loader().heat.forget(handle));
         }

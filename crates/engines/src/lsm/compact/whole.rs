@@ -8,7 +8,7 @@ use crate::{
     engine::Progress,
     lsm::{
         records::Lsm,
-        structure::Place,
+        structure::{Cover, Place},
         version::{Ranged, Version},
     },
 };
@@ -19,6 +19,10 @@ impl Lsm {
         let (health, level_0) = (&self.files.environment().health, self.sizes.level_0);
         let version = || self.present.get().version;
         health.unless_panics("a flush", || self.flush(Seq::MAX))?;
+        // What pages have as well is replaced there, and nothing of it is left to sink.
+        for (lower, upper) in version().covers().iter().map(Cover::bounds) {
+            health.unless_panics("an absorption", || self.absorb(lower, upper))?;
+        }
         let (all, mut done) = (version().bytes_to_sink(level_0), 0);
         progress(done, all);
         for depth in iter::once(None).chain((2..=MAX_LEVELS).rev().map(Some)) {

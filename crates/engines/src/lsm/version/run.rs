@@ -48,10 +48,11 @@ impl<T: Ranged> Run<T> {
         &self.tables[start..end.max(start)]
     }
 
-    /// Whether one of them can have keys of a range, whose upper bound is excluded.
-    pub(crate) fn reaches_into(&self, (lower, upper): (&[u8], &[u8])) -> bool {
-        let place = self.tables.partition_point(|table| table.last() < lower);
-        self.tables.get(place).is_some_and(|table| table.first() < upper)
+    /// Those that can have keys of a range, whose upper bound is excluded.
+    pub(crate) fn within(&self, (lower, upper): (&[u8], &[u8])) -> &[Arc<T>] {
+        let start = self.tables.partition_point(|table| table.last() < lower);
+        let end = self.tables.partition_point(|table| table.first() < upper);
+        &self.tables[start..end.max(start)]
     }
 
     /// Their files.
