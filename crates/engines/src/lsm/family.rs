@@ -41,28 +41,38 @@ pub(super) struct Sizes {
     pub(super) table: u64,
     /// Bytes of level 0 from which on it is compacted.
     pub(super) level_0: u64,
-    /// Threads that help with a compaction at most.
+    /// Bytes of tables that a part of a compaction has at least.
+    pub(super) part: u64,
+    /// Threads that help with a compaction at most, and the part of the budget below which their memory stays.
     pub(super) helpers: usize,
+    pub(super) helpers_part: usize,
     /// The lateness from which on they do.
     pub(super) late: f64,
 }
 
+/// A part of a compaction has so many tables' bytes at least, since it ends with a table that is half full on average.
+const PART_TABLES: u64 = 4;
 /// Threads that help with a compaction at most, and processors that are left to others.
 const MOST_HELPERS: usize = 3;
 const OTHERS: usize = 1;
+/// They have so much of the budget, all together.
+pub(super) const HELPERS_PART: usize = 32;
 /// Level 0 has so much of the budget.
 const LEVEL_0_PART: u64 = 2;
 
 impl Sizes {
-    /// Memtables of one slab, tables of few blocks, and parts of all jobs that have enough of them.
-    pub(super) const TINY: Sizes = Sizes { memtable: 48 << 10, table: 16 << 10, level_0: 64 << 10, helpers: 2, late: 0.0 };
+    /// Memtables of one slab, tables of few blocks, and parts of few tables of whatever job has enough of them.
+    pub(super) const TINY: Sizes =
+        Sizes { memtable: 48 << 10, table: 16 << 10, level_0: 64 << 10, part: 32 << 10, helpers: 2, helpers_part: 4, late: 0.0 };
 
     fn of(options: &LsmOptions, budget: usize) -> Sizes {
         Sizes {
             memtable: options.memtable_bytes(budget) as usize,
             table: options.table_bytes(budget),
             level_0: budget as u64 / LEVEL_0_PART,
+            part: PART_TABLES * options.table_bytes(budget),
             helpers: MOST_HELPERS.min(thread::available_parallelism().map_or(0, |processors| processors.get() - OTHERS)),
+            helpers_part: HELPERS_PART,
             late: 1.0,
         }
     }
@@ -78,7 +88,7 @@ impl LsmFamily {
     /// The same with tables of so many bytes.
     #[cfg(all(test, not(feature = "loom")))]
     pub(crate) fn tiny_with_tables(table: u64) -> LsmFamily {
-        LsmFamily { sizes: Some(Sizes { table, ..Sizes::TINY }), ..LsmFamily::default() }
+        LsmFamily { sizes: Some(Sizes { table, part: 2 * table, ..Sizes::TINY }), ..LsmFamily::default() }
     }
 
     /// With so many bytes for indexes and filters of tables at most, which the memory budget has to have left besides.

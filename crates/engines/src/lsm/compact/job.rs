@@ -26,8 +26,6 @@ use crate::{
     rest::Rest,
 };
 
-/// The part of the budget below which the memory of all helpers stays.
-const HELPERS_PART: usize = 32;
 /// What a part needs of memory for each run that it reads, for its output, and for each record of a table.
 const A_RUN: usize = 2 * Size::Slab.bytes();
 const AN_OUTPUT: usize = 4 * Size::Slab.bytes();
@@ -85,7 +83,7 @@ impl Lsm {
         let helpers = if is_awaited || self.lateness() >= self.sizes.late { self.helpers(piece, mean) } else { 0 };
         let handles = piece.inputs.iter().flat_map(|(_, run)| run.tables()).map(|handle| &**handle);
         let options = self.table_options(mean as usize, handles, version);
-        let (ranges, files) = (piece.ranges(1 + helpers, self.sizes.table), piece.files());
+        let (ranges, files) = (piece.ranges(1 + helpers, self.sizes.part), piece.files());
         let (count, piece) = (ranges.len(), piece.clone());
         let runs = piece.inputs.iter().filter(|(place, _)| place.is_run()).count();
         self.pressure.begin_job(runs as u64, piece.bytes());
@@ -107,8 +105,8 @@ impl Lsm {
 
     /// How many threads may help with a piece whose records have so many bytes in the mean.
     fn helpers(&self, piece: &Piece<Handle>, mean: u64) -> usize {
-        let affordable = affordable(self.files.environment().memory.budget(), piece.inputs.len(), self.sizes.table / mean.max(1));
-        self.sizes.helpers.min(affordable)
+        let memory = self.files.environment().memory.budget() / self.sizes.helpers_part;
+        self.sizes.helpers.min(affordable(memory, piece.inputs.len(), self.sizes.table / mean.max(1)))
     }
 
     fn call_helpers(&self, parts: &Arc<Parts<Job>>, count: usize) {
@@ -121,9 +119,9 @@ impl Lsm {
     }
 }
 
-/// How many threads a budget allows to help where so many runs are read, and a table has so many records.
-fn affordable(budget: usize, runs: usize, records: u64) -> usize {
-    budget / HELPERS_PART / (runs * A_RUN + AN_OUTPUT + (A_RECORD * records) as usize)
+/// How many threads may help with so much memory where so many runs are read, and a table has so many records.
+fn affordable(memory: usize, runs: usize, records: u64) -> usize {
+    memory / (runs * A_RUN + AN_OUTPUT + (A_RECORD * records) as usize)
 }
 
 /// Bytes of a record in the mean.
@@ -135,10 +133,11 @@ fn mean(piece: &Piece<Handle>) -> u64 {
 #[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
+    use crate::lsm::family::HELPERS_PART;
 
     #[test]
     fn small_budgets_ask_for_no_help() {
-        let of = |budget: usize, runs| affordable(budget << 20, runs, (8 << 20) / 108);
+        let of = |budget: usize, runs| affordable((budget << 20) / HELPERS_PART, runs, (8 << 20) / 108);
         assert_eq!([of(16, 2), of(16, 5), of(64, 2), of(220, 5), of(220, 16)], [0, 0, 1, 4, 2]);
     }
 }

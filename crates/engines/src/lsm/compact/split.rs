@@ -13,14 +13,12 @@ use crate::{
 
 /// Parts for each thread, so that who ends first takes another.
 const PARTS_A_THREAD: u64 = 2;
-/// A part has so many tables' bytes at least, since it ends with a table that is half full on average.
-const LEAST_TABLES: u64 = 4;
 
 impl<T: Ranged> Piece<T> {
-    /// The ranges of its parts, ascending, which together are all keys, where so many threads may make them and a full table has so many bytes.
-    pub(super) fn ranges(&self, threads: usize, table: u64) -> Vec<Range> {
+    /// The ranges of its parts, ascending, which together are all keys, where so many threads may make them and each has so many bytes at least.
+    pub(super) fn ranges(&self, threads: usize, least: u64) -> Vec<Range> {
         let most = if threads > 1 { PARTS_A_THREAD * threads as u64 } else { 1 };
-        let cuts = self.cuts(most.min(self.bytes() / (LEAST_TABLES * table)));
+        let cuts = self.cuts(most.min(self.bytes() / least));
         let lows = iter::once(Bound::Unbounded).chain(cuts.iter().map(|cut| Bound::Included(cut.to_vec())));
         let highs = cuts.iter().map(|cut| Bound::Excluded(cut.to_vec())).chain([Bound::Unbounded]);
         lows.zip(highs).collect()

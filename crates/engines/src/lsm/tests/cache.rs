@@ -150,7 +150,7 @@ fn long(number: u32) -> Vec<u8> {
 fn partitions_come_and_go_by_themselves() {
     const CAPACITY: usize = 6 * PAGE;
     const LONG: u32 = 8000;
-    let sizes = Sizes { memtable: 1 << 20, table: 1 << 20, level_0: 4 << 20, ..Sizes::TINY };
+    let sizes = Sizes { memtable: 1 << 20, table: 1 << 20, level_0: 4 << 20, part: 4 << 20, ..Sizes::TINY };
     let world = World::with_table_cache(1, Kind::Partitioned, sizes, CAPACITY);
     let value = |number: u32| vec![number as u8; 60];
     for number in 0..LONG {

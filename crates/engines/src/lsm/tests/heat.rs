@@ -10,7 +10,7 @@ use crate::{
 
 const KEYS: u64 = 20_000;
 /// Tables of 128 blocks, whose separators take more than a cell.
-const SIZES: Sizes = Sizes { memtable: 1 << 20, table: 512 << 10, level_0: 1 << 20, ..Sizes::TINY };
+const SIZES: Sizes = Sizes { memtable: 1 << 20, table: 512 << 10, level_0: 1 << 20, part: 2 << 20, ..Sizes::TINY };
 
 /// A keyspace that chooses the kinds of its indexes.
 struct Ground(World);

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Memtables that are full by their part of the budget alone.
-const SIZES: Sizes = Sizes { memtable: 64 << 20, table: 1 << 20, level_0: 32 << 20, ..Sizes::TINY };
+const SIZES: Sizes = Sizes { memtable: 64 << 20, table: 1 << 20, level_0: 32 << 20, part: 4 << 20, ..Sizes::TINY };
 const VALUE: usize = 1500;
 
 fn used(world: &World) -> usize {

@@ -52,7 +52,7 @@ fn each_key_of_a_batch_has_its_newest_value() {
 #[test]
 fn a_block_is_read_once_for_all_of_its_keys() {
     const KEYS: u32 = 8000;
-    let sizes = Sizes { table: 256 << 10, ..Sizes::TINY };
+    let sizes = Sizes { table: 256 << 10, part: 1 << 20, ..Sizes::TINY };
     let world = World::with(1, Kind::Single, sizes);
     let mut keys: Vec<_> = (0..KEYS).map(key).collect();
     keys.iter().for_each(|key| world.write(key, Some(&[7; 100])));

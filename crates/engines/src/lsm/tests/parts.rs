@@ -1,7 +1,7 @@
 //! Compactions in parts.
 
 use super::world::{Model, World, key};
-use crate::lsm::table::Kind;
+use crate::{engine::Engine, lsm::table::Kind};
 
 /// A keyspace without levels, in which a compaction is due that is large enough for some parts.
 fn due() -> (World, Model) {
@@ -25,6 +25,24 @@ fn a_job_in_parts_comes_to_what_the_whole_would() {
     assert_eq!((world.stat("table_records"), world.stat("table_tombstones")), (model.len() as u64, 0));
     assert_eq!(world.tables(), world.stat("tables"), "what was compacted is gone");
     world.expect(&model);
+}
+
+#[test]
+fn everything_is_the_same_whether_one_thread_compacts_it_or_several() {
+    for workers in [1, 3, 6] {
+        let (world, mut model) = (World::threaded(1, workers), Model::new());
+        for round in 0..4 {
+            for number in 0..1500 {
+                let value = (number % 5 != round).then(|| vec![round as u8; 100]);
+                world.write_both(&mut model, &key(number * (1 + round)), value);
+            }
+            world.keyspace.compact(&mut |_, _| ()).unwrap();
+            let merged = ["levels", "table_tombstones", "table_records"].map(|name| world.stat(name));
+            assert_eq!(merged, [1, 0, model.len() as u64]);
+        }
+        assert!(world.stat("compaction_parts") > world.stat("compactions"));
+        world.expect(&model);
+    }
 }
 
 /// Each I/O of a job fails once: what it has written goes, and everything is as before, or it is installed, and only what it replaces may stay.

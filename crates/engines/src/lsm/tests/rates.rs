@@ -10,7 +10,7 @@ const RECORDS: u64 = 36_000;
 const RECORD: u64 = 108;
 
 /// Parts as in a keyspace of 2.2 GB with 220 MiB of memory, each a 560th of it.
-const SIZES: Sizes = Sizes { memtable: 48 << 10, table: 24 << 10, level_0: 196 << 10, ..Sizes::TINY };
+const SIZES: Sizes = Sizes { memtable: 48 << 10, table: 24 << 10, level_0: 196 << 10, part: 96 << 10, ..Sizes::TINY };
 
 fn write(world: &World, number: u64, value: u8) {
     world.write(&number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes(), Some(&[value; 100]));

@@ -54,9 +54,9 @@ fn ranges_are_all_keys_and_none_is_too_small() {
     for threads in 1..5 {
         let version = version(&mut random);
         let piece = version.piece_of_level_0(u64::MAX).expect("there are runs");
-        for table in [1, 10, 50, 100, 1000] {
-            let ranges = piece.ranges(threads, table);
-            let most = (2 * threads as u64).min(piece.bytes() / (4 * table)).max(1);
+        for least in [4, 40, 200, 400, 4000] {
+            let ranges = piece.ranges(threads, least);
+            let most = (2 * threads as u64).min(piece.bytes() / least).max(1);
             assert!(ranges.len() as u64 <= if threads > 1 { most } else { 1 });
             assert_eq!((&ranges[0].0, &ranges[ranges.len() - 1].1), (&Bound::Unbounded, &Bound::Unbounded));
             for pair in ranges.windows(2) {
