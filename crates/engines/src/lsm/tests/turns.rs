@@ -1,6 +1,7 @@
 //! Who waits for a flush, and who does not.
 
 use std::{
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -9,12 +10,15 @@ use std::{
     time::Duration,
 };
 
-use ecotone_substrate::{limits::PAGE, scheduler::Priority, storage::FileId};
+use ecotone_substrate::{Seq, clock::Clock, limits::PAGE, scheduler::Priority, storage::FileId};
+use ecotone_sys::primitive::Mutex;
+use ecotone_testkit::sim::SimClock;
 
 use super::world::{World, key};
 use crate::{
     engine::Engine,
-    lsm::{compact::rate::Rate, table::Kind},
+    lsm::{compact::rate::Rate, family::Sizes, table::Kind},
+    tests::stat,
 };
 
 /// The first table, and a place in it that a flush writes.
@@ -169,6 +173,62 @@ fn a_job_sleeps_the_less_the_later_it_is_and_not_when_somebody_waits_or_nobody_i
             world.flush();
         }
         assert_eq!(sleep_after(&world, 10), sleeps, "{runs} runs");
+    }
+}
+
+/// By this something happens as soon as somebody sleeps.
+struct Eventful {
+    clock: SimClock,
+    event: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl fmt::Debug for Eventful {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.clock.fmt(f)
+    }
+}
+
+impl Clock for Eventful {
+    fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    fn random(&self) -> u64 {
+        self.clock.random()
+    }
+
+    fn sleep(&self, duration: Duration) {
+        self.clock.sleep(duration);
+        let event = self.event.lock().take();
+        event.into_iter().for_each(|event| event());
+    }
+}
+
+/// Decision 16, invariant 10: it looks again at each step.
+#[test]
+fn a_job_that_becomes_late_while_it_sleeps_goes_on() {
+    let world = Arc::new(World::threaded(1, 1));
+    let clock = Arc::new(Eventful { clock: SimClock::new(1), event: Mutex::new(None) });
+    let keyspace = world.another_by(clock.clone(), 4, Sizes::TINY);
+    let fill = {
+        let (world, keyspace) = (world.clone(), keyspace.clone());
+        move |runs: u64| {
+            while stat(&keyspace.stats(), "runs") < runs {
+                world.write_to(&keyspace, &key(runs as u32), Some(&b"a value"[..]));
+                keyspace.flush(Seq::MAX).unwrap();
+            }
+        }
+    };
+    let lsm = keyspace.lsm();
+    let _turn = lsm.compacting.lock();
+    fill(4);
+    for (runs, sleeps) in [(4, 25), (8, 10)] {
+        let (mut rate, fill) = (Rate::begin(lsm), fill.clone());
+        clock.clock.advance(20_000_000);
+        *clock.event.lock() = Some(Box::new(move || fill(runs)));
+        let before = clock.now();
+        rate.rest();
+        assert_eq!((clock.now() - before) / 1_000_000, sleeps, "{runs} runs");
     }
 }
 

@@ -12,6 +12,7 @@ use std::{
 
 use ecotone_substrate::{
     Result, Seq,
+    clock::Clock,
     environment::Environment,
     scheduler::Scheduler,
     storage::{FileKind, Storage},
@@ -20,7 +21,7 @@ use ecotone_substrate::{
 use ecotone_testkit::sim::SimStorage;
 
 use crate::{
-    engine::{Context, Cursor, Engine, Operation, Ordered, Range, Record},
+    engine::{Context, Cursor, Engine, Operation, Ordered, Range, Record, Shared},
     lsm::{
         blob, family::Sizes, install::Files, keyspace::LsmKeyspace, options::LsmOptions, pool::Pool, structure::Structure,
         table::Kind, table_cache::TableCache,
@@ -107,7 +108,13 @@ impl World {
 
     /// Another empty keyspace of the same database.
     pub(super) fn another(&self, number: u32, sizes: Sizes) -> Arc<LsmKeyspace> {
-        let context = Context { keyspace: number, ..self.context.clone() };
+        self.another_by(self.context.shared.clock.clone(), number, sizes)
+    }
+
+    /// The same by a clock of its own.
+    pub(super) fn another_by(&self, clock: Arc<dyn Clock>, number: u32, sizes: Sizes) -> Arc<LsmKeyspace> {
+        let shared = Shared { clock, ..self.context.shared.clone() };
+        let context = Context { keyspace: number, shared, ..self.context.clone() };
         let files = Files::new(context, LsmOptions::default(), Structure::default(), &self.cache);
         Arc::new(LsmKeyspace::create(files, sizes, self.pool.clone(), None))
     }
