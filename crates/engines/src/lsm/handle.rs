@@ -1,8 +1,11 @@
 //! A table that is a part of a keyspace: open, with what finds keys in it while that is of use.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+use std::{
+    result,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
 };
 
 use ecotone_substrate::{
@@ -13,7 +16,7 @@ use ecotone_substrate::{
     storage,
     table::{Answer, File},
 };
-use ecotone_sys::primitive::MutexGuard;
+use ecotone_sys::{epoch::Pin, primitive::MutexGuard};
 
 use super::{
     heat::{Heat, Reads},
@@ -196,12 +199,21 @@ impl Handle {
         if self.filter.look(&pin, |filter| filter.may_have(hash)) == Some(false) {
             return Known::Not;
         }
-        match self.index.look(&pin, |index| index.locate(key)) {
-            None => Known::Absent(IndexPart::Whole),
-            Some(Located::Blocks(blocks)) => Known::In(blocks),
-            Some(Located::Partition(number)) => {
-                let blocks = self.partitions[number as usize].look(&pin, |partition| partition.locate(key));
-                blocks.map_or(Known::Absent(IndexPart::Partition(number)), Known::In)
+        self.look_in_index(&pin, key).map_or_else(Known::Absent, Known::In)
+    }
+
+    /// The blocks that can have a key between the first and the last of the table, or the part of the index that is not there.
+    pub(super) fn located(&self, key: &[u8]) -> result::Result<Candidates, IndexPart> {
+        self.look_in_index(&self.loader.cache.domain().pin(), key)
+    }
+
+    #[inline]
+    fn look_in_index(&self, pin: &Pin<'_>, key: &[u8]) -> result::Result<Candidates, IndexPart> {
+        match self.index.look(pin, |index| index.locate(key)).ok_or(IndexPart::Whole)? {
+            Located::Blocks(blocks) => Ok(blocks),
+            Located::Partition(number) => {
+                let blocks = self.partitions[number as usize].look(pin, |partition| partition.locate(key));
+                blocks.ok_or(IndexPart::Partition(number))
             }
         }
     }

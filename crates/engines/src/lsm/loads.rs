@@ -1,4 +1,4 @@
-//! Loads parts of the indexes of many tables together, for who looks for many keys (decision 11, "Reading"; decision 12, invariants 19 and 24).
+//! Loads parts of the indexes of many tables together, for who looks for many keys or in many runs (decision 11, "Reading"; decision 12, invariants 19 and 24).
 
 use std::{collections::VecDeque, ptr};
 
@@ -11,7 +11,7 @@ use ecotone_sys::primitive::MutexGuard;
 
 use super::{
     handle::{Handle, IndexPart, Locate},
-    table::Located,
+    table::{Candidates, Located},
     table_cache::TableCache,
 };
 
@@ -54,12 +54,29 @@ impl<'v, 'k, K: Copy> Waits<'v, 'k, K> {
         self.0.is_empty()
     }
 
-    /// Loads all that is waited for, many pages in flight; `answer` gets where each key can be. A part that somebody else loads, or for which there is no memory to
-    /// spare, is waited for by itself, when nothing is loaded half.
+    /// Loads all that is waited for, many pages in flight, and the partitions that are named by it; `answer` gets where each key can be.
     ///
     /// # Errors
     /// If something is damaged or cannot be read, or there is no memory for it.
     pub(super) fn load(
+        mut self,
+        cache: &TableCache,
+        queue: &mut dyn Queue,
+        answer: &mut dyn FnMut(&'v Handle, &'k [u8], K, Candidates),
+    ) -> Result<()> {
+        while !self.is_empty() {
+            let mut next = Waits::new();
+            self.load_parts(cache, queue, &mut |handle, key, known, at| match at {
+                Located::Blocks(blocks) => answer(handle, key, known, blocks),
+                Located::Partition(number) => next.add(handle, IndexPart::Partition(number), key, known),
+            })?;
+            self = next;
+        }
+        Ok(())
+    }
+
+    /// A part that somebody else loads, or for which there is no memory to spare, is waited for by itself, when nothing is loaded half.
+    fn load_parts(
         mut self,
         cache: &TableCache,
         queue: &mut dyn Queue,

@@ -12,10 +12,10 @@ use ecotone_substrate::{
 
 use super::{
     front::Looks,
-    handle::{Handle, IndexPart, Known},
+    handle::{Handle, Known},
     loads::Waits,
     records::Lsm,
-    table::{Candidates, Find, Located, Table},
+    table::{Candidates, Find, Table},
     table_cache::TableCache,
     version::{Run, Version},
 };
@@ -175,15 +175,7 @@ impl<'v, 'k> Search<'v, 'k> {
             }
         }
         let is_complete = waits.is_empty();
-        // A whole index may name a partition, which is loaded then.
-        while !waits.is_empty() {
-            let mut next = Waits::new();
-            waits.load(cache, queue, &mut |handle, key, sought, at| match at {
-                Located::Blocks(blocks) => located.push((handle, sought, blocks)),
-                Located::Partition(number) => next.add(handle, IndexPart::Partition(number), key, sought),
-            })?;
-            waits = next;
-        }
+        waits.load(cache, queue, &mut |handle, _, sought, blocks| located.push((handle, sought, blocks)))?;
         if !is_complete {
             located.sort_unstable_by_key(|(_, sought, _)| sought.key);
         }

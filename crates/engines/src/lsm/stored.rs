@@ -2,13 +2,18 @@
 
 use std::ops::{Bound, Range};
 
-use ecotone_substrate::{Result, Seq, environment::Environment, memory::Component};
+use ecotone_substrate::{
+    Result, Seq,
+    environment::Environment,
+    memory::Component,
+    storage::{Block, Reads},
+};
 use ecotone_sys::chunk::Size;
 
 use super::{
     handle::Handle,
     merged::Source,
-    table::Cursor,
+    table::{Candidates, Cursor},
     version::{Ranged, Run},
 };
 use crate::rest::{Direction, Rest};
@@ -32,32 +37,79 @@ pub(super) struct Stored {
     /// Its tables that are left behind the present one.
     left: Range<usize>,
     direction: Direction,
-    /// The present table, and a cursor on a record of it.
+    /// The present table, and a cursor on a record of it once it stands on one.
     present: Option<(usize, Cursor)>,
 }
 
 impl Stored {
-    /// On the first record that is left. Tables without any are not looked at.
-    pub(super) fn begin(
+    /// On the first record that is left.
+    pub(super) fn begin(environment: &Environment, run: &Run<Handle>, rest: &Rest, way: (Direction, Reading)) -> Result<Stored> {
+        let mut source = Stored::before(environment, run, rest, way);
+        source.begin_alone(rest)?;
+        Ok(source)
+    }
+
+    /// Before the first record that is left. Tables without any are not looked at.
+    pub(super) fn before(
         environment: &Environment,
         run: &Run<Handle>,
         rest: &Rest,
         (direction, reading): (Direction, Reading),
-    ) -> Result<Stored> {
+    ) -> Stored {
         let tables = run.tables();
         let start = tables.partition_point(|table| !rest.is_above_low(table.last()));
         let end = tables.partition_point(|table| rest.is_below_high(table.first())).max(start);
         let (run, environment) = (run.clone(), environment.clone());
-        let mut source = Stored { environment, reading, run, left: start..end, direction, present: None };
-        let Some(number) = source.next_table() else { return Ok(source) };
-        let handle = &source.run.tables()[number];
-        let mut cursor = source.open(handle)?;
-        let there = match direction {
-            Direction::Up => to_first(&mut cursor, handle, &rest.low)?,
-            Direction::Down => to_last(&mut cursor, handle, &rest.high)?,
+        Stored { environment, reading, run, left: start..end, direction, present: None }
+    }
+
+    /// Whether no table is left.
+    pub(super) fn is_over(&self) -> bool {
+        self.present.is_none() && self.left.is_empty()
+    }
+
+    /// Goes to the first record that is left.
+    pub(super) fn begin_alone(&mut self, rest: &Rest) -> Result<()> {
+        let blocks = self.sought(rest).map(|(handle, key)| handle.locate(key)).transpose()?;
+        self.open_next()?;
+        self.stand(rest, blocks)
+    }
+
+    /// The table where it begins, and the key by which; none where that is at an end of the table.
+    pub(super) fn sought<'r>(&self, rest: &'r Rest) -> Option<(&Handle, &'r [u8])> {
+        let handle: &Handle = &self.run.tables()[self.next_table()?];
+        let bound = if self.direction == Direction::Up { &rest.low } else { &rest.high };
+        let (Bound::Included(key) | Bound::Excluded(key)) = bound else { return None };
+        let is_within = if self.direction == Direction::Up { **key > *handle.first() } else { **key <= *handle.last() };
+        is_within.then_some((handle, &key[..]))
+    }
+
+    /// Opens the table where it begins, and asks for what it reads first, where what it seeks can be in these blocks.
+    pub(super) fn ask(&mut self, blocks: Option<Candidates>, reads: &mut Reads<'_, usize>, number: usize) -> Result<()> {
+        self.open_next()?;
+        let Some((table, cursor)) = &mut self.present else { return Ok(()) };
+        let end = match self.direction {
+            Direction::Up => 0,
+            Direction::Down => self.run.tables()[*table].table().blocks() - 1,
         };
-        source.present = Some((number, cursor)).filter(|_| there);
-        Ok(source)
+        cursor.ask(blocks.map_or(end, |blocks| blocks.first), reads, number)
+    }
+
+    /// What it asked for was read.
+    pub(super) fn receive(&mut self, memory: Block) {
+        let (_, cursor) = self.present.as_mut().expect("a source that has asked is in a table");
+        cursor.receive(memory);
+    }
+
+    /// Goes to the first record that is left in the table that was opened, where what it seeks can be in these blocks.
+    pub(super) fn stand(&mut self, rest: &Rest, blocks: Option<Candidates>) -> Result<()> {
+        let Some((_, cursor)) = &mut self.present else { return Ok(()) };
+        let there = match self.direction {
+            Direction::Up => to_first(cursor, &rest.low, blocks)?,
+            Direction::Down => to_last(cursor, &rest.high, blocks)?,
+        };
+        self.present.take_if(|_| !there);
+        Ok(())
     }
 
     /// The present record; no value is a tombstone.
@@ -71,11 +123,24 @@ impl Stored {
         self.present.as_ref().map_or((Seq::MAX, 0), |(number, _)| self.run.tables()[*number].table().sequences())
     }
 
-    fn next_table(&mut self) -> Option<usize> {
+    /// The one that comes next.
+    fn next_table(&self) -> Option<usize> {
+        let mut left = self.left.clone();
         match self.direction {
-            Direction::Up => self.left.next(),
-            Direction::Down => self.left.next_back(),
+            Direction::Up => left.next(),
+            Direction::Down => left.next_back(),
         }
+    }
+
+    /// Makes the table that comes next the present one, if there is one.
+    fn open_next(&mut self) -> Result<bool> {
+        let Some(number) = self.next_table() else { return Ok(false) };
+        self.left = match self.direction {
+            Direction::Up => number + 1..self.left.end,
+            Direction::Down => self.left.start..number,
+        };
+        self.present = Some((number, self.open(&self.run.tables()[number])?));
+        Ok(true)
     }
 
     /// A cursor before the first record in the direction.
@@ -124,28 +189,29 @@ impl Source for Stored {
             if self.present.take().is_some_and(|(_, cursor)| cursor.has_grown()) {
                 self.reading = Reading::Grown;
             }
-            let Some(number) = self.next_table() else { return Ok(()) };
-            self.present = Some((number, self.open(&self.run.tables()[number])?));
+            if !self.open_next()? {
+                return Ok(());
+            }
         }
         Ok(())
     }
 }
 
-/// Goes to the first record that a bound leaves.
-fn to_first(cursor: &mut Cursor, handle: &Handle, low: &Bound<Vec<u8>>) -> Result<bool> {
+/// Goes to the first record that a bound leaves, whose key can be in these blocks if it is above the first of the table.
+fn to_first(cursor: &mut Cursor, low: &Bound<Vec<u8>>, blocks: Option<Candidates>) -> Result<bool> {
     let (Bound::Included(key) | Bound::Excluded(key)) = low else { return cursor.advance() };
-    let there = if **key <= *handle.first() { cursor.advance()? } else { cursor.seek(handle.locate(key)?, key)? };
+    let there = match blocks {
+        Some(blocks) => cursor.seek(blocks, key)?,
+        None => cursor.advance()?,
+    };
     let is_left_out = there && matches!(low, Bound::Excluded(_)) && cursor.key() == key;
     if is_left_out { cursor.advance() } else { Ok(there) }
 }
 
-/// Goes to the last record that a bound leaves.
-fn to_last(cursor: &mut Cursor, handle: &Handle, high: &Bound<Vec<u8>>) -> Result<bool> {
-    let (Bound::Included(key) | Bound::Excluded(key)) = high else { return cursor.retreat() };
-    if **key > *handle.last() {
-        return cursor.retreat();
-    }
-    let there = cursor.seek(handle.locate(key)?, key)?;
+/// Goes to the last record that a bound leaves, whose key can be in these blocks if it is not above the last of the table.
+fn to_last(cursor: &mut Cursor, high: &Bound<Vec<u8>>, blocks: Option<Candidates>) -> Result<bool> {
+    let (Bound::Included(key) | Bound::Excluded(key), Some(blocks)) = (high, blocks) else { return cursor.retreat() };
+    let there = cursor.seek(blocks, key)?;
     let is_last = there && matches!(high, Bound::Included(_)) && cursor.key() == key;
     if is_last { Ok(true) } else { cursor.retreat() }
 }

@@ -1,9 +1,10 @@
 //! Iteration over a range, from both ends (decision 11, "Reading"; decision 12, invariant 21).
 //!
 //! Each end merges the records of runs and levels of one version, as their tables have them, with copies of what the memtables have: [`batch`] (these copies),
-//! [`written`] (where these come from). Where the version has covers it goes stretch by stretch, and seeks in each what counts there (decision 14, "Reading").
+//! [`written`] (where these come from), [`sources`] (how what is stored begins). Where the version has covers it goes stretch by stretch, and seeks in each what counts there (decision 14, "Reading").
 
 mod batch;
+mod sources;
 mod written;
 
 use std::{ops::Bound, sync::Arc};
@@ -16,7 +17,7 @@ use super::{
     handle::Handle,
     merged::{Merged, Source},
     records::Lsm,
-    stored::{Reading, Stored},
+    stored::Stored,
     structure::{Covers, Stretch},
     version::Version,
 };
@@ -217,10 +218,10 @@ impl End {
             Direction::Up => stretch.upper,
             Direction::Down => Some(stretch.lower).filter(|lower| !lower.is_empty()),
         };
-        let (part, way) = (left.until(self.direction, limit), (self.direction, Reading::Growing));
-        let begin = |(_, run)| Stored::begin(lsm.files.environment(), run, &part, way).map(Layer::Tables);
-        let counting = version.counting_in(stretch.cover).filter(|_| !part.is_empty());
-        let mut layers: Vec<Layer> = counting.map(begin).collect::<Result<_>>()?;
+        let part = left.until(self.direction, limit);
+        let counting = version.counting_in(stretch.cover).filter(|_| !part.is_empty()).map(|(_, run)| run);
+        let sources = sources::begin(lsm.files.loader(), counting, &part, self.direction)?;
+        let mut layers: Vec<Layer> = sources.into_iter().map(Layer::Tables).collect();
         let base = lsm.base.as_ref().filter(|_| stretch.cover.is_some() && !part.is_empty());
         if let Some(base) = base {
             layers.push(Layer::Below(Based::begin(base, part, self.direction)?));

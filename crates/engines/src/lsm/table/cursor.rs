@@ -6,7 +6,7 @@ use ecotone_substrate::{
     Error, Result,
     codec::Malformed,
     environment::Environment,
-    storage::{self, Queue},
+    storage::{self, Queue, Reads},
 };
 
 use super::{
@@ -70,6 +70,20 @@ impl Cursor {
     /// Whether it reads more at a time than in the beginning.
     pub fn has_grown(&self) -> bool {
         self.window.has_grown()
+    }
+
+    /// Asks for what is read when this block is the first to be entered, in its direction. What `waits` gets has to be [received](Self::receive) before it goes
+    /// anywhere.
+    ///
+    /// # Errors
+    /// If there is no queue to read ahead.
+    pub fn ask<W>(&mut self, block: u32, reads: &mut Reads<'_, W>, waits: W) -> Result<()> {
+        self.window.ask(block, self.direction, reads, waits)
+    }
+
+    /// What was asked for was read into its memory.
+    pub fn receive(&mut self, memory: storage::Block) {
+        self.window.receive(memory);
     }
 
     /// Goes to the next record. False behind the last. After an error it is behind the last.

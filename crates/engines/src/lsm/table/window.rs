@@ -6,7 +6,7 @@ use ecotone_substrate::{
     Result,
     environment::Environment,
     memory::Component,
-    storage::{self, Completion, Op, Queue, Request},
+    storage::{self, Completion, Op, Queue, Reads, Request},
 };
 use ecotone_sys::chunk::Size;
 
@@ -27,7 +27,8 @@ pub(super) struct Window {
     table: Arc<Table>,
     /// Those that may be asked for.
     within: Range<u32>,
-    memory: storage::Block,
+    /// None while what was asked for is being read into it.
+    memory: Option<storage::Block>,
     /// Those that are in memory.
     there: Range<u32>,
     ahead: Option<Ahead>,
@@ -40,11 +41,14 @@ pub(super) struct Window {
 const SHORT: u32 = 2;
 const LONG: u32 = 4;
 
+/// Why there is memory.
+const RECEIVED: &str = "what was asked for was received";
+
 impl Window {
     /// For some blocks of a table, in memory for one of them or more.
     pub(super) fn new(table: Arc<Table>, within: Range<u32>, memory: storage::Block) -> Window {
         assert!(within.end <= table.blocks() && memory.len() >= table.bytes_for_a_block());
-        Window { table, within, memory, there: 0..0, ahead: None, growth: None, reads: 0 }
+        Window { table, within, memory: Some(memory), there: 0..0, ahead: None, growth: None, reads: 0 }
     }
 
     /// From now on it becomes larger with the number of its reads, if there is memory to spare.
@@ -65,8 +69,8 @@ impl Window {
         }
         let Some(slab) = environment.memory.lease(Component::Frames, Size::Slab) else { return Ok(()) };
         if self.reads == SHORT + 1 {
-            self.memory = slab;
-        } else if self.memory.len() == slab.len() {
+            self.memory = Some(slab);
+        } else if self.memory().len() == slab.len() {
             let queue = environment.storage.queue()?;
             self.read_ahead(queue, slab);
         }
@@ -75,7 +79,7 @@ impl Window {
 
     /// From now on the blocks behind the window are read while it is looked at, into memory of the same size.
     pub(super) fn read_ahead(&mut self, queue: Box<dyn Queue>, memory: storage::Block) {
-        assert_eq!(memory.len(), self.memory.len());
+        assert_eq!(memory.len(), self.memory().len());
         self.ahead = Some(Ahead { queue, free: Some(memory), blocks: 0..0, done: Vec::new() });
     }
 
@@ -97,8 +101,27 @@ impl Window {
             self.fetch(block, direction)?;
         }
         let (place, room) = (self.place(block), self.room());
-        let (blocks, room) = self.memory.split_at_mut(room);
+        let memory = self.memory.as_mut().expect(RECEIVED);
+        let (blocks, room) = memory.split_at_mut(room);
         self.table.parse_in(block, &blocks[place], room)
+    }
+
+    /// Asks for what is read when this block is the first to be entered. What `waits` gets has to be [received](Self::receive) before.
+    pub(super) fn ask<W>(&mut self, block: u32, direction: Direction, reads: &mut Reads<'_, W>, waits: W) -> Result<()> {
+        let (blocks, offset, len) = self.next_read(block, direction)?;
+        let memory = self.memory.take().expect(RECEIVED);
+        reads.ask(waits, self.table.file().clone(), offset, len, memory);
+        self.there = blocks;
+        Ok(())
+    }
+
+    /// What was asked for was read into its memory.
+    pub(super) fn receive(&mut self, memory: storage::Block) {
+        self.memory = Some(memory);
+    }
+
+    fn memory(&self) -> &storage::Block {
+        self.memory.as_ref().expect(RECEIVED)
     }
 
     /// The block that was entered last.
@@ -111,9 +134,9 @@ impl Window {
 
     /// The plain bytes of the block that was entered last.
     pub(super) fn bytes(&self, block: u32) -> &[u8] {
-        let bytes = &self.memory[self.place(block)];
+        let bytes = &self.memory()[self.place(block)];
         match pack::plain_bytes(bytes) {
-            Some(plain) if self.table.may_be_packed() => &self.memory[self.room()..][..plain],
+            Some(plain) if self.table.may_be_packed() => &self.memory()[self.room()..][..plain],
             _ => bytes,
         }
     }
@@ -126,19 +149,14 @@ impl Window {
 
     /// Where the room begins to unpack one.
     fn room(&self) -> usize {
-        self.memory.len() + self.table.block_size() - self.table.bytes_for_a_block()
+        self.memory().len() + self.table.block_size() - self.table.bytes_for_a_block()
     }
 
     fn fetch(&mut self, block: u32, direction: Direction) -> Result<()> {
         if !self.take_ahead(block)? {
-            self.there = 0..0;
-            self.grow_for_next_read()?;
-            let blocks = match direction {
-                Direction::Forward => self.forward(block),
-                Direction::Backward => self.backward(block + 1),
-            };
-            let len = blocks.len() * self.table.block_size();
-            self.table.file().read(&mut self.memory[..len], self.table.block_at(blocks.start))?;
+            let (blocks, offset, len) = self.next_read(block, direction)?;
+            let memory = self.memory.as_mut().expect(RECEIVED);
+            self.table.file().read(&mut memory[..len], offset)?;
             self.there = blocks;
         }
         let next = match direction {
@@ -149,6 +167,18 @@ impl Window {
             ahead.begin(&self.table, next);
         }
         Ok(())
+    }
+
+    /// The blocks that are read together for this one, where they lie, and how many bytes they have. Nothing else is wanted any more.
+    fn next_read(&mut self, block: u32, direction: Direction) -> Result<(Range<u32>, u64, usize)> {
+        self.there = 0..0;
+        self.grow_for_next_read()?;
+        let blocks = match direction {
+            Direction::Forward => self.forward(block),
+            Direction::Backward => self.backward(block + 1),
+        };
+        let (offset, len) = (self.table.block_at(blocks.start), blocks.len() * self.table.block_size());
+        Ok((blocks, offset, len))
     }
 
     /// As many blocks as are read together, from this one on.
@@ -177,7 +207,7 @@ impl Window {
             ahead.free = Some(memory);
             return Ok(false);
         }
-        ahead.free = Some(mem::replace(&mut self.memory, memory));
+        ahead.free = self.memory.replace(memory);
         self.there = 0..0;
         read?;
         self.there = blocks;

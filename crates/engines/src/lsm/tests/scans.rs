@@ -1,19 +1,23 @@
 //! Cursors, while what they go through changes.
 
-use std::{iter, ops::Bound};
+use std::{iter, ops::Bound, sync::Arc, thread};
 
-use ecotone_substrate::memory::Component;
+use ecotone_substrate::{memory::Component, storage::FileId};
 use ecotone_sys::chunk::Size;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::world::{ALL, World, collect, step};
 use crate::{
-    engine::{Engine, Ordered},
-    lsm::{family::Sizes, table::Kind},
-    tests::cursors::{Said, change, go_through},
+    engine::{Engine, Ordered, Range},
+    lsm::{family::Sizes, keyspace::LsmKeyspace, table::Kind},
+    tests::{
+        cursors::{Said, change, go_through},
+        stat,
+    },
 };
 
 const KEYS: u32 = 600;
+const RUNS: u64 = 5;
 
 fn key(number: u32) -> Vec<u8> {
     [&b"key "[..], &number.to_be_bytes()].concat()
@@ -117,6 +121,77 @@ fn a_long_scan_goes_on_where_there_is_no_memory_to_spare() {
     drop(taken.pop());
     for reverse in [false, true] {
         assert_eq!(collect(&world.keyspace, ALL, reverse).len(), records as usize);
+    }
+}
+
+/// Runs of level 0 that have the same keys, and of which no index is in memory.
+fn runs() -> (World, Arc<LsmKeyspace>) {
+    let world = World::new(1, Kind::Linear);
+    for round in 0..RUNS {
+        (0..KEYS / 2).for_each(|number| world.write(&key(number), Some(&[round as u8; 40])));
+        world.flush();
+    }
+    let keyspace = world.reopened();
+    assert_eq!((stat(&keyspace.stats(), "runs"), stat(&keyspace.stats(), "index_bytes")), (RUNS, 0));
+    (world, keyspace)
+}
+
+/// Ten keys from the middle.
+fn ten() -> Range {
+    (Bound::Included(key(200)), Bound::Excluded(key(210)))
+}
+
+/// Reads of a scan while one of them is held.
+fn reads_beside(world: &World, keyspace: &Arc<LsmKeyspace>, (file, offset): (FileId, u64), reverse: bool) -> u64 {
+    let before = world.reads();
+    world.disk.hold(file, offset);
+    thread::scope(|scope| {
+        let scan = scope.spawn(|| collect(keyspace, ten(), reverse));
+        world.disk.wait_blocked(file, offset);
+        let beside = world.reads() - before;
+        world.disk.release(file, offset);
+        assert_eq!(scan.join().unwrap().len(), 10);
+        beside
+    })
+}
+
+/// The index, or the first block, of one source cannot be read for the time being: those of all others are.
+#[test]
+fn the_sources_of_a_scan_begin_together() {
+    for reverse in [false, true] {
+        let (world, keyspace) = runs();
+        let version = keyspace.lsm().version();
+        let bound = key(if reverse { 210 } else { 200 });
+        for (_, run) in version.runs().take(2) {
+            let handle = run.covering(&bound).expect("each run has the key");
+            if handle.located(&bound).is_err() {
+                let index = (handle.table().name().file(), handle.table().index_at());
+                assert_eq!(reads_beside(&world, &keyspace, index, reverse), RUNS - 1);
+            }
+            let blocks = handle.located(&bound).expect("it was loaded");
+            let block = (handle.table().name().file(), handle.table().block_at(blocks.first));
+            assert_eq!(reads_beside(&world, &keyspace, block, reverse), RUNS - 1);
+        }
+    }
+}
+
+#[test]
+fn a_first_read_that_fails_ends_the_scan_and_not_the_next_one() {
+    for reverse in [false, true] {
+        let (world, keyspace) = runs();
+        let fail = |failure| {
+            world.fail_io(failure);
+            let mut cursor = keyspace.clone().cursor(ten());
+            assert!(step(&mut *cursor, reverse).is_err(), "{failure}");
+            assert!(step(&mut *cursor, reverse).unwrap().is_none());
+        };
+        // Of the indexes.
+        (0..RUNS).for_each(fail);
+        assert_eq!(collect(&keyspace, ten(), reverse).len(), 10);
+        // Of the blocks.
+        (0..RUNS).for_each(fail);
+        assert_eq!(collect(&keyspace, ten(), reverse).len(), 10);
+        assert_eq!(stat(&keyspace.stats(), "index_loads"), RUNS, "none is loaded twice");
     }
 }
 

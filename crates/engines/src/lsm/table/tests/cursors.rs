@@ -3,7 +3,7 @@
 use ecotone_substrate::{
     limits::PAGE,
     memory::Component,
-    storage::{FileKind, Storage},
+    storage::{FileKind, Reads, Storage},
 };
 use ecotone_sys::chunk::Size;
 use ecotone_testkit::table::seal_block;
@@ -178,6 +178,27 @@ fn a_walk_reads_windows() {
             assert_eq!(count, ground.records.len());
             assert_eq!(after.reads - before.reads, blocks.div_ceil((size.bytes() / PAGE) as u64));
             assert_eq!(after.read_bytes - before.read_bytes, blocks * PAGE as u64);
+        }
+    }
+}
+
+#[test]
+fn a_cursor_begins_with_what_it_has_asked_for() {
+    let (ground, mut random) = (Ground::new(Kind::Single, 4096, usual(20_000)), SmallRng::seed_from_u64(4));
+    let mut queue = ground.environment.storage.queue().unwrap();
+    for (size, ahead) in [(Size::Frame, false), (Size::Slab, false), (Size::Slab, true)] {
+        for number in 0..10 {
+            let mut cursor = if number % 2 == 0 { ground.forward(size, ahead) } else { ground.backward(size, ahead) };
+            let place = random.random_range(0..ground.records.len());
+            let key = &ground.records[place].0;
+            let mut reads = Reads::new(&mut *queue);
+            cursor.ask(ground.locate(key).first, &mut reads, number).unwrap();
+            let (asked, memory) = reads.wait().unwrap().expect("it was asked for");
+            cursor.receive(memory);
+            let before = ground.disk.counters_of(FileKind::Table).reads;
+            assert!(asked == number && cursor.seek(ground.locate(key), key).unwrap() && ground.is_on(&cursor, place));
+            assert_eq!(ground.disk.counters_of(FileKind::Table).reads, before);
+            wander(&mut random, &ground, cursor, place + 1);
         }
     }
 }

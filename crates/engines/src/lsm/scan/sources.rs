@@ -1,0 +1,62 @@
+//! The runs and levels of a scan, which begin together: indexes that are absent are loaded, and first blocks are read, with all requests in flight at once.
+
+use ecotone_substrate::{
+    Result,
+    storage::{Queue, Reads},
+};
+
+use crate::{
+    lsm::{
+        handle::{Handle, Loader},
+        loads::Waits,
+        stored::{Reading, Stored},
+        table::Candidates,
+        version::Run,
+    },
+    rest::{Direction, Rest},
+};
+
+/// Each of these on its first record that is left, but for those that have none.
+pub(super) fn begin<'v>(
+    loader: &Loader,
+    runs: impl Iterator<Item = &'v Run<Handle>>,
+    rest: &Rest,
+    direction: Direction,
+) -> Result<Vec<Stored>> {
+    let before = |run| Stored::before(loader.environment(), run, rest, (direction, Reading::Growing));
+    let mut sources: Vec<Stored> = runs.map(before).filter(|source| !source.is_over()).collect();
+    match &mut sources[..] {
+        [] => {}
+        [only] => only.begin_alone(rest)?,
+        several => begin_together(loader, several, rest)?,
+    }
+    Ok(sources)
+}
+
+fn begin_together(loader: &Loader, sources: &mut [Stored], rest: &Rest) -> Result<()> {
+    let mut queue = loader.environment().storage.queue()?;
+    let places = locate(loader, sources, rest, &mut *queue)?;
+    let mut reads = Reads::new(&mut *queue);
+    for (number, source) in sources.iter_mut().enumerate() {
+        source.ask(places[number], &mut reads, number)?;
+    }
+    while let Some((number, memory)) = reads.wait()? {
+        sources[number].receive(memory);
+    }
+    sources.iter_mut().zip(places).try_for_each(|(source, blocks)| source.stand(rest, blocks))
+}
+
+/// The blocks that can have what each seeks, if it seeks anything.
+fn locate(loader: &Loader, sources: &[Stored], rest: &Rest, queue: &mut dyn Queue) -> Result<Vec<Option<Candidates>>> {
+    let (mut places, mut waits) = (vec![None; sources.len()], Waits::new());
+    for (number, source) in sources.iter().enumerate() {
+        let Some((handle, key)) = source.sought(rest) else { continue };
+        handle.reads.increment();
+        match handle.located(key) {
+            Ok(blocks) => places[number] = Some(blocks),
+            Err(part) => waits.add(handle, part, key, number),
+        }
+    }
+    waits.load(loader.cache(), queue, &mut |_, _, number, blocks| places[number] = Some(blocks))?;
+    Ok(places)
+}
