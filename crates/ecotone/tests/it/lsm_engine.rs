@@ -134,6 +134,67 @@ fn what_was_compacted_survives_a_crash_in_fewer_files() {
     assert_eq!(tables(&after).len(), 2);
 }
 
+/// A database whose lsm keyspaces have tables of few blocks, and compactions of several parts.
+fn open_tiny(disk: &SimStorage) -> Database {
+    let families = vec![Arc::new(LsmFamily::tiny()) as _];
+    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
+    Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts).unwrap()
+}
+
+/// One with runs in level 0, and what is in them.
+fn filled(disk: &SimStorage) -> (Database, Keyspace, Map) {
+    let (database, mut model) = (open_tiny(disk), Map::new());
+    let keyspace = logged(&database);
+    for round in 0..4_u8 {
+        for number in 0..300_u32 {
+            let (key, value) = ((number * u32::from(1 + round)).wrapping_mul(0x9E37_79B9).to_be_bytes(), [round; 100]);
+            if number % 5 == u32::from(round) {
+                keyspace.remove(key).unwrap();
+                model.remove(&key[..]);
+            } else {
+                keyspace.insert(key, value).unwrap();
+                model.insert(key.to_vec(), value.to_vec());
+            }
+        }
+        database.flush().unwrap();
+    }
+    (database, keyspace, model)
+}
+
+fn counters(keyspace: &Keyspace) -> BTreeMap<&'static str, u64> {
+    keyspace.stats().counters.into_iter().collect()
+}
+
+/// Before its record is durable all tables of a job are strays, of whichever part; after it none is missing.
+#[test]
+fn trap_11_a_crash_at_any_io_of_a_compaction_in_parts_loses_nothing_and_leaves_no_file() {
+    let whole = SimStorage::new(1);
+    let (_database, keyspace, _) = filled(&whole);
+    let first = whole.io_index();
+    assert!(keyspace.compact(|_, _| ()).unwrap());
+    let ios = first..whole.io_index();
+    assert!(counters(&keyspace)["compaction_parts"] >= 3 && ios.end - ios.start > 40, "{ios:?} {:?}", counters(&keyspace));
+    for index in ios {
+        let disk = SimStorage::new(1);
+        let (database, keyspace, model) = filled(&disk);
+        disk.crash_at(index);
+        assert!(keyspace.compact(|_, _| ()).is_err(), "the crash at {index} went unnoticed");
+        let after = disk.crash(match index % 3 {
+            0 => Crash::KeepAll,
+            1 => Crash::DropAll,
+            _ => Crash::Random(index),
+        });
+        drop((keyspace, database));
+        let database = open_tiny(&after);
+        let keyspace = logged(&database);
+        assert!(all(&keyspace) == model, "a crash at {index}");
+        assert_eq!(tables(&after).len() as u64, counters(&keyspace)["tables"], "a crash at {index}");
+        for (_, check) in database.verify().unwrap() {
+            assert_eq!((check.problems, check.records), (vec![], model.len() as u64), "a crash at {index}");
+        }
+    }
+}
+
 /// Records of several times the memory, some changed and some deleted later, over lives with more and with less memory.
 fn more_than_memory(keyspace: fn(&Database) -> Keyspace, workers: usize) {
     const COUNT: u32 = 30_000;
