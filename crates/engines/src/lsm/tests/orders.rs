@@ -1,4 +1,4 @@
-//! All orders of a few calls, within a number of preemptions, by loom (decision 12, K3, K5 and K6). A slab has 16 words, two nodes.
+//! All orders of a few calls, within a number of preemptions, by loom (decision 12, K3 and K5 to K7). A slab has 16 words, two nodes.
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +8,11 @@ use std::{
     },
 };
 
-use ecotone_substrate::{Seq, memory::Memory, table::Answer};
+use ecotone_substrate::{
+    Seq,
+    memory::{Component, Memory},
+    table::Answer,
+};
 use ecotone_sys::{
     chunk::{Arena, CHUNK_BYTES, Size},
     epoch::Domain,
@@ -261,15 +265,16 @@ fn a_part_is_loaded_once_between_two_evictions() {
 
 /// Room, and the memtables that it is for.
 struct Crowd {
+    memory: Arc<Memory>,
     room: Arc<Room>,
     present: Present<()>,
 }
 
 impl Crowd {
     fn new() -> Crowd {
-        let (room, present) =
-            (Arc::new(Room::new(&Pool::new(&Memory::new(32 << 20)))), Present::new(&Domain::new(), Memtable::new(b""), ()));
-        Crowd { room, present }
+        let memory = Memory::new(32 << 20);
+        let (room, present) = (Arc::new(Room::new(&Pool::new(&memory))), Present::new(&Domain::new(), Memtable::new(b""), ()));
+        Crowd { memory, room, present }
     }
 
     fn free(&self) -> u64 {
@@ -311,5 +316,23 @@ fn whoever_is_admitted_finds_room_beside_a_switch() {
         for key in [b"0", b"a", b"b", b"d"] {
             assert!(view.memtables.iter().any(|member| member.memtable.get(key, &mut value).is_some()));
         }
+    });
+}
+
+/// K7: two writes while ready slabs are given back. Nobody finds no slab, and none is lost. It fails if those who are promised room do not wait for the end of
+/// that: the slabs that they counted go.
+#[test]
+fn whoever_is_admitted_finds_room_beside_a_trim() {
+    all_orders(2, Crowd::new, |crowd| {
+        // A slab is ready, and nobody was promised it.
+        crowd.room.give_back(crowd.admit(b"c"));
+        let other = spawn(&crowd, |crowd| crowd.write(b"a"));
+        crowd.room.trim();
+        crowd.write(b"b");
+        other.join().unwrap();
+        let (view, mut value) = (crowd.present.get(), Vec::new());
+        assert!([b"a", b"b"].iter().all(|key| view.memtables[0].memtable.get(*key, &mut value).is_some()));
+        crowd.room.trim();
+        assert_eq!((crowd.room.bytes(), crowd.memory.used(&[Component::Memtable])), (0, view.memtables[0].memtable.bytes()));
     });
 }
