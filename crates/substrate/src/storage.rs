@@ -243,8 +243,8 @@ pub trait File: Send + Sync + fmt::Debug {
     fn reserved(&self) -> Result<u64>;
     /// Tells the kernel that its cached pages of this range are not needed (cached files, after a sync).
     fn forget(&self, offset: u64, length: u64);
-    /// The operating system's file, for drivers that need it; `None` in a simulation.
-    fn system(&self) -> Option<&Arc<ecotone_sys::file::File>> {
+    /// The operating system's file for a request, for drivers that need it; `None` in a simulation. It may have to be opened again.
+    fn system(&self, _op: Op) -> Option<Result<Arc<ecotone_sys::file::File>>> {
         None
     }
 }

@@ -10,7 +10,11 @@ pub(crate) const HASH: &str = "hash";
 /// A record as iterators give it.
 type Record = (Vec<u8>, Vec<u8>);
 
+/// Records in one batch of those that are loaded into a keyspace without an order.
+const TOGETHER: usize = 64;
+
 /// An open keyspace.
+#[derive(Debug)]
 pub(crate) enum Kept {
     Ordered(Keyspace),
     Hashed(HashKeyspace),
@@ -22,6 +26,14 @@ impl Kept {
         match *engine {
             HASH => Ok(Kept::Hashed(database.open_hash_keyspace(name)?)),
             _ => Ok(Kept::Ordered(database.open_keyspace(name)?)),
+        }
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Kept::Ordered(keyspace) => keyspace.name(),
+            Kept::Hashed(keyspace) => keyspace.name(),
         }
     }
 
@@ -57,6 +69,14 @@ impl Kept {
         }
     }
 
+    /// The values of keys, in their order.
+    pub(crate) fn multi_get<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
+        match self {
+            Kept::Ordered(keyspace) => keyspace.multi_get(keys),
+            Kept::Hashed(keyspace) => keyspace.multi_get(keys),
+        }
+    }
+
     /// Stores a record.
     pub(crate) fn insert(&self, key: &[u8], value: &[u8]) -> Result<()> {
         match self {
@@ -73,11 +93,49 @@ impl Kept {
         }
     }
 
+    /// Stores records that come in the order of their keys, into an empty keyspace.
+    pub(crate) fn load_sorted<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        database: &Database,
+        records: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<u64> {
+        let keyspace = match self {
+            Kept::Ordered(keyspace) => return keyspace.bulk_load(records),
+            Kept::Hashed(keyspace) => keyspace,
+        };
+        let (mut records, mut stored) = (records.into_iter().peekable(), 0);
+        while records.peek().is_some() {
+            let mut batch = database.batch();
+            records.by_ref().take(TOGETHER).for_each(|(key, value)| batch.insert(keyspace, key.as_ref(), value.as_ref()));
+            stored += batch.len() as u64;
+            batch.commit()?;
+        }
+        Ok(stored)
+    }
+
+    /// Deletes a key.
+    pub(crate) fn remove(&self, key: &[u8]) -> Result<()> {
+        match self {
+            Kept::Ordered(keyspace) => keyspace.remove(key),
+            Kept::Hashed(keyspace) => keyspace.remove(key),
+        }
+    }
+
+    /// Stores a value. The one that was there before.
+    pub(crate) fn replace(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.update(key, Some(value))
+    }
+
     /// Deletes a key. The value that it had.
     pub(crate) fn take(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.update(key, None)
+    }
+
+    fn update(&self, key: &[u8], value: Option<&[u8]>) -> Result<Option<Vec<u8>>> {
+        let update = |_: Option<&[u8]>| value.map(<[u8]>::to_vec);
         match self {
-            Kept::Ordered(keyspace) => keyspace.fetch_update(key, |_| None),
-            Kept::Hashed(keyspace) => keyspace.fetch_update(key, |_| None),
+            Kept::Ordered(keyspace) => keyspace.fetch_update(key, update),
+            Kept::Hashed(keyspace) => keyspace.fetch_update(key, update),
         }
     }
 

@@ -43,7 +43,7 @@ pub(crate) struct NewSpace {
 
 /// An engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Engine {
+pub(crate) enum Engine {
     /// Ordered, with ranges
     Tree,
     /// Ordered, for data that is written much and read rarely
@@ -88,18 +88,24 @@ impl NewSpace {
                 Err(Failure::Usage(format!("the keyspace {name:?} is there and has the engine {there}; leave --engine out")))
             }
             (_, Some(_)) => self.space.open(database),
-            (Some(Engine::Hash), None) => Ok(Kept::Hashed(database.create_hash_keyspace(name, HashOptions::default())?)),
-            (engine, None) => {
-                let engine = if engine == Some(Engine::Lsm) { ecotone::Engine::Lsm } else { ecotone::Engine::Tree };
-                Ok(Kept::Ordered(database.create_keyspace(name, KeyspaceOptions::default().engine(engine))?))
-            }
+            (engine, None) => engine.unwrap_or(Engine::Tree).create(database, name),
         }
     }
 }
 
 impl Engine {
+    /// Makes a keyspace with it.
+    pub(crate) fn create(self, database: &Database, name: &str) -> Result<Kept, Failure> {
+        let ordered = |engine| database.create_keyspace(name, KeyspaceOptions::default().engine(engine)).map(Kept::Ordered);
+        Ok(match self {
+            Engine::Tree => ordered(ecotone::Engine::Tree)?,
+            Engine::Lsm => ordered(ecotone::Engine::Lsm)?,
+            Engine::Hash => Kept::Hashed(database.create_hash_keyspace(name, HashOptions::default())?),
+        })
+    }
+
     /// What the database calls it.
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Engine::Tree => ecotone::Engine::Tree.name(),
             Engine::Lsm => ecotone::Engine::Lsm.name(),

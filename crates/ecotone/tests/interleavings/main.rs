@@ -5,6 +5,7 @@
 #[cfg(feature = "bugs")]
 mod bugs;
 mod hash_crews;
+mod lsm_crews;
 mod schedules;
 #[path = "../it/store.rs"]
 mod store;

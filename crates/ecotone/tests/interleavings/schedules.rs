@@ -7,6 +7,7 @@ use ecotone_testkit::suite::crew::Role::{Batcher, Evicter, Flusher, Updater};
 use super::{
     CHECKPOINTS, Crew, Engine, READS, REORGANISATION, SCANS, SWITCH,
     hash_crews::{COMPACTION, COPIES, EVICTION, GROWTH, POINTS, UPDATES, WALKS, logged, unlogged},
+    lsm_crews::{CHANGES, FLUSHES, GETS, RANGES, with_log, without_log},
     tree, wrong,
 };
 
@@ -17,6 +18,9 @@ const SCHEDULES: u64 = 60;
 const KEPT: [&str; 2] = ["compactions", "folds"];
 const COPIED: [&str; 2] = ["compactions", "read_cache_evictions"];
 const GROWN: [&str; 2] = ["compactions", "index_doublings"];
+
+/// What the background of the lsm engine does.
+const MERGED: [&str; 2] = ["flushes", "compactions"];
 
 /// Writes that read, over two keyspaces.
 const TREE_UPDATES: Crew =
@@ -106,4 +110,26 @@ fn walks_of_a_hash_keyspace() {
 #[test]
 fn checkpoints_of_a_hash_keyspace_and_a_crash() {
     right(logged, &CHECKPOINTS, &KEPT);
+}
+
+#[test]
+fn gets_from_an_lsm_keyspace() {
+    right(with_log, &GETS, &MERGED);
+    right(without_log, &GETS, &MERGED);
+}
+
+#[test]
+fn ranges_of_an_lsm_keyspace() {
+    right(with_log, &RANGES, &MERGED);
+}
+
+#[test]
+fn changes_of_an_lsm_keyspace() {
+    right(with_log, &CHANGES, &MERGED);
+    right(without_log, &CHANGES, &MERGED);
+}
+
+#[test]
+fn flushes_of_an_lsm_keyspace_and_a_crash() {
+    right(with_log, &FLUSHES, &MERGED);
 }

@@ -13,7 +13,7 @@ use ecotone_testkit::suite::{
     interleave,
 };
 
-use crate::{adaptive, append_only, busy, in_place, store::Simulated, tree};
+use crate::{adaptive, append_only, busy, in_place, lsm, store::Simulated, tree};
 
 /// `IgnoreIncarnation` is left to the log's own tests (`log_bugs` of the substrate): since a write blanks the rest of its page, only what a crash leaves of a torn page brings
 /// a record of a former life to the end of the log, and histories of keyspaces are too few for that.
@@ -50,6 +50,16 @@ const ON_HASH: [Bug; 9] = [
     Bug::ElideTombstone,
     Bug::SupersedeUnsynced,
     Bug::PunchNeighbour,
+];
+
+/// What goes wrong on an lsm keyspace: what its tables share with runs of a hash keyspace and the log with all, which its suites must notice too.
+const ON_LSM: [Bug; 6] = [
+    Bug::FreeSpaceEarly,
+    Bug::RecycleLogEarly,
+    Bug::WatermarkTooHigh,
+    Bug::DropTombstone,
+    Bug::SkipTableSync,
+    Bug::SkipWriteAhead,
 ];
 
 /// What goes wrong on an adaptive keyspace alone.
@@ -94,12 +104,20 @@ fn noticed_on(simulated: &Simulated, first: u64) -> Result<(), String> {
 
 /// Runs the suites on a hash keyspace until one notices something.
 fn noticed_on_hash(run: u64) -> Result<(), String> {
-    let (first, hash) = (first_seed(run), busy());
-    contract::run(&hash, first..first + 7, SHORT)?;
-    contract::run(&hash, first..first + 7, WIDE)?;
-    campaign::run(&hash, first, 84, SHORT)?;
-    campaign::run(&hash, first, 16, FULL)?;
-    campaign::run(&hash, first, 160, WIDE)?;
+    noticed_on_tables(&busy(), first_seed(run))
+}
+
+/// Runs the suites on an lsm keyspace until one notices something.
+fn noticed_on_lsm(run: u64) -> Result<(), String> {
+    noticed_on_tables(&lsm(), first_seed(run))
+}
+
+fn noticed_on_tables(simulated: &Simulated, first: u64) -> Result<(), String> {
+    contract::run(simulated, first..first + 7, SHORT)?;
+    contract::run(simulated, first..first + 7, WIDE)?;
+    campaign::run(simulated, first, 84, SHORT)?;
+    campaign::run(simulated, first, 16, FULL)?;
+    campaign::run(simulated, first, 160, WIDE)?;
     Ok(())
 }
 
@@ -154,6 +172,7 @@ fn every_known_bug_is_noticed_in_every_run() {
     BUGS.into_iter().filter(wanted).for_each(|bug| judge(bug, "", answers(bug, noticed)));
     SEEN_BY_THREADS.into_iter().filter(wanted).for_each(|bug| judge(bug, " among threads", vec![answer_of_threads(bug)]));
     ON_HASH.into_iter().filter(wanted).for_each(|bug| judge(bug, " on a hash keyspace", answers(bug, noticed_on_hash)));
+    ON_LSM.into_iter().filter(wanted).for_each(|bug| judge(bug, " on an lsm keyspace", answers(bug, noticed_on_lsm)));
     ON_ADAPTIVE
         .into_iter()
         .filter(wanted)

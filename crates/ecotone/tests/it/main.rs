@@ -74,7 +74,6 @@ fn hash() -> Simulated {
     Simulated::new(Kind::Hashed, || Arc::new(ecotone::internal::engines::hash::HashFamily::tiny()) as Arc<dyn Family>)
 }
 
-#[cfg(not(feature = "bugs"))]
 fn lsm() -> Simulated {
     Simulated::new(Kind::Ordered, || Arc::new(ecotone::internal::engines::lsm::LsmFamily::tiny()) as Arc<dyn Family>)
 }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use ecotone_substrate::{
     Error, Result,
-    storage::{Access, Counters, File, FileId, FileKind, Queue, Storage},
+    storage::{Access, Counters, File, FileId, FileKind, Op, Queue, Storage},
 };
 use ecotone_sys::primitive::Mutex;
 
@@ -200,8 +200,8 @@ impl File for Counting {
         self.file.forget(offset, length);
     }
 
-    fn system(&self) -> Option<&Arc<ecotone_sys::file::File>> {
-        self.file.system()
+    fn system(&self, op: Op) -> Option<Result<Arc<ecotone_sys::file::File>>> {
+        self.file.system(op)
     }
 }
 

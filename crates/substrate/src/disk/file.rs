@@ -4,11 +4,11 @@ use std::{io, path::PathBuf, sync::Arc};
 
 use ecotone_sys::file as system;
 
-use super::{Directory, Driver};
+use super::{Directory, Driver, descriptors::Lent};
 use crate::{
     Error, Result,
     limits::PAGE,
-    storage::{Access, File, FileId, Op},
+    storage::{Access, File, FileId, FileKind, Op},
 };
 
 /// An open file. Keeps the directory locked.
@@ -16,23 +16,48 @@ use crate::{
 pub(super) struct DiskFile {
     id: FileId,
     access: Access,
+    unit: usize,
     directory: Arc<Directory>,
-    system: Arc<system::File>,
+    descriptor: Descriptor,
+}
+
+#[derive(Debug)]
+enum Descriptor {
+    Kept(Arc<system::File>),
+    /// Of a table: there may be many.
+    Lent(Arc<Lent>),
 }
 
 impl DiskFile {
     pub(super) fn open(directory: &Arc<Directory>, id: FileId, access: Access, how: system::Open) -> Result<DiskFile> {
-        let path = directory.path_of(id);
+        let (path, is_direct) = (directory.path_of(id), access == Access::Direct);
         let action = if how == system::Open::New { "create" } else { "open" };
-        let file = system::File::open(&path, how, access == Access::Direct);
-        let system = Arc::new(file.map_err(|error| Error::io(action, path.display(), error))?);
-        Ok(DiskFile { id, access, directory: directory.clone(), system })
+        let file = system::File::open(&path, how, is_direct).map_err(|error| Error::io(action, path.display(), error))?;
+        let unit = file.unit();
+        let descriptor = match id.kind() {
+            FileKind::Table => Descriptor::Lent(directory.descriptors.add(id, path, file, is_direct)),
+            _ => Descriptor::Kept(Arc::new(file)),
+        };
+        Ok(DiskFile { id, access, unit, directory: directory.clone(), descriptor })
+    }
+
+    /// Calls `act` with the file, which is opened for it if need be.
+    fn with<R>(&self, what: &'static str, writes: bool, act: impl FnOnce(&system::File) -> io::Result<R>) -> Result<R> {
+        let done = match &self.descriptor {
+            Descriptor::Kept(file) => act(file),
+            Descriptor::Lent(lent) => act(&*self.open_again(lent, writes)?),
+        };
+        done.map_err(|error| self.failed(what, error))
+    }
+
+    fn open_again(&self, lent: &Arc<Lent>, writes: bool) -> Result<Arc<system::File>> {
+        lent.get(writes).map_err(|error| self.failed("open", error))
     }
 
     /// Checks alignment also where the file system fell back to the page cache and would not care, so that a mistake shows everywhere.
     fn check_aligned(&self, buffer: &[u8], offset: u64) {
         if self.access == Access::Direct {
-            let unit = self.system.unit();
+            let unit = self.unit;
             let aligned = buffer.as_ptr().addr().is_multiple_of(unit) && buffer.len().is_multiple_of(unit);
             assert!(aligned && offset.is_multiple_of(unit as u64), "direct I/O on {} that is not aligned", self.id);
         }
@@ -43,7 +68,7 @@ impl DiskFile {
     }
 
     fn write_uncounted(&self, buffer: &[u8], offset: u64) -> Result<()> {
-        self.system.write_at(buffer, offset).map_err(|error| self.failed("write", error))
+        self.with("write", true, |file| file.write_at(buffer, offset))
     }
 
     fn failed(&self, action: &'static str, error: io::Error) -> Error {
@@ -57,24 +82,21 @@ impl File for DiskFile {
     }
 
     fn len(&self) -> Result<u64> {
-        self.system.len().map_err(|error| self.failed("read the length of", error))
+        self.with("read the length of", false, system::File::len)
     }
 
     fn unit(&self) -> usize {
-        self.system.unit()
+        self.unit
     }
 
     fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         self.check_aligned(buffer, offset);
         self.directory.tally.request(self.id.kind(), Op::Read, buffer.len());
-        let read = match self.directory.driver {
-            Driver::Uring => self.directory.readers.read(&self.system, buffer, offset),
-            Driver::SleepingUring | Driver::Blocking => self.system.read_at(buffer, offset),
-        };
-        match read {
-            Ok(count) if count < buffer.len() => Err(Error::corruption(self.id, offset, "the file ends early")),
-            result => result.map(|_| ()).map_err(|error| self.failed("read", error)),
-        }
+        let count = self.with("read", false, |file| match self.directory.driver {
+            Driver::Uring => self.directory.readers.read(file, buffer, offset),
+            Driver::SleepingUring | Driver::Blocking => file.read_at(buffer, offset),
+        })?;
+        if count < buffer.len() { Err(Error::corruption(self.id, offset, "the file ends early")) } else { Ok(()) }
     }
 
     fn write(&self, buffer: &[u8], offset: u64) -> Result<()> {
@@ -89,11 +111,16 @@ impl File for DiskFile {
 
     fn sync(&self) -> Result<()> {
         self.directory.tally.sync(self.id.kind());
-        self.system.sync().map_err(|error| self.failed("sync", error))
+        let synced = match &self.descriptor {
+            Descriptor::Kept(file) => file.sync(),
+            Descriptor::Lent(lent) => lent.sync(),
+        };
+        synced.map_err(|error| self.failed("sync", error))
     }
 
     fn preallocate(&self, offset: u64, length: u64) -> Result<()> {
-        self.system.preallocate(offset, length).map_err(|error| match error.kind() {
+        let preallocate = |file: &system::File| Ok(file.preallocate(offset, length));
+        self.with("preallocate", true, preallocate)?.map_err(|error| match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
                 Error::NoSpace { file: self.id.to_string(), wanted: length }
             }
@@ -102,26 +129,29 @@ impl File for DiskFile {
     }
 
     fn punch(&self, offset: u64, length: u64) -> Result<bool> {
-        self.system.punch(offset, length).map_err(|error| self.failed("punch a hole into", error))
+        self.with("punch a hole into", false, |file| file.punch(offset, length))
     }
 
     fn set_len(&self, length: u64) -> Result<()> {
-        self.system.set_len(length).map_err(|error| self.failed("set the length of", error))
+        self.with("set the length of", true, |file| file.set_len(length))
     }
 
     fn reserved(&self) -> Result<u64> {
-        self.system.reserved().map_err(|error| self.failed("read the space of", error))
+        self.with("read the space of", false, system::File::reserved)
     }
 
     fn forget(&self, offset: u64, length: u64) {
         if length > 0
-            && let Err(error) = self.system.advise_dont_need(offset, length)
+            && let Err(error) = self.with("forget the pages of", false, |file| file.advise_dont_need(offset, length))
         {
             tracing::debug!(%error, file = %self.id, "the kernel keeps its cached pages");
         }
     }
 
-    fn system(&self) -> Option<&Arc<system::File>> {
-        Some(&self.system)
+    fn system(&self, op: Op) -> Option<Result<Arc<system::File>>> {
+        Some(match &self.descriptor {
+            Descriptor::Kept(file) => Ok(file.clone()),
+            Descriptor::Lent(lent) => self.open_again(lent, op == Op::Write),
+        })
     }
 }

@@ -4,6 +4,7 @@
 //! in the log. What is assumed of the disk is in `docs/format/disk.md`.
 
 mod counters;
+mod descriptors;
 mod file;
 mod lock;
 mod queue;
@@ -20,7 +21,7 @@ use std::{
 use ecotone_sys::{blocking::Blocking, file as system, transfer, uring};
 use parking_lot::Mutex;
 
-use self::{counters::Tally, file::DiskFile, lock::Lock, queue::DiskQueue, readers::Readers};
+use self::{counters::Tally, descriptors::Descriptors, file::DiskFile, lock::Lock, queue::DiskQueue, readers::Readers};
 use crate::{
     Error, Result,
     storage::{Access, Counters, File, FileId, FileKind, Queue, Storage},
@@ -69,6 +70,7 @@ struct Directory {
     /// Idle drivers.
     pool: Mutex<Vec<Transfers>>,
     readers: Readers,
+    descriptors: Arc<Descriptors>,
     /// Held, not used.
     _lock: Lock,
 }
@@ -85,7 +87,10 @@ impl Disk {
 
     /// As [`open`](Self::open), with a given driver.
     pub fn with_driver(path: impl AsRef<Path>, create: bool, driver: Driver) -> Result<Disk> {
-        let path = path.as_ref();
+        Self::with_descriptors(path.as_ref(), create, driver, Descriptors::of_process())
+    }
+
+    fn with_descriptors(path: &Path, create: bool, driver: Driver, descriptors: Arc<Descriptors>) -> Result<Disk> {
         if create {
             create_directory(path)?;
         }
@@ -102,7 +107,7 @@ impl Disk {
         let lock = Lock::take(&path)?;
         tracing::info!(?driver, path = %path.display(), "opened the directory");
         let (tally, pool, readers) = Default::default();
-        let directory = Directory { path, driver, tally, pool, readers, _lock: lock };
+        let directory = Directory { path, driver, tally, pool, readers, descriptors, _lock: lock };
         Ok(Disk { directory: Arc::new(directory) })
     }
 
@@ -127,6 +132,9 @@ impl Storage for Disk {
 
     fn remove(&self, id: FileId) -> Result<()> {
         let path = self.directory.path_of(id);
+        if id.kind() == FileKind::Table {
+            self.directory.descriptors.keep(id).map_err(|error| Error::io("open", path.display(), error))?;
+        }
         fs::remove_file(&path).map_err(|error| Error::io("remove", path.display(), error))
     }
 

@@ -26,11 +26,13 @@ pub(super) struct DiskQueue {
     directory: Arc<Directory>,
     driver: Transfers,
     finished: Vec<Finished<Origin>>,
+    /// Requests whose file could not be opened again.
+    refused: Vec<Completion>,
 }
 
 impl DiskQueue {
     pub(super) fn new(directory: Arc<Directory>, driver: Transfers) -> Self {
-        DiskQueue { directory, driver, finished: Vec::new() }
+        DiskQueue { directory, driver, finished: Vec::new(), refused: Vec::new() }
     }
 
     fn completion(&self, finished: Finished<Origin>) -> Completion {
@@ -52,7 +54,13 @@ impl Queue for DiskQueue {
     /// If the file is not one of a disk, the request is longer than its block, or offset or length are no multiples of the file's unit although it is direct.
     fn submit(&mut self, request: Request) {
         let Request { file, op, offset, block, len, tag } = request;
-        let system = file.system().expect("a file of a disk").clone();
+        let system = match file.system(op).expect("a file of a disk") {
+            Ok(system) => system,
+            Err(error) => {
+                let request = Request { file, op, offset, block, len, tag };
+                return self.refused.push(Completion { request, result: Err(error) });
+            }
+        };
         let unit = system.unit();
         let aligned = offset.is_multiple_of(unit as u64) && len.is_multiple_of(unit);
         assert!(aligned || !system.is_direct(), "direct I/O on {} that is not aligned", file.id());
@@ -63,13 +71,14 @@ impl Queue for DiskQueue {
 
     fn complete(&mut self, at_least: usize, done: &mut Vec<Completion>) {
         let mut finished = std::mem::take(&mut self.finished);
-        self.driver.complete(at_least, &mut finished);
+        self.driver.complete(at_least.saturating_sub(self.refused.len()), &mut finished);
+        done.append(&mut self.refused);
         done.extend(finished.drain(..).map(|finished| self.completion(finished)));
         self.finished = finished;
     }
 
     fn in_flight(&self) -> usize {
-        self.driver.in_flight()
+        self.driver.in_flight() + self.refused.len()
     }
 }
 

@@ -209,7 +209,8 @@ fn kernel_bytes(whose: &str, path: &Path) -> Option<(u64, u64)> {
 fn the_kernel_counts_at_least_what_the_counters_say() {
     for (directory, disk) in disks() {
         let (file, arena) = (disk.create(FileId::Pages(1), Access::Direct).unwrap(), Arena::new(2 * CHUNK_BYTES));
-        let (true, Some(before)) = (file.system().unwrap().is_direct(), kernel_bytes("self", directory.path())) else {
+        let (true, Some(before)) = (file.system(Op::Read).unwrap().unwrap().is_direct(), kernel_bytes("self", directory.path()))
+        else {
             println!("no direct I/O to a block device, or no /proc/self/io");
             return;
         };

@@ -15,6 +15,7 @@ use std::{
 use rustix::{
     fs::{self, Advice, FallocateFlags, FileType, FlockOperation, Mode, OFlags},
     io::{Errno, pread, pwrite, retry_on_intr},
+    process::{Resource, getrlimit},
 };
 
 /// Multiples of this many bytes do for offsets, lengths and addresses of direct I/O, wherever it works at all.
@@ -32,6 +33,11 @@ const ZEROS: usize = 64 << 10;
 struct Zeros([u8; ZEROS]);
 
 static ZERO: Zeros = Zeros([0; ZEROS]);
+
+/// How many files the process may have open.
+pub fn most_open() -> usize {
+    getrlimit(Resource::Nofile).current.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
+}
 
 /// Whether a file must or must not be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -37,7 +37,12 @@ use self::{
     values::VALUE,
     world::{Universe, World},
 };
-use crate::{failure::Failure, output::Output, place::parse_size};
+use crate::{
+    failure::Failure,
+    kept::Kept,
+    output::Output,
+    place::{Engine, parse_size},
+};
 
 /// Loads real keys into a database several times larger than its memory, kills it in the middle of its work and checks it
 ///
@@ -54,6 +59,9 @@ pub(crate) struct Demo {
     /// Keep the database
     #[arg(long)]
     keep: bool,
+    /// The engine of its keyspaces; with hash nothing is scanned
+    #[arg(long, default_value = "tree")]
+    engine: Engine,
     /// Memory that the database may use; bytes, or a number with KiB, MiB or GiB
     #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = parse_size)]
     memory: usize,
@@ -123,13 +131,13 @@ impl Demo {
         let Sizes { taxa, cities, paths } = self.sizes();
         say(&format!("real keys: {taxa} taxa, {cities} towns, {paths} file paths"))?;
         say(&format!("records: {}, {times:.1} times the memory of {}", mib(bytes), mib(self.memory as u64)))?;
-        say(&format!("database: {}", path.display()))
+        say(&format!("database: {}, engine {}", path.display(), self.engine.name()))
     }
 
     /// Loads, reads, scans and updates. Gives the figures, and what memory that took.
     fn work(&self, universe: &Universe, path: &Path, ledger: &mut Ledger) -> Result<(Vec<Row>, [Memory; 3]), Failure> {
         let database = Database::builder(path).memory_budget(self.memory).open()?;
-        let world = World::open(&database, universe)?;
+        let world = World::create(&database, universe, self.engine)?;
         let mut rows = vec![phases::load_taxa(&world)?, phases::load_cities(&world)?, phases::load_paths(&world, self.sizes())?];
         // What was loaded is written out now, so that the reads below are charged with their own requests only.
         database.flush()?;
@@ -138,7 +146,9 @@ impl Demo {
         rows.push(phases::read("read, uniform", &world, limit, &uniform)?);
         rows.push(phases::read("read, zipf 0.99", &world, limit, &zipf)?);
         rows.push(phases::multi_get(&world, limit, &uniform)?);
-        rows.push(phases::scan(&world, Limit { operations: limit.operations / 10, ..limit }, &uniform)?);
+        if let Kept::Ordered(taxa) = &world.taxa {
+            rows.push(phases::scan(&world, taxa, Limit { operations: limit.operations / 10, ..limit }, &uniform)?);
+        }
         let (mixed, done) = phases::mixed(&world, limit, FIRST_ROUND)?;
         rows.push(mixed);
         let stats = database.stats();

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use ecotone::Keyspace;
 use rand::{SeedableRng, rngs::SmallRng};
 
 use crate::{
@@ -24,7 +25,7 @@ const GETS_TOGETHER: usize = 32;
 /// Records in one scan.
 const SCAN: usize = 100;
 
-/// Loads the taxa, which ascend, by bulk load.
+/// Loads the taxa, which ascend, by bulk load where keys have an order.
 pub(crate) fn load_taxa(world: &World<'_>) -> Result<Row, Failure> {
     let taxa = &world.universe.taxa;
     let bar = progress::bar("load taxa, sorted", taxa.len() as u64);
@@ -35,7 +36,7 @@ pub(crate) fn load_taxa(world: &World<'_>) -> Result<Row, Failure> {
         let key = taxa.key(index);
         (key.to_be_bytes(), values::value(key, 0))
     });
-    let row = measure::whole("load taxa, sorted", world.database, |_| Ok(world.taxa.bulk_load(records)?));
+    let row = measure::whole("load taxa, sorted", world.database, |_| Ok(world.taxa.load_sorted(world.database, records)?));
     bar.finish_and_clear();
     row
 }
@@ -47,7 +48,7 @@ pub(crate) fn load_cities(world: &World<'_>) -> Result<Row, Failure> {
     measure::threads("insert towns as they came", world.database, all, |_| {
         |number| match cities.get(number as usize) {
             None => Ok(0),
-            Some(&key) => Ok(world.cities.insert(key.to_be_bytes(), values::value(key, 0)).map(|()| 1)?),
+            Some(&key) => Ok(world.cities.insert(&key.to_be_bytes(), &values::value(key, 0)).map(|()| 1)?),
         }
     })
 }
@@ -61,7 +62,7 @@ pub(crate) fn load_paths(world: &World<'_>, sizes: Sizes) -> Result<Row, Failure
             let began = Instant::now();
             let mut batch = world.database.batch();
             for (path, number) in paths.by_ref().take(PATHS_TOGETHER) {
-                batch.insert(&world.paths, path, path_value(number));
+                world.paths.insert_by(&mut batch, path, path_value(number));
             }
             bar.inc(batch.len() as u64);
             batch.commit()?;
@@ -95,12 +96,12 @@ pub(crate) fn multi_get(world: &World<'_>, limit: Limit, keys: &Keys) -> Result<
 }
 
 /// Scans short ranges, and checks every record.
-pub(crate) fn scan(world: &World<'_>, limit: Limit, keys: &Keys) -> Result<Row, Failure> {
+pub(crate) fn scan(world: &World<'_>, taxa: &Keyspace, limit: Limit, keys: &Keys) -> Result<Row, Failure> {
     measure::threads("scan 100 records", world.database, limit, |thread| {
         let mut random = SmallRng::seed_from_u64(2 << 32 | thread as u64);
         move |_| {
             let from = world.universe.key(keys.next(&mut random)).to_be_bytes();
-            for record in world.taxa.range(from..).take(SCAN) {
+            for record in taxa.range(from..).take(SCAN) {
                 let (key, value) = record?;
                 let key = key.as_slice().try_into().map_or(0, u64::from_be_bytes);
                 check(&world.taxa, key, Some(&value))?;

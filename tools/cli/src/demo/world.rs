@@ -2,7 +2,7 @@
 //!
 //! Records have an index: first the taxa in ascending order, then the towns in order of arrival.
 
-use ecotone::{Database, Keyspace, KeyspaceOptions};
+use ecotone::Database;
 
 use crate::{
     demo::{
@@ -12,6 +12,8 @@ use crate::{
         values,
     },
     failure::Failure,
+    kept::Kept,
+    place::{Engine, Space},
 };
 
 /// The integer keys.
@@ -51,23 +53,35 @@ pub(crate) struct World<'a> {
     /// The database they are in.
     pub(crate) database: &'a Database,
     /// Taxa: loaded sorted.
-    pub(crate) taxa: Keyspace,
+    pub(crate) taxa: Kept,
     /// Towns: inserted one by one.
-    pub(crate) cities: Keyspace,
+    pub(crate) cities: Kept,
     /// File paths: inserted in batches.
-    pub(crate) paths: Keyspace,
+    pub(crate) paths: Kept,
 }
 
 impl<'a> World<'a> {
-    /// Opens the keyspaces, or makes them.
+    /// Makes the keyspaces.
+    pub(crate) fn create(database: &'a Database, universe: &'a Universe, engine: Engine) -> Result<Self, Failure> {
+        World::of(database, universe, |name| engine.create(database, name))
+    }
+
+    /// Opens the keyspaces that are there.
     pub(crate) fn open(database: &'a Database, universe: &'a Universe) -> Result<Self, Failure> {
-        let keyspace = |name| database.keyspace(name, KeyspaceOptions::default());
+        World::of(database, universe, |name| Space { keyspace: name.to_owned() }.open(database))
+    }
+
+    fn of(
+        database: &'a Database,
+        universe: &'a Universe,
+        keyspace: impl Fn(&str) -> Result<Kept, Failure>,
+    ) -> Result<Self, Failure> {
         let (taxa, cities, paths) = (keyspace("taxa")?, keyspace("cities")?, keyspace("paths")?);
         Ok(World { universe, database, taxa, cities, paths })
     }
 
     /// Where the record with this index lives, and its key.
-    pub(crate) fn place(&self, index: usize) -> (&Keyspace, u64) {
+    pub(crate) fn place(&self, index: usize) -> (&Kept, u64) {
         let space = if index < self.universe.taxa.len() { &self.taxa } else { &self.cities };
         (space, self.universe.key(index))
     }
@@ -80,11 +94,11 @@ impl<'a> World<'a> {
             &Action::Update(index) => self.update(index, version),
             &Action::Insert(index) => {
                 let (space, key) = self.place(index);
-                Ok(space.insert(key.to_be_bytes(), values::value(key, version))?)
+                Ok(space.insert(&key.to_be_bytes(), &values::value(key, version))?)
             }
             &Action::Delete(index) => {
                 let (space, key) = self.place(index);
-                Ok(space.remove(key.to_be_bytes())?)
+                Ok(space.remove(&key.to_be_bytes())?)
             }
             Action::Batch(indexes) => self.batch(indexes, version),
         }
@@ -93,13 +107,13 @@ impl<'a> World<'a> {
     /// Reads a record and checks every byte of its value; it may have been deleted.
     pub(crate) fn read(&self, index: usize) -> Result<(), Failure> {
         let (space, key) = self.place(index);
-        let value = space.get(key.to_be_bytes())?;
+        let value = space.get(&key.to_be_bytes())?;
         check(space, key, value.as_deref())
     }
 
     fn update(&self, index: usize, version: u32) -> Result<(), Failure> {
         let (space, key) = self.place(index);
-        let before = space.fetch_update(key.to_be_bytes(), |_| Some(values::value(key, version)))?;
+        let before = space.replace(&key.to_be_bytes(), &values::value(key, version))?;
         check(space, key, before.as_deref())
     }
 
@@ -107,14 +121,14 @@ impl<'a> World<'a> {
         let mut batch = self.database.batch();
         for &index in indexes {
             let (space, key) = self.place(index);
-            batch.insert(space, key.to_be_bytes(), values::value(key, version));
+            space.insert_by(&mut batch, key.to_be_bytes().into(), values::value(key, version));
         }
         Ok(batch.commit()?)
     }
 }
 
 /// Fails if a value does not belong to its key.
-pub(crate) fn check(space: &Keyspace, key: u64, value: Option<&[u8]>) -> Result<(), Failure> {
+pub(crate) fn check(space: &Kept, key: u64, value: Option<&[u8]>) -> Result<(), Failure> {
     match value {
         Some(value) if values::version(key, value).is_none() => {
             Err(Failure::Told(format!("the key {key} in {} has a value that was never stored there", space.name())))

@@ -43,13 +43,28 @@ fn a_kept_database_can_be_used() {
     assert!(verify.text().contains("paths: 10000 records"), "{}", verify.text());
 }
 
-#[test]
-fn kills_at_any_moment_lose_nothing() {
+fn kills_lose_nothing(engine: &str) {
     let kills = std::env::var("ECOTONE_KILLS").unwrap_or_else(|_| "5".to_owned());
     let place = Place::new();
-    let run = demo(&["--kills", &kills], &place).good();
+    let run = demo(&["--engine", engine, "--kills", &kills], &place).good();
     verified(&run);
+    assert!(run.text().contains(&format!("engine {engine}")) && run.text().contains("scan") == (engine != "hash"));
     assert_eq!(run.text().lines().filter(|line| line.starts_with("killed and reopened")).count().to_string(), kills);
+}
+
+#[test]
+fn kills_at_any_moment_lose_nothing_of_a_tree() {
+    kills_lose_nothing("tree");
+}
+
+#[test]
+fn kills_at_any_moment_lose_nothing_of_a_hash_keyspace() {
+    kills_lose_nothing("hash");
+}
+
+#[test]
+fn kills_at_any_moment_lose_nothing_of_tables() {
+    kills_lose_nothing("lsm");
 }
 
 #[test]

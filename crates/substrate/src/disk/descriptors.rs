@@ -1,0 +1,349 @@
+//! Descriptors of tables, which may be closed and opened again, so that there may be more tables than a process may have files open (decision 11, "Table cache").
+//!
+//! Order of locks: those who are known, then the descriptor of one. Nobody who has a descriptor locked asks for the first.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    path::PathBuf,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use ecotone_sys::file::{File, Open, most_open};
+use parking_lot::Mutex;
+
+use crate::storage::FileId;
+
+/// The part of the files that the process may open which tables may have open, and the fewest.
+const PART: usize = 4;
+const LEAST: usize = 64;
+
+/// The descriptors of a directory's tables.
+#[derive(Debug)]
+pub(super) struct Descriptors {
+    /// How many may be open.
+    most: usize,
+    /// How many are, changed by who has a descriptor locked.
+    open: AtomicUsize,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// By file and number: a name may be given again while who had it before is still held.
+    all: BTreeMap<(FileId, u64), Weak<Lent>>,
+    next: u64,
+    /// Those that were opened, each once for each time, in the order of a clock's hand.
+    hand: VecDeque<Weak<Lent>>,
+}
+
+/// One descriptor.
+#[derive(Debug)]
+pub(super) struct Lent {
+    among: Arc<Descriptors>,
+    key: (FileId, u64),
+    path: PathBuf,
+    is_direct: bool,
+    state: Mutex<State>,
+    /// Since the hand passed last, or since it was opened: who was used once goes before who is used again and again.
+    is_used: AtomicBool,
+}
+
+#[derive(Debug)]
+struct State {
+    file: Option<Arc<File>>,
+    /// Whether anything was written since the last sync. Then it stays open, since it is by this descriptor that a failure of the disk would be told.
+    is_unsynced: bool,
+    /// Whether its name is gone, so that nobody could open it again.
+    is_nameless: bool,
+}
+
+impl Descriptors {
+    /// A quarter of what the process may open.
+    pub(super) fn of_process() -> Arc<Descriptors> {
+        Descriptors::new((most_open() / PART).max(LEAST))
+    }
+
+    pub(super) fn new(most: usize) -> Arc<Descriptors> {
+        Arc::new(Descriptors { most, open: AtomicUsize::new(0), known: Mutex::default() })
+    }
+
+    /// Takes a file that was opened just now, which may close another.
+    pub(super) fn add(self: &Arc<Self>, id: FileId, path: PathBuf, file: File, is_direct: bool) -> Arc<Lent> {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        let mut known = self.known.lock();
+        let key = (id, known.next);
+        known.next += 1;
+        let state = State { file: Some(Arc::new(file)), is_unsynced: false, is_nameless: false };
+        let (among, state, is_used) = (self.clone(), Mutex::new(state), AtomicBool::new(false));
+        let lent = Arc::new(Lent { among, key, path, is_direct, state, is_used });
+        known.all.insert(key, Arc::downgrade(&lent));
+        drop(known);
+        self.opened(&lent);
+        lent
+    }
+
+    /// Has who still holds a table be able to read it when its name is gone, which follows.
+    pub(super) fn keep(&self, id: FileId) -> io::Result<()> {
+        let held: Vec<_> = self.known.lock().all.range((id, 0)..=(id, u64::MAX)).filter_map(|(_, lent)| lent.upgrade()).collect();
+        held.iter().try_for_each(|lent| lent.keep())
+    }
+
+    /// How many are open that may be closed.
+    #[cfg(test)]
+    fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// It is open, and counted.
+    fn opened(&self, lent: &Arc<Lent>) {
+        self.known.lock().hand.push_back(Arc::downgrade(lent));
+        self.close_some();
+    }
+
+    /// Closes those that were not used lately while too many are open.
+    fn close_some(&self) {
+        if self.open.load(Ordering::Relaxed) <= self.most {
+            return;
+        }
+        // Dropped when nothing is locked: who is the last to hold one tells that to those who are known.
+        let mut met = Vec::new();
+        let mut known = self.known.lock();
+        for _ in 0..2 * known.hand.len() {
+            if self.open.load(Ordering::Relaxed) <= self.most {
+                break;
+            }
+            let Some(next) = known.hand.pop_front() else { break };
+            let Some(candidate) = next.upgrade() else { continue };
+            if candidate.stays_open() {
+                known.hand.push_back(next);
+            }
+            met.push(candidate);
+        }
+        if known.hand.len() > 2 * known.all.len() + LEAST {
+            // Of tables that nobody holds any more.
+            known.hand.retain(|lent| lent.strong_count() > 0);
+        }
+        drop(known);
+    }
+}
+
+impl Lent {
+    /// The file, opened again if it was closed; for a write if `writes`.
+    pub(super) fn get(self: &Arc<Self>, writes: bool) -> io::Result<Arc<File>> {
+        let mut state = self.state.lock();
+        state.is_unsynced |= writes;
+        if let Some(file) = &state.file {
+            self.is_used.store(true, Ordering::Relaxed);
+            return Ok(file.clone());
+        }
+        let file = Arc::new(self.open()?);
+        state.file = Some(file.clone());
+        self.among.open.fetch_add(1, Ordering::Relaxed);
+        drop(state);
+        self.among.opened(self);
+        Ok(file)
+    }
+
+    /// Syncs it, after which it may be closed unless somebody writes meanwhile.
+    pub(super) fn sync(self: &Arc<Self>) -> io::Result<()> {
+        let file = self.get(false)?;
+        self.state.lock().is_unsynced = false;
+        file.sync().inspect_err(|_| self.state.lock().is_unsynced = true)?;
+        self.among.close_some();
+        Ok(())
+    }
+
+    fn open(&self) -> io::Result<File> {
+        File::open(&self.path, Open::Existing, self.is_direct)
+    }
+
+    fn keep(&self) -> io::Result<()> {
+        let mut state = self.state.lock();
+        match state.file {
+            _ if state.is_nameless => return Ok(()),
+            Some(_) => _ = self.among.open.fetch_sub(1, Ordering::Relaxed),
+            None => state.file = Some(Arc::new(self.open()?)),
+        }
+        state.is_nameless = true;
+        Ok(())
+    }
+
+    /// Whether it stays open until the hand comes again; else it is closed, if it may ever be. Who reads just now has it open a little longer.
+    fn stays_open(&self) -> bool {
+        let Some(mut state) = self.state.try_lock() else { return true };
+        if state.is_nameless || state.file.is_none() {
+            return false;
+        }
+        let stays = state.is_unsynced || self.is_used.swap(false, Ordering::Relaxed);
+        if !stays {
+            state.file = None;
+            self.among.open.fetch_sub(1, Ordering::Relaxed);
+        }
+        stays
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        if state.file.is_some() && !state.is_nameless {
+            self.among.open.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.among.known.lock().all.remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::Path, sync::Arc, thread};
+
+    use ecotone_sys::chunk::{Arena, CHUNK_BYTES, Size};
+    use tempfile::TempDir;
+
+    use super::{Descriptors, FileId};
+    use crate::{
+        Error,
+        disk::{Disk, Driver},
+        limits::PAGE,
+        storage::{Access, File, Op, Request, Storage},
+    };
+
+    const MOST: usize = 4;
+
+    fn disk() -> (TempDir, Disk) {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = Disk::with_descriptors(&directory.path().join("db"), true, Driver::Blocking, Descriptors::new(MOST)).unwrap();
+        (directory, disk)
+    }
+
+    fn id(number: u32) -> FileId {
+        FileId::Table { keyspace: 1, number }
+    }
+
+    fn table(disk: &Disk, number: u32) -> Arc<dyn File> {
+        let file = disk.create(id(number), Access::Cached).unwrap();
+        file.write(&[number as u8; PAGE], 0).unwrap();
+        file
+    }
+
+    fn first_byte(file: &Arc<dyn File>) -> u8 {
+        let mut page = [0; PAGE];
+        file.read(&mut page, 0).unwrap();
+        page[0]
+    }
+
+    /// Descriptors of tables that this process has.
+    fn open_below(directory: &Path) -> usize {
+        let named = |path: &Path| path.starts_with(directory) && path.to_string_lossy().contains("table.");
+        let links = fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+        links.filter(|path| named(path)).count()
+    }
+
+    #[test]
+    fn more_tables_than_may_be_open_are_read() {
+        let (directory, disk) = disk();
+        let tables: Vec<_> = (0..20).map(|number| table(&disk, number)).collect();
+        assert_eq!(open_below(directory.path()), 20, "what is not synced stays open");
+        tables.iter().for_each(|table| table.sync().unwrap());
+        for round in 0..3 {
+            for (number, table) in tables.iter().enumerate() {
+                assert_eq!(first_byte(table), number as u8, "round {round}");
+            }
+            assert!(open_below(directory.path()) <= MOST, "round {round}");
+        }
+        drop(tables);
+        assert_eq!((open_below(directory.path()), disk.directory.descriptors.open()), (0, 0));
+    }
+
+    #[test]
+    fn who_is_read_all_the_time_stays_open() {
+        let (_directory, disk) = disk();
+        let tables: Vec<_> = (0..12).map(|number| table(&disk, number)).collect();
+        tables.iter().for_each(|table| table.sync().unwrap());
+        let system = |table: &Arc<dyn File>| table.system(Op::Read).unwrap().unwrap();
+        let (_opened, first) = (system(&tables[0]), system(&tables[0]));
+        for number in 1..100 {
+            assert_eq!(first_byte(&tables[1 + number % 11]) as usize, 1 + number % 11);
+            assert!(Arc::ptr_eq(&system(&tables[0]), &first));
+        }
+    }
+
+    #[test]
+    fn what_is_removed_while_it_is_held_stays_readable() {
+        let (directory, disk) = disk();
+        let held = table(&disk, 0);
+        held.sync().unwrap();
+        let others: Vec<_> = (1..9).map(|number| table(&disk, number)).collect();
+        others.iter().for_each(|table| table.sync().unwrap());
+        others.iter().for_each(|table| _ = first_byte(table));
+        let named = |number: u32| directory.path().join("db").join(id(number).to_string());
+        let links = || fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+        assert!(!links().any(|path| path == named(0)), "it was to be closed");
+        disk.remove(id(0)).unwrap();
+        // The name is given again, and what has it now is another table.
+        let again = disk.create(id(0), Access::Cached).unwrap();
+        again.write(&[99; PAGE], 0).unwrap();
+        again.sync().unwrap();
+        for _ in 0..3 {
+            others.iter().for_each(|table| _ = first_byte(table));
+            assert_eq!((first_byte(&held), first_byte(&again)), (0, 99));
+        }
+    }
+
+    #[test]
+    fn a_table_that_cannot_be_opened_again_is_an_error_of_each_read() {
+        let (directory, disk) = disk();
+        let tables: Vec<_> = (0..9).map(|number| table(&disk, number)).collect();
+        tables.iter().for_each(|table| table.sync().unwrap());
+        tables[1..].iter().for_each(|table| _ = first_byte(table));
+        fs::remove_file(directory.path().join("db").join(id(0).to_string())).unwrap();
+        let says = |error: &Error| error.to_string().contains("cannot open") && error.to_string().contains("table.");
+        assert!(says(&tables[0].read(&mut [0; PAGE], 0).unwrap_err()));
+        let arena = Arena::new(CHUNK_BYTES);
+        let (mut queue, mut done) = (disk.queue().unwrap(), Vec::new());
+        for tag in [0, 8] {
+            let block = arena.lease(Size::Frame, 0).unwrap();
+            let file = tables[tag].clone();
+            queue.submit(Request { file, op: Op::Read, offset: 0, len: PAGE, block, tag: tag as u64 });
+        }
+        assert_eq!(queue.in_flight(), 2);
+        queue.complete(2, &mut done);
+        done.sort_by_key(|done| done.request.tag);
+        assert!(says(done[0].result.as_ref().unwrap_err()) && done[1].result.is_ok(), "{done:?}");
+        assert_eq!((queue.in_flight(), done[1].request.block[0]), (0, 8));
+    }
+
+    #[test]
+    fn many_threads_read_more_tables_than_may_be_open() {
+        let (directory, disk) = disk();
+        let tables: Vec<_> = (0..16).map(|number| table(&disk, number)).collect();
+        tables.iter().for_each(|table| table.sync().unwrap());
+        thread::scope(|scope| {
+            for thread in 0..4 {
+                let tables = &tables;
+                scope.spawn(move || {
+                    for step in 0..2000 {
+                        let number = (thread * 5 + step * 7) % 16;
+                        assert_eq!(first_byte(&tables[number]) as usize, number);
+                    }
+                });
+            }
+        });
+        // Who is read while the hand passes stays open.
+        tables.iter().for_each(|table| _ = first_byte(table));
+        assert!(disk.directory.descriptors.open() <= MOST && open_below(directory.path()) <= MOST);
+    }
+
+    #[test]
+    fn a_file_of_another_kind_is_opened_once() {
+        let (_directory, disk) = disk();
+        let file = disk.create(FileId::Pages(1), Access::Cached).unwrap();
+        (0..9).for_each(|number| table(&disk, number).sync().unwrap());
+        let system = |file: &Arc<dyn File>| file.system(Op::Read).unwrap().unwrap();
+        assert!(Arc::ptr_eq(&system(&file), &system(&file)));
+    }
+}
