@@ -62,8 +62,16 @@ const LEVEL_0_PART: u64 = 2;
 
 impl Sizes {
     /// Memtables of one slab, tables of few blocks, and parts of few tables of whatever job has enough of them.
-    pub(super) const TINY: Sizes =
-        Sizes { memtable: 48 << 10, table: 16 << 10, level_0: 64 << 10, part: 32 << 10, helpers: 2, helpers_part: 4, late: 0.0 };
+    pub(super) const TINY: Sizes = Sizes {
+        memtable: 48 << 10,
+        table: 16 << 10,
+        // What threads do in a schedule of shuttle is a few flushes of a few records.
+        level_0: if cfg!(feature = "shuttle") { 4 << 10 } else { 64 << 10 },
+        part: 32 << 10,
+        helpers: 2,
+        helpers_part: 4,
+        late: 0.0,
+    };
 
     fn of(options: &LsmOptions, budget: usize) -> Sizes {
         Sizes {

@@ -11,7 +11,7 @@ use crate::lsm::{
 };
 
 /// Runs of level 0 with which it is compacted if it has bytes enough, and with which it is in any case.
-const FEW_RUNS: usize = 4;
+const FEW_RUNS: usize = if cfg!(feature = "shuttle") { 2 } else { 4 };
 const MANY_RUNS: usize = 8;
 
 /// Tables of one place.
