@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use ecotone_engines::{engine::Family, hash::HashFamily, lsm::LsmFamily, tree::TreeFamily};
+use ecotone_engines::{adaptive::AdaptiveFamily, engine::Family, hash::HashFamily, lsm::LsmFamily, tree::TreeFamily};
 use ecotone_substrate::{
     clock::{Clock, SystemClock},
     disk::{Disk, Driver},
@@ -103,8 +103,10 @@ impl Builder {
         self.check_path()?;
         let storage = Arc::new(Disk::with_driver(&self.path, self.create, Driver::found(self.poll_disk))?);
         let lsm = self.table_cache.map_or_else(LsmFamily::default, LsmFamily::with_table_cache);
+        let tree = TreeFamily::default();
+        let adaptive = AdaptiveFamily::beside(&lsm, &tree);
         let families: Vec<Arc<dyn Family>> =
-            vec![Arc::new(TreeFamily::default()), Arc::new(lsm), Arc::new(HashFamily::default())];
+            vec![Arc::new(tree), Arc::new(lsm), Arc::new(HashFamily::default()), Arc::new(adaptive)];
         let parts = Parts { storage, clock: Arc::new(SystemClock::default()), workers: self.workers, families };
         recovery::open(&self, parts)
     }

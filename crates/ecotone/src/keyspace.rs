@@ -6,7 +6,7 @@ use std::{
 };
 
 use ecotone_engines::{
-    engine::{Operation, Ordered},
+    engine::{Hint, Operation, Ordered, RangeShape},
     merge::Merge,
 };
 
@@ -219,6 +219,32 @@ impl Keyspace {
     pub fn survey(&self) -> Result<Option<Survey>> {
         self.handle.database.inner.check_open()?;
         self.handle.engine.survey()
+    }
+
+    /// Says how a range of keys will be used, for who knows it before the engine finds out: an adaptive keyspace has a range that is scanned in pages, and one that is
+    /// written in tables. Kept in memory, for at most 64 ranges; gone when the database is closed. Other engines have nothing to choose.
+    ///
+    /// ```
+    /// use ecotone::{Database, Engine, Hint, KeyspaceOptions};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = Database::builder(directory.path().join("db")).open()?;
+    /// let events = database.keyspace("events", KeyspaceOptions::default().engine(Engine::Adaptive))?;
+    /// events.insert("2026-11-23 08:15", "started")?;
+    /// events.hint("2026-11-23".."2026-11-24", Hint::ReadMostly)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Limit`](crate::Error::Limit) if there are too many ranges; `Closed` errors.
+    pub fn hint<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, hint: Hint) -> Result<()> {
+        self.handle.database.inner.check_open()?;
+        let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
+        self.handle.engine.hint(&(owned(range.start_bound()), owned(range.end_bound())), hint)
+    }
+
+    /// Ranges of an adaptive keyspace that are kept in another way than as plain tables, or are to be; none for other engines.
+    pub fn shapes(&self) -> Vec<RangeShape> {
+        self.handle.engine.shapes()
     }
 
     fn cursor(&self, start: Bound<Vec<u8>>, end: Bound<Vec<u8>>) -> Iter {

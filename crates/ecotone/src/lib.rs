@@ -3,7 +3,8 @@
 //! A [`Database`] is a directory with one write-ahead log and one memory budget. It holds *keyspaces*, each made with an engine that suits its use:
 //!
 //! - [`Keyspace`], ordered, with ranges: [`Engine::Tree`], an update-in-place tree behind a record cache (after TreeLine, VLDB 2023); or
-//!   [`Engine::Lsm`], tables in levels with learned indexes, for data that is written much and read rarely (after SpongeKV).
+//!   [`Engine::Lsm`], tables in levels with learned indexes, for data that is written much and read rarely (after SpongeKV); or [`Engine::Adaptive`], tables whose
+//!   scanned ranges become pages, and tables again (after AHA-tree).
 //! - [`HashKeyspace`], for point reads and writes, counters and updates: a hybrid log under a latch-free index, with a read cache and a cold tier (after F2).
 //!
 //! ```
@@ -58,7 +59,7 @@ pub use batch::{AnyKeyspace, Batch};
 pub use builder::Builder;
 pub use database::{Database, KeyspaceInfo};
 pub use ecotone_engines::{
-    engine::{Check, Survey},
+    engine::{Check, Hint, RangeShape, Survey},
     merge::Merge,
 };
 pub use ecotone_substrate::{Error, Result, limits, storage::Counters};

@@ -12,6 +12,9 @@ pub enum Engine {
     /// Tables of sorted records in levels, found by small learned indexes; ordered. For data that is written much and read rarely, and for huge data beside little
     /// memory. It is new.
     Lsm,
+    /// The lsm, and pages of a tree below its tables where scans pay for them: ranges change their shape by themselves, and back; ordered. For data whose use changes:
+    /// gathered now, analysed later. It is new.
+    Adaptive,
 }
 
 impl Engine {
@@ -20,6 +23,7 @@ impl Engine {
         match self {
             Engine::Tree => "tree",
             Engine::Lsm => "lsm",
+            Engine::Adaptive => "adaptive",
         }
     }
 }
@@ -83,6 +87,8 @@ impl KeyspaceOptions {
     /// | lsm | `compression` | `none` | `lz4`: as many records go into a block as LZ4 packs into it, for cold data that repeats itself; unpacking takes a few microseconds (computed, not measured) at each access to a block. Chosen once |
     /// | lsm | `memtable` | an eighth of the budget | bytes of records that are gathered in memory before they become a table, 1 to 64 MiB; less where memory is short |
     /// | lsm | `table` | half a memtable | bytes of a table, 64 KiB to 64 MiB |
+    /// | adaptive | `adapt` | 66 | percent of the time in which ranges become pages or tables at most; 0: never by itself, but where [`Keyspace::hint`](crate::Keyspace::hint) says so |
+    /// | adaptive | | | those of lsm, for its tables, and those of tree, for its pages and the record cache |
     pub fn set(mut self, option: impl Into<String>, value: impl Into<String>) -> Self {
         self.creation.settings.push((option.into(), value.into()));
         self

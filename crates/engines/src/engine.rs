@@ -133,6 +133,39 @@ pub struct Root {
 /// Numbers of one keyspace, by name. Names are stable; new ones are added.
 pub type Stats = Vec<(&'static str, u64)>;
 
+/// How a range of keys will be used, as somebody says who knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Hint {
+    /// Nobody knows: what is done follows from what is measured.
+    #[default]
+    Auto,
+    /// It is read and scanned for the most part.
+    ReadMostly,
+    /// It is written for the most part.
+    WriteMostly,
+}
+
+/// How a range of an adaptive keyspace is kept that is not plain tables, or is to change (AHA-tree; decision 14).
+#[derive(Debug, Clone, PartialEq)]
+pub struct RangeShape {
+    /// Its first key.
+    pub lower: Vec<u8>,
+    /// The first key behind it.
+    pub upper: Vec<u8>,
+    /// `pages`; `pages under buffers`, which newer tables lie above; `staged`, over which tables are merged as if there were none; `to be pages`, `to be tables`.
+    pub shape: &'static str,
+    /// Bytes of its pages.
+    pub page_bytes: u64,
+    /// Bytes of tables that count in it, about.
+    pub table_bytes: u64,
+    /// Scans that began in it lately; they fade in ten minutes.
+    pub scans: f64,
+    /// Seconds that these lost to tables.
+    pub waste_seconds: f64,
+    /// Why it changed last, or is to change: `scans`, `cold`, `hint`; empty if that was before the database was opened, or by compaction.
+    pub reason: &'static str,
+}
+
 /// The shape of an ordered keyspace, as a walk over its structure and a sample of its pages tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Survey {
@@ -262,6 +295,17 @@ pub trait Ordered: Engine {
     /// Loads records that come in ascending order, all above every key present. Gives the number of records. They are durable when it returns; after
     /// a crash in between a prefix of them is there.
     fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64>;
+    /// Says how a range will be used. An engine that has nothing to choose does nothing.
+    ///
+    /// # Errors
+    /// If there are too many hints.
+    fn hint(&self, _range: &Range, _hint: Hint) -> Result<()> {
+        Ok(())
+    }
+    /// Ranges that are kept in another way than the rest, or are to be.
+    fn shapes(&self) -> Vec<RangeShape> {
+        Vec::new()
+    }
 }
 
 /// A keyspace that finds its keys by a hash.

@@ -1,6 +1,6 @@
 //! A keyspace of either kind, for commands that need no order of keys.
 
-use ecotone::{Batch, Database, HashKeyspace, Keyspace, KeyspaceInfo, KeyspaceStats, Result, Survey};
+use ecotone::{Batch, Database, HashKeyspace, Keyspace, KeyspaceInfo, KeyspaceStats, RangeShape, Result, Survey};
 
 use crate::failure::Failure;
 
@@ -74,6 +74,14 @@ impl Kept {
         match self {
             Kept::Ordered(keyspace) => keyspace.multi_get(keys),
             Kept::Hashed(keyspace) => keyspace.multi_get(keys),
+        }
+    }
+
+    /// Ranges that are kept in a way of their own.
+    pub(crate) fn shapes(&self) -> Vec<RangeShape> {
+        match self {
+            Kept::Ordered(keyspace) => keyspace.shapes(),
+            Kept::Hashed(_) => Vec::new(),
         }
     }
 

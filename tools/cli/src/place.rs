@@ -48,6 +48,8 @@ pub(crate) enum Engine {
     Tree,
     /// Ordered, for data that is written much and read rarely
     Lsm,
+    /// Ordered, for data whose use changes: tables, and pages where it is scanned
+    Adaptive,
     /// Hashed: point reads and writes, counters
     Hash,
 }
@@ -100,6 +102,7 @@ impl Engine {
         Ok(match self {
             Engine::Tree => ordered(ecotone::Engine::Tree)?,
             Engine::Lsm => ordered(ecotone::Engine::Lsm)?,
+            Engine::Adaptive => ordered(ecotone::Engine::Adaptive)?,
             Engine::Hash => Kept::Hashed(database.create_hash_keyspace(name, HashOptions::default())?),
         })
     }
@@ -109,6 +112,7 @@ impl Engine {
         match self {
             Engine::Tree => ecotone::Engine::Tree.name(),
             Engine::Lsm => ecotone::Engine::Lsm.name(),
+            Engine::Adaptive => ecotone::Engine::Adaptive.name(),
             Engine::Hash => HASH,
         }
     }

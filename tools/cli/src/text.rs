@@ -110,7 +110,7 @@ fn unescape_one(rest: &mut impl Iterator<Item = u8>) -> Result<u8, &'static str>
 }
 
 /// Bytes as one line of text.
-fn escape(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn escape(bytes: &[u8]) -> Vec<u8> {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         chunk.valid().chars().for_each(|c| escape_char(&mut text, c));

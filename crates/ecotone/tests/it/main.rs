@@ -1,6 +1,8 @@
 //! The library under the suites of the test kit. How to replay a seed is in `docs/reliability.md`.
 
 #[cfg(not(feature = "bugs"))]
+mod adaptive_engine;
+#[cfg(not(feature = "bugs"))]
 mod budgets;
 #[cfg(feature = "bugs")]
 mod bugs;

@@ -5,16 +5,18 @@ use ecotone_substrate::{
     limits::MAX_MANIFEST,
 };
 
+use super::options::MOST_ADAPT;
 use crate::lsm::structure::Covers;
 
 /// The form of the root.
 const FORM: u8 = 1;
-/// Of `split`, `page_fill`, `insert` and `adapt` what there is so far: side, even, batch, and nothing by itself.
-const CHOICES: [u8; 4] = [0, 0, 1, 0];
+/// Of `split`, `page_fill` and `insert` what there is so far: side, even, batch. `adapt` follows, percent.
+const CHOICES: [u8; 3] = [0, 0, 1];
 
 /// What a checkpoint leaves of a keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Blob {
+    pub(super) adapt: u8,
     pub(super) covers: Covers,
     /// The roots of the parts.
     pub(super) lsm: Vec<u8>,
@@ -24,7 +26,7 @@ pub(super) struct Blob {
 impl Blob {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
-        w.u8(FORM).bytes(&CHOICES);
+        w.u8(FORM).bytes(&CHOICES).u8(self.adapt);
         self.covers.encode(&mut w);
         w.prefixed(&self.lsm).prefixed(&self.tree);
         w.finish()
@@ -37,9 +39,13 @@ impl Blob {
         if r.array()? != CHOICES {
             return r.fail("an option of an adaptive keyspace is not known");
         }
+        let adapt = r.u8()?;
+        if adapt > MOST_ADAPT {
+            return r.fail("an adaptive keyspace adapts for more than all of the time");
+        }
         let covers = Covers::decode(&mut r)?;
         let (lsm, tree) = (r.prefixed(MAX_MANIFEST)?.to_vec(), r.prefixed(MAX_MANIFEST)?.to_vec());
         r.finish()?;
-        Ok(Blob { covers, lsm, tree })
+        Ok(Blob { adapt, covers, lsm, tree })
     }
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use ecotone_substrate::Result;
 
-use super::{AdaptiveOptions, blob::Blob, keyspace::AdaptiveKeyspace, pages::Pages};
+use super::{AdaptiveOptions, blob::Blob, keyspace::AdaptiveKeyspace, pages::Pages, upkeep::Upkeep};
 use crate::{
     engine::{Context, Family, Made, Root},
-    lsm::{self, LsmFamily},
-    tree::{TreeFamily, space::PageFile},
+    lsm::{self, LsmFamily, structure::Structure},
+    tree::{Tree, TreeFamily, space::PageFile},
 };
 
 /// The parts of a keyspace, as structural records name them.
@@ -70,18 +70,30 @@ impl AdaptiveFamily {
     /// A keyspace without records, whose pages are to be in a file that was just made.
     pub(super) fn empty(&self, context: &Context, options: AdaptiveOptions, file: &PageFile) -> Result<AdaptiveKeyspace> {
         let tree = self.tree.empty(&part(context, PAGES), options.tree, file)?;
-        let lsm = self.lsm.part(part(context, TABLES), options.lsm, None, Arc::new(Pages(tree.clone())));
-        Ok(AdaptiveKeyspace { lsm: Arc::new(lsm), tree, is_restless: self.is_restless })
+        Ok(self.keyspace(context, options, None, tree))
     }
 
     /// A keyspace from its root.
     pub(super) fn of_earlier_life(&self, context: &Context, root: &Root) -> Result<AdaptiveKeyspace> {
         let place = || format!("the root of keyspace {} in the manifest", context.keyspace);
         let blob = Blob::decode(&root.blob).map_err(|malformed| malformed.at(place(), 0))?;
-        let (options, structure) = lsm::blob::decode(&blob.lsm).map_err(|malformed| malformed.at(place(), 0))?;
+        let (lsm, structure) = lsm::blob::decode(&blob.lsm).map_err(|malformed| malformed.at(place(), 0))?;
         let tree = self.tree.part(part(context, PAGES), &blob.tree)?;
-        let structure = structure.covered(blob.covers);
-        let lsm = self.lsm.part(part(context, TABLES), options, Some(structure), Arc::new(Pages(tree.clone())));
-        Ok(AdaptiveKeyspace { lsm: Arc::new(lsm), tree, is_restless: self.is_restless })
+        let options = AdaptiveOptions { adapt: blob.adapt, lsm, ..AdaptiveOptions::default() };
+        Ok(self.keyspace(context, options, Some(structure.covered(blob.covers)), tree))
+    }
+
+    fn keyspace(
+        &self,
+        context: &Context,
+        options: AdaptiveOptions,
+        structure: Option<Structure>,
+        tree: Arc<Tree>,
+    ) -> AdaptiveKeyspace {
+        let upkeep = Upkeep::new(&context.shared, options.adapt);
+        let pages = Arc::new(Pages(tree.clone(), upkeep.clone()));
+        let lsm = Arc::new(self.lsm.part(part(context, TABLES), options.lsm, structure, pages));
+        upkeep.begin(&lsm);
+        AdaptiveKeyspace { lsm, tree, upkeep, adapt: options.adapt, is_restless: self.is_restless }
     }
 }

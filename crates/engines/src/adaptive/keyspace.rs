@@ -7,9 +7,12 @@ use ecotone_substrate::{Error, Result, Seq};
 use super::{
     blob::Blob,
     family::{PAGES, TABLES},
+    upkeep::Upkeep,
 };
 use crate::{
-    engine::{Admission, Check, Cursor, Engine, Operation, Ordered, Progress, Range, Record, Root, Stats, VisitValue},
+    engine::{
+        Admission, Check, Cursor, Engine, Hint, Operation, Ordered, Progress, Range, RangeShape, Record, Root, Stats, VisitValue,
+    },
     lsm::{self, keyspace::LsmKeyspace},
     tree::Tree,
 };
@@ -19,6 +22,8 @@ use crate::{
 pub(super) struct AdaptiveKeyspace {
     pub(super) lsm: Arc<LsmKeyspace>,
     pub(super) tree: Arc<Tree>,
+    pub(super) upkeep: Arc<Upkeep>,
+    pub(super) adapt: u8,
     pub(super) is_restless: bool,
 }
 
@@ -33,7 +38,7 @@ impl AdaptiveKeyspace {
             (checkpoint, structure, lsm::blob::encode(*files.options(), tables), tables.covers().as_ref().clone())
         };
         let tree = self.tree.end_checkpoint(checkpoint)?;
-        Ok(Root { structure, blob: Blob { covers, lsm, tree }.encode() })
+        Ok(Root { structure, blob: Blob { adapt: self.adapt, covers, lsm, tree }.encode() })
     }
 
     /// Covers, opens or uncovers what a table or a cover has, if chance will, or what lies between two.
@@ -179,6 +184,7 @@ impl Engine for AdaptiveKeyspace {
 
     fn stats(&self) -> Stats {
         let mut stats = self.lsm.stats();
+        stats.extend(self.upkeep.stats());
         stats.push(("covers", self.lsm.lsm().version().covers().iter().count() as u64));
         let of_pages = ["segments", "overflow_pages", "used_bytes", "reorganisations", "write_outs"];
         stats.extend(self.tree.stats().into_iter().filter(|(name, _)| of_pages.contains(name)));
@@ -198,5 +204,14 @@ impl Ordered for AdaptiveKeyspace {
 
     fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
         self.lsm.clone().bulk_load(records)
+    }
+
+    fn hint(&self, range: &Range, hint: Hint) -> Result<()> {
+        self.lsm.check_live()?;
+        self.upkeep.hint(self.lsm.lsm(), range, hint)
+    }
+
+    fn shapes(&self) -> Vec<RangeShape> {
+        self.upkeep.shapes(self.lsm.lsm())
     }
 }

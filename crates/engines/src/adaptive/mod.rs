@@ -3,10 +3,15 @@
 
 mod blob;
 mod family;
+mod heat;
+mod hints;
 mod keyspace;
 mod options;
 mod pages;
+mod price;
+mod task;
 #[cfg(all(test, not(feature = "loom")))]
 mod tests;
+mod upkeep;
 
 pub use self::{family::AdaptiveFamily, options::AdaptiveOptions};

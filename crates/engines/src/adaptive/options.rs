@@ -1,6 +1,6 @@
 //! Options of an adaptive keyspace: those of its parts.
 
-use ecotone_substrate::Result;
+use ecotone_substrate::{Error, Result};
 
 use crate::{lsm::LsmOptions, tree::TreeOptions};
 
@@ -8,12 +8,24 @@ use crate::{lsm::LsmOptions, tree::TreeOptions};
 const OF_PAGES: [&str; 6] = ["fill", "neighbours", "segment_pages", "model", "forecast", "record_cache"];
 
 /// What can be chosen when an adaptive keyspace is made; kept in its root.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdaptiveOptions {
+    /// Percent of the time in which ranges are adapted at most; 0 for never by itself.
+    pub adapt: u8,
     /// Of the tables.
     pub lsm: LsmOptions,
     /// Of the pages, and whether records are kept in the record cache.
     pub tree: TreeOptions,
+}
+
+/// Percent of the time, if nobody has chosen, and at most.
+const ADAPT: u8 = 66;
+pub(super) const MOST_ADAPT: u8 = 100;
+
+impl Default for AdaptiveOptions {
+    fn default() -> AdaptiveOptions {
+        AdaptiveOptions { adapt: ADAPT, lsm: LsmOptions::default(), tree: TreeOptions::default() }
+    }
 }
 
 impl AdaptiveOptions {
@@ -22,9 +34,16 @@ impl AdaptiveOptions {
     /// # Errors
     /// If there is no such option, or it cannot have that value.
     pub fn parse(settings: &[(String, String)]) -> Result<Self> {
-        let (tree, lsm): (Vec<_>, Vec<_>) = settings.iter().cloned().partition(|(name, _)| OF_PAGES.contains(&name.as_str()));
-        Ok(AdaptiveOptions { lsm: LsmOptions::parse(&lsm)?, tree: TreeOptions::parse(&tree)? })
+        let (own, others): (Vec<_>, Vec<_>) = settings.iter().cloned().partition(|(name, _)| name == "adapt");
+        let (tree, lsm): (Vec<_>, Vec<_>) = others.into_iter().partition(|(name, _)| OF_PAGES.contains(&name.as_str()));
+        let adapt = own.last().map_or(Ok(ADAPT), |(_, value)| percent(value))?;
+        Ok(AdaptiveOptions { adapt, lsm: LsmOptions::parse(&lsm)?, tree: TreeOptions::parse(&tree)? })
     }
+}
+
+fn percent(value: &str) -> Result<u8> {
+    let percent = value.parse().ok().filter(|percent| *percent <= MOST_ADAPT);
+    percent.ok_or_else(|| Error::Invalid(format!("the option adapt is a percentage from 0 to {MOST_ADAPT}, not {value:?}")))
 }
 
 #[cfg(test)]
@@ -36,6 +55,8 @@ mod tests {
         let set = |name: &str, value: &str| AdaptiveOptions::parse(&[(name.to_owned(), value.to_owned())]);
         assert_eq!(set("fill", "75").unwrap().tree.fill, 75);
         assert_eq!(set("filter_bits", "4").unwrap().lsm.filter_bits, 4);
+        assert_eq!((set("adapt", "0").unwrap().adapt, set("fill", "75").unwrap().adapt), (0, 66));
+        assert!(["101", "x", "-1"].iter().all(|value| set("adapt", value).is_err()));
         assert!(set("fill", "101").is_err() && set("speed", "9").is_err());
     }
 }

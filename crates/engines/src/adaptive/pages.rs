@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use ecotone_substrate::Result;
 
+use super::upkeep::Upkeep;
 use crate::{
     engine::{Cursor, Ordered, Range, VisitValue},
     lsm::{
-        base::{Base, Moved},
+        base::{Base, Moved, Passage},
         front::{self, Front, Look},
     },
     tree::{Tree, cache},
 };
 
-/// The pages of a keyspace. Nobody writes to the tree but through this, so it has no dirty records.
+/// The pages of a keyspace, and who is told where scans go. Nobody writes to the tree but through this, so it has no dirty records.
 #[derive(Debug)]
-pub(super) struct Pages(pub(super) Arc<Tree>);
+pub(super) struct Pages(pub(super) Arc<Tree>, pub(super) Arc<Upkeep>);
 
 impl Base for Pages {
     fn front(&self) -> &dyn Front {
@@ -56,6 +57,10 @@ impl Base for Pages {
 
     fn keep_apart(&self, bounds: &mut dyn Iterator<Item = &[u8]>) {
         self.0.set_walls(bounds);
+    }
+
+    fn passed(&self, passage: &Passage<'_>) {
+        self.1.passed(passage);
     }
 
     fn absorb(&self, records: &mut dyn Iterator<Item = Result<Moved>>) -> Result<u64> {

@@ -81,14 +81,19 @@ impl Lsm {
     /// uncovered, and is read as it was before by somebody still, stays in tables. Nothing is done where there is nothing below.
     pub(crate) fn absorb(self: &Arc<Self>, lower: &[u8], upper: &[u8]) -> Result<()> {
         let mut from = lower.to_vec();
-        while let Some(base) = self.base.as_ref().filter(|_| *from < *upper) {
-            // One turn for each piece, so that what is more urgent comes between.
-            let turn = self.compacting.lock();
-            let absorbed = self.absorb_from(base, &from, upper);
-            self.end_turn(turn);
-            from = absorbed?;
+        while *from < *upper {
+            from = self.absorb_next(&from, upper)?;
         }
         self.files.conclude()
+    }
+
+    /// Absorbs the first piece of a range, with a turn of its own, so that what is more urgent comes between it and the next. Gives where it ends.
+    pub(crate) fn absorb_next(self: &Arc<Self>, from: &[u8], upper: &[u8]) -> Result<Vec<u8>> {
+        let Some(base) = &self.base else { return Ok(upper.to_vec()) };
+        let turn = self.compacting.lock();
+        let absorbed = self.absorb_from(base, from, upper);
+        self.end_turn(turn);
+        absorbed
     }
 
     /// Absorbs the piece that begins at a key. Gives where it ends.

@@ -10,6 +10,29 @@ use crate::{
     rest::{Direction, Rest},
 };
 
+/// What a scan met in a stretch, or a part of it, by which whoever keeps the pages judges where they pay (decision 14, "Finding hot ranges").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Passage<'p> {
+    /// Where it began: empty for the end of all keys.
+    pub(crate) from: &'p [u8],
+    /// Records that it gave.
+    pub(crate) records: u64,
+    /// Runs and levels besides the one that it read most of, or besides what is below, and requests to the disk for them.
+    pub(crate) sources: u64,
+    pub(crate) reads: u64,
+}
+
+/// What there is to absorb of a range, about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// Bytes of tables that count, and records.
+    pub(crate) bytes: u64,
+    pub(crate) records: u64,
+    /// Pages below, and bytes of them.
+    pub(crate) pages: u64,
+    pub(crate) page_bytes: u64,
+}
+
 /// A record on its way; no value is a tombstone.
 pub(crate) type Moved = (Vec<u8>, Option<Vec<u8>>);
 
@@ -35,6 +58,8 @@ pub(crate) trait Base: fmt::Debug + Send + Sync {
     fn extent(&self, lower: &[u8], upper: &[u8], most: u64) -> (Vec<u8>, u64);
     /// Keeps apart what is on the two sides of these bounds, and of no others any more. Nobody carves meanwhile.
     fn keep_apart(&self, bounds: &mut dyn Iterator<Item = &[u8]>);
+    /// A scan has gone through a stretch.
+    fn passed(&self, passage: &Passage<'_>);
     /// Brings records into a range that was carved, over what it has. What appends to the log afterwards may rely on them.
     fn absorb(&self, records: &mut dyn Iterator<Item = Result<Moved>>) -> Result<u64>;
 }

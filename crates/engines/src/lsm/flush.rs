@@ -10,6 +10,7 @@ use ecotone_substrate::{Result, Seq, table::Answer};
 use super::{
     compact::cuts::Cuts,
     handle::Handle,
+    lift::lifts,
     memtable::Memtable,
     options::LsmOptions,
     output::{self, Output},
@@ -35,7 +36,7 @@ impl Lsm {
     }
 
     /// Has the background flush what has a sequence below this one.
-    pub(super) fn begin_flush(self: &Arc<Self>, below: Seq) -> Result<()> {
+    pub(crate) fn begin_flush(self: &Arc<Self>, below: Seq) -> Result<()> {
         if self.youngest_below(below)?.is_some() {
             self.call_flush();
         }
@@ -84,7 +85,8 @@ impl Lsm {
         Ok(())
     }
 
-    fn memtables_wait(&self) -> bool {
+    /// Whether a memtable waits for its flush.
+    pub(crate) fn memtables_wait(&self) -> bool {
         self.present.load(&self.present.pin()).memtables.len() > 1
     }
 
@@ -101,7 +103,8 @@ impl Lsm {
             return Ok(true);
         }
         let comes = tables.iter().map(|handle| (run, handle.file())).collect();
-        let change = Change { comes, ..Change::default() };
+        let covers = lifts(&self.version(), &oldest.memtable, run);
+        let change = Change { comes, covers, ..Change::default() };
         let installed = self.install(&change, &tables, |version| self.present.flushed(&oldest, version));
         installed.inspect_err(|_| output::remove(self.files.environment(), &tables))?;
         self.flushes.increment();

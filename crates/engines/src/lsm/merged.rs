@@ -36,6 +36,11 @@ impl<S: Source> Merged<S> {
         merged
     }
 
+    /// All of them, from young to old.
+    pub(super) fn sources(&self) -> &[S] {
+        &self.sources
+    }
+
     /// The source whose record comes next, if there is one.
     #[inline]
     pub(super) fn first(&self) -> Option<&S> {

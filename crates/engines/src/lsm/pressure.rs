@@ -83,7 +83,7 @@ impl Lsm {
     }
 
     /// How far compaction is behind, from 0 to 1.
-    pub(super) fn behind(&self) -> f64 {
+    pub(crate) fn behind(&self) -> f64 {
         f64::from_bits(self.pressure.behind.load(Ordering::Relaxed))
     }
 

@@ -176,6 +176,16 @@ impl Lsm {
         self.files.loader().heat.reads(&self.version())
     }
 
+    /// Bytes of the memtable that is written to.
+    pub(crate) fn filled(&self) -> usize {
+        self.present.load(&self.present.pin()).active().filled()
+    }
+
+    /// Has what was changed durable, and removes what went by it.
+    pub(crate) fn conclude(&self) -> Result<()> {
+        self.files.conclude()
+    }
+
     /// The tables of now.
     pub(crate) fn version(&self) -> Arc<Version<Handle>> {
         self.present.get().version

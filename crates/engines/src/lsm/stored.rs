@@ -39,6 +39,8 @@ pub(super) struct Stored {
     direction: Direction,
     /// The present table, and a cursor on a record of it once it stands on one.
     present: Option<(usize, Cursor)>,
+    /// Requests to the disk for those before it.
+    reads: u64,
 }
 
 impl Stored {
@@ -60,7 +62,7 @@ impl Stored {
         let start = tables.partition_point(|table| !rest.is_above_low(table.last()));
         let end = tables.partition_point(|table| rest.is_below_high(table.first())).max(start);
         let (run, environment) = (run.clone(), environment.clone());
-        Stored { environment, reading, run, left: start..end, direction, present: None }
+        Stored { environment, reading, run, left: start..end, direction, present: None, reads: 0 }
     }
 
     /// Whether no table is left.
@@ -108,7 +110,10 @@ impl Stored {
             Direction::Up => to_first(cursor, &rest.low, blocks)?,
             Direction::Down => to_last(cursor, &rest.high, blocks)?,
         };
-        self.present.take_if(|_| !there);
+        if !there {
+            self.reads = self.reads();
+            self.present = None;
+        }
         Ok(())
     }
 
@@ -116,6 +121,11 @@ impl Stored {
     #[inline]
     pub(super) fn record(&self) -> Option<(&[u8], Option<&[u8]>)> {
         self.present.as_ref().map(|(_, cursor)| (cursor.key(), cursor.value()))
+    }
+
+    /// Requests to the disk so far.
+    pub(super) fn reads(&self) -> u64 {
+        self.reads + self.present.as_ref().map_or(0, |(_, cursor)| u64::from(cursor.reads()))
     }
 
     /// The smallest and the largest sequence of the present table.
@@ -186,6 +196,7 @@ impl Source for Stored {
 
     fn step(&mut self) -> Result<()> {
         while !self.advance()? {
+            self.reads = self.reads();
             if self.present.take().is_some_and(|(_, cursor)| cursor.has_grown()) {
                 self.reading = Reading::Grown;
             }

@@ -27,20 +27,26 @@ impl Lsm {
     /// Has nothing below the tables of what is covered of a range, rounded outward. What was there goes when nobody reads it any more.
     pub(crate) fn uncover(self: &Arc<Self>, lower: &[u8], upper: &[u8]) -> Result<()> {
         let mut from = lower.to_vec();
-        while let Some(base) = self.base.as_ref().filter(|_| *from < *upper) {
-            // One turn for each piece, so that what is more urgent comes between.
-            let turn = self.compacting.lock();
-            let uncovered = self.uncover_from(base, &from, upper);
-            self.absorbing.learn(&uncovered);
-            self.keep_apart();
-            self.end_turn(turn);
-            from = uncovered?;
+        while *from < *upper {
+            from = self.uncover_next(&from, upper)?;
         }
         self.files.conclude()?;
         let turn = self.compacting.lock();
         let cleared = self.clear_uncovered();
         self.end_turn(turn);
         cleared
+    }
+
+    /// Uncovers the first piece of what is covered of a range, with a turn of its own. Gives where it ends. Its pages are cleared by who has the turn when nobody
+    /// reads them any more.
+    pub(crate) fn uncover_next(self: &Arc<Self>, from: &[u8], upper: &[u8]) -> Result<Vec<u8>> {
+        let Some(base) = &self.base else { return Ok(upper.to_vec()) };
+        let turn = self.compacting.lock();
+        let uncovered = self.uncover_from(base, from, upper);
+        self.absorbing.learn(&uncovered);
+        self.keep_apart();
+        self.end_turn(turn);
+        uncovered
     }
 
     /// Empties what is below the tables of ranges that were uncovered and that nobody reads as they were any more. Where that cannot be it is tried again by the

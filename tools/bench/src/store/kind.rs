@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     Hash,
     /// Ecotone with the lsm engine.
     Lsm,
+    /// Ecotone with the adaptive engine.
+    Adaptive,
     /// RocksDB, a log-structured merge tree.
     Rocksdb,
     /// LMDB, a memory-mapped B+ tree.
@@ -60,7 +62,7 @@ impl Kind {
 
     /// Whether it is Ecotone, which has options of its own.
     pub(crate) fn is_ours(self) -> bool {
-        matches!(self, Kind::Tree | Kind::Hash | Kind::Lsm)
+        matches!(self, Kind::Tree | Kind::Hash | Kind::Lsm | Kind::Adaptive)
     }
 
     /// Whether its statistics count requests to the device. Of the others only the kernel knows them, and their own numbers are 0.

@@ -177,6 +177,7 @@ pub(crate) fn opener(kind: Kind) -> Option<Opener> {
         Kind::Tree => Some(|options| Ok(Box::new(Ordered::open(Engine::Tree, options)?))),
         Kind::Hash => Some(|options| Ok(Box::new(Hash::open(options)?))),
         Kind::Lsm => Some(|options| Ok(Box::new(Ordered::open(Engine::Lsm, options)?))),
+        Kind::Adaptive => Some(|options| Ok(Box::new(Ordered::open(Engine::Adaptive, options)?))),
         Kind::Map => Some(|options| Ok(Box::new(Map::open(options)?))),
         Kind::Null => Some(|options| Ok(Box::new(Null::open(options)?))),
         #[cfg(feature = "rocksdb")]

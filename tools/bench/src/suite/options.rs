@@ -6,7 +6,7 @@ use clap::{Args, builder::PossibleValuesParser};
 
 use super::{
     cell::Scale,
-    table::{NAMES, PLANNED_ENGINES, Suite},
+    table::{NAMES, Suite},
 };
 use crate::{cli, store};
 
@@ -63,6 +63,6 @@ impl SuiteOptions {
 /// A store of this build, or one that a suite names: those are told to be missing when they are due.
 fn known_store(text: &str) -> Result<String, String> {
     let named = NAMES.iter().filter_map(|name| Suite::named(name)).any(|suite| suite.stores.contains(&text));
-    let known = named || PLANNED_ENGINES.contains(&text) || <store::Kind as clap::ValueEnum>::from_str(text, false).is_ok();
+    let known = named || <store::Kind as clap::ValueEnum>::from_str(text, false).is_ok();
     known.then(|| text.to_owned()).ok_or_else(|| format!("there is no store {text:?}"))
 }

@@ -8,9 +8,6 @@ use crate::store;
 /// The names of all suites.
 pub(super) const NAMES: [&str; 6] = ["treeline-points", "treeline-scans", "treeline-forecast", "f2", "spongekv", "aha"];
 
-/// The engines that suites are for and that no build has yet.
-pub(super) const PLANNED_ENGINES: [&str; 1] = ["adaptive"];
-
 /// A paper's tables, as we repeat them.
 pub(super) struct Suite {
     pub(super) name: &'static str,
@@ -49,8 +46,6 @@ impl Suite {
 pub(super) fn missing_store(store: &str) -> Option<String> {
     if let Ok(kind) = <store::Kind as ValueEnum>::from_str(store, false) {
         (store::opener(kind).is_none()).then(|| store::Unavailable(kind).to_string())
-    } else if PLANNED_ENGINES.contains(&store) {
-        Some(format!("the engine {store} does not exist yet"))
     } else {
         Some(format!("this build has no {store}"))
     }

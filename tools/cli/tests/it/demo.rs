@@ -68,6 +68,11 @@ fn kills_at_any_moment_lose_nothing_of_tables() {
 }
 
 #[test]
+fn kills_at_any_moment_lose_nothing_of_what_changes_its_shape() {
+    kills_lose_nothing("adaptive");
+}
+
+#[test]
 fn a_place_that_cannot_be_used() {
     let run = |directory: &str| {
         Run::of(Command::new(BINARY).args(["demo", "--small", "--dir", directory]).output().expect("the binary runs"))

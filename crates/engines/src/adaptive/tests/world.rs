@@ -1,6 +1,6 @@
 //! A keyspace on a disk, as tests drive it.
 
-use std::{collections::BTreeMap, iter, ops::Bound, sync::Arc};
+use std::{collections::BTreeMap, iter, ops::Bound, sync::Arc, time::Duration};
 
 use ecotone_substrate::{Result, Seq, environment::Environment, wal::WalOptions};
 use ecotone_testkit::sim::SimStorage;
@@ -88,6 +88,12 @@ impl World {
     pub(super) fn structure_of(&self, root: &Root) -> Result<AdaptiveKeyspace> {
         let keyspace = family(self.table_bytes).of_earlier_life(&self.context, root)?;
         keyspace.structure_recovered().map(|()| keyspace)
+    }
+
+    /// Time passes, and the background does what it has to.
+    pub(super) fn pass(&self, time: Duration) {
+        self.context.shared.clock.sleep(time);
+        while self.environment.scheduler.run_one() {}
     }
 
     /// Where the log ends.

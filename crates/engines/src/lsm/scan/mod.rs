@@ -7,13 +7,13 @@ mod batch;
 mod sources;
 mod written;
 
-use std::{ops::Bound, sync::Arc};
+use std::{mem, ops::Bound, sync::Arc};
 
 use ecotone_substrate::Result;
 
 use self::batch::Batch;
 use super::{
-    base::Based,
+    base::{Based, Passage},
     handle::Handle,
     merged::{Merged, Source},
     records::Lsm,
@@ -57,6 +57,12 @@ impl Scan {
         let Some((key, value)) = end.record() else { return Ok(None) };
         self.over = !self.rest.take(direction, &[], key);
         Ok((!self.over).then(|| (self.rest.taken(direction), value)))
+    }
+}
+
+impl Drop for Scan {
+    fn drop(&mut self) {
+        [&mut self.front, &mut self.back].into_iter().flatten().for_each(|end| end.tell(&self.lsm));
     }
 }
 
@@ -123,6 +129,9 @@ struct End {
     limit: Option<Vec<u8>>,
     /// The record that it went to.
     found: Option<Found>,
+    /// Where it sought last, and records that it gave since then: for who keeps what is below.
+    sought: Option<Vec<u8>>,
+    given: u64,
 }
 
 impl End {
@@ -132,7 +141,7 @@ impl End {
             Direction::Down => rest.high.clone(),
         };
         let stored = Merged::new(Vec::new(), direction, 0);
-        End { direction, from, batch: Batch::default(), version: None, stored, limit: None, found: None }
+        End { direction, from, batch: Batch::default(), version: None, stored, limit: None, found: None, sought: None, given: 0 }
     }
 
     /// Goes to the next record that has a value. False if there is none, or it lies beyond the rest.
@@ -147,7 +156,10 @@ impl End {
             }
             self.found = self.choose();
             match self.record_with_tombstones() {
-                Some((_, Some(_))) => return Ok(true),
+                Some((_, Some(_))) => {
+                    self.given += 1;
+                    return Ok(true);
+                }
                 Some((key, None)) if rest.contains(key) => {}
                 _ => return Ok(false),
             }
@@ -212,6 +224,7 @@ impl End {
 
     /// Goes to the first stored records that are left, in the stretch where what is left begins.
     fn seek(&mut self, lsm: &Arc<Lsm>, left: &Rest) -> Result<()> {
+        self.tell(lsm);
         let Some(version) = &self.version else { return Ok(()) };
         let stretch = first_stretch(version.covers(), left, self.direction);
         let limit = match self.direction {
@@ -227,8 +240,30 @@ impl End {
             layers.push(Layer::Below(Based::begin(base, part, self.direction)?));
         }
         self.stored = Merged::new(layers, self.direction, 0);
+        self.sought = lsm.base.is_some().then(|| beginning(left, self.direction).to_vec());
         self.limit = limit.filter(|_| !left.is_empty()).map(<[u8]>::to_vec);
         Ok(())
+    }
+
+    /// Tells what it met since it sought last, if there is somebody to be told.
+    fn tell(&mut self, lsm: &Lsm) {
+        let (Some(base), Some(from)) = (&lsm.base, self.sought.take()) else { return };
+        let (mut sources, mut reads, mut most, mut has_base) = (0, 0, 0, false);
+        for layer in self.stored.sources() {
+            match layer {
+                Layer::Tables(stored) => {
+                    sources += 1;
+                    reads += stored.reads();
+                    most = most.max(stored.reads());
+                }
+                Layer::Below(_) => has_base = true,
+            }
+        }
+        if !has_base && sources > 0 {
+            sources -= 1;
+            reads -= most;
+        }
+        base.passed(&Passage { from: &from, records: mem::take(&mut self.given), sources, reads });
     }
 
     /// The limit, if nothing is left before it.
@@ -250,6 +285,14 @@ impl End {
             Direction::Up => Rest::new((self.from.clone(), rest.high.clone())),
             Direction::Down => Rest::new((rest.low.clone(), self.from.clone())),
         }
+    }
+}
+
+/// The key where an end begins that has this left; empty where that is an end of all keys.
+fn beginning(left: &Rest, direction: Direction) -> &[u8] {
+    match if direction == Direction::Up { &left.low } else { &left.high } {
+        Bound::Included(key) | Bound::Excluded(key) => key,
+        Bound::Unbounded => &[],
     }
 }
 

@@ -11,6 +11,7 @@ const COVER: u8 = 1;
 const RAISE: u8 = 2;
 const OPEN: u8 = 3;
 const UNCOVER: u8 = 4;
+const LIFT: u8 = 5;
 
 /// What becomes of a range of keys, the upper bound excluded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub struct CoverEdit {
     pub becomes: Become,
 }
 
-/// What a range becomes. All but the first can be of ranges alone that are covered.
+/// What a range becomes. All but the first and the last can be of ranges alone that are covered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Become {
     /// Covered, which none of it is, with this floor.
@@ -34,13 +35,15 @@ pub enum Become {
     Open,
     /// Not covered.
     Uncovered,
+    /// What it is, but that covers which lie wholly in it and have a floor get this one where it is younger.
+    Lifted(Place),
 }
 
 impl Become {
     /// The floor that it brings.
     pub(super) fn floor(self) -> Option<Place> {
         match self {
-            Become::Covered(floor) | Become::Raised(floor) => Some(floor),
+            Become::Covered(floor) | Become::Raised(floor) | Become::Lifted(floor) => Some(floor),
             Become::Open | Become::Uncovered => None,
         }
     }
@@ -53,6 +56,7 @@ impl CoverEdit {
             Become::Raised(_) => RAISE,
             Become::Open => OPEN,
             Become::Uncovered => UNCOVER,
+            Become::Lifted(_) => LIFT,
         };
         w.u8(kind).prefixed(&self.lower).prefixed(&self.upper);
         self.becomes.floor().iter().for_each(|floor| floor.encode(w));
@@ -66,6 +70,7 @@ impl CoverEdit {
             RAISE => Become::Raised(Place::decode(r)?),
             OPEN => Become::Open,
             UNCOVER => Become::Uncovered,
+            LIFT => Become::Lifted(Place::decode(r)?),
             _ => return r.fail("there is no such change of a cover"),
         };
         Ok(CoverEdit { lower, upper, becomes })

@@ -221,6 +221,11 @@ impl Covers {
         if lower >= upper {
             return Err("a range of keys that is covered, or no more, is empty");
         }
+        if let Become::Lifted(floor) = becomes {
+            self.join();
+            self.lift(lower, upper, *floor);
+            return Ok(());
+        }
         self.cut(lower);
         self.cut(upper);
         let part = self.first_above(lower)..self.first_from(upper);
@@ -233,8 +238,16 @@ impl Covers {
             Become::Raised(floor) => self.covers[part].iter_mut().for_each(|cover| cover.raise(*floor)),
             Become::Open => self.covers[part].iter_mut().for_each(|cover| cover.floor = None),
             Become::Uncovered => drop(self.covers.drain(part)),
+            Become::Lifted(_) => {}
         }
         Ok(())
+    }
+
+    /// Nothing is cut: between the flush that asks for it and its record others may have changed what is there, and a bound of then may be none of now.
+    fn lift(&mut self, lower: &[u8], upper: &[u8], floor: Place) {
+        let part = self.first_from(lower)..self.covers.partition_point(|cover| cover.upper.as_slice() <= upper);
+        let covers = self.covers.get_mut(part).unwrap_or_default();
+        covers.iter_mut().filter(|cover| cover.floor.is_some()).for_each(|cover| cover.raise(floor));
     }
 
     /// The first that ends above a key.

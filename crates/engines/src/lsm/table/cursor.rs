@@ -72,6 +72,11 @@ impl Cursor {
         self.window.has_grown()
     }
 
+    /// Requests to the disk so far.
+    pub fn reads(&self) -> u32 {
+        self.window.reads()
+    }
+
     /// Asks for what is read when this block is the first to be entered, in its direction. What `waits` gets has to be [received](Self::receive) before it goes
     /// anywhere.
     ///

@@ -61,6 +61,11 @@ impl Window {
         self.growth.is_some() && self.reads > SHORT
     }
 
+    /// How often it was read so far.
+    pub(super) fn reads(&self) -> u32 {
+        self.reads
+    }
+
     fn grow_for_next_read(&mut self) -> Result<()> {
         self.reads = self.reads.saturating_add(1);
         let Some(environment) = &self.growth else { return Ok(()) };

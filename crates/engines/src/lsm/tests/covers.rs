@@ -11,6 +11,7 @@ use super::world::{ALL, Model, World, collect, expected, step};
 use crate::{
     engine::{Engine, Ordered, Range},
     lsm::{
+        lift::lifts,
         structure::{Become, Change, CoverEdit, Covers, Place},
         table::{Cursor, Kind},
         version::Ranged,
@@ -181,4 +182,26 @@ fn a_scan_goes_on_where_covers_change() {
         let always = models[0].keys().filter(|key| models.iter().all(|model| model.contains_key(*key)));
         assert!(always.clone().count() > 50 && always.into_iter().all(|key| given.contains(key)), "seed {seed}");
     }
+}
+
+/// A range between two covers may have records in the memtable, and be covered by a job before a flush makes its edits: these go over no such range.
+#[test]
+fn a_flush_lifts_free_covers_and_nothing_between_them() {
+    let world = World::new(3, Kind::ALL[0]);
+    (0..KEYS).for_each(|number| world.write(&key(number), Some(&[1; 50])));
+    world.flush();
+    let oldest = world.keyspace.lsm().version().runs().map(|(place, _)| place).next_back().expect("it has a run");
+    for (lower, upper, floor) in [(100, 150, oldest), (150, 200, Place::Level(12)), (300, 400, oldest), (500, 550, oldest)] {
+        edit(&world, lower, upper, Become::Covered(floor));
+    }
+    world.write(&key(250), Some(b"between"));
+    world.write(&key(520), None);
+    let lsm = world.keyspace.lsm();
+    let (run, memtable) = (Place::Run(9), lsm.present.get().memtables[0].clone());
+    let lifted = |lower, upper| CoverEdit { lower: key(lower), upper: key(upper), becomes: Become::Lifted(run) };
+    let edits = lifts(&lsm.version(), &memtable.memtable, run);
+    // Of the second one all runs count.
+    assert_eq!(edits, [lifted(100, 150), lifted(300, 400)]);
+    edit(&world, 150, 200, Become::Raised(oldest));
+    assert_eq!(lifts(&lsm.version(), &memtable.memtable, run), [lifted(100, 200), lifted(300, 400)]);
 }

@@ -1,9 +1,10 @@
 //! Statistics for programs.
 
-use ecotone::{Counters, Survey};
+use ecotone::{Counters, RangeShape, Survey};
 use serde_json::{Map, Value, json};
 
 use super::look::{Look, Shape};
+use crate::text::Encoding;
 
 /// All numbers as one object.
 pub(super) fn of(look: &Look) -> Value {
@@ -41,10 +42,24 @@ fn keyspace(shape: &Shape) -> Value {
         "engine": stats.engine,
         "counters": counters,
         "survey": shape.survey.as_ref().map(survey),
+        "ranges": shape.ranges.iter().map(range).collect::<Vec<_>>(),
         "records_estimated": shape.records(),
         "record_bytes_estimated": shape.record_bytes(),
         "space_amplification": shape.space_amplification(),
     })
+}
+
+fn range(range: &RangeShape) -> Value {
+    let mut object = Map::new();
+    Encoding::default().json_bytes(&mut object, "lower", &range.lower);
+    Encoding::default().json_bytes(&mut object, "upper", &range.upper);
+    object.insert("shape".to_owned(), range.shape.into());
+    object.insert("page_bytes".to_owned(), range.page_bytes.into());
+    object.insert("table_bytes".to_owned(), range.table_bytes.into());
+    object.insert("scans".to_owned(), range.scans.into());
+    object.insert("waste_seconds".to_owned(), range.waste_seconds.into());
+    object.insert("reason".to_owned(), range.reason.into());
+    Value::Object(object)
 }
 
 fn survey(survey: &Survey) -> Value {

@@ -2,7 +2,7 @@
 
 use std::{os::unix::fs::MetadataExt, path::Path};
 
-use ecotone::{Database, KeyspaceStats, Survey};
+use ecotone::{Database, KeyspaceStats, RangeShape, Survey};
 
 use crate::{failure::Failure, kept::Kept};
 
@@ -18,6 +18,7 @@ pub(super) struct Look {
 pub(super) struct Shape {
     pub(super) stats: KeyspaceStats,
     pub(super) survey: Option<Survey>,
+    pub(super) ranges: Vec<RangeShape>,
 }
 
 impl Look {
@@ -28,7 +29,7 @@ impl Look {
             let kept = Kept::open(database, &info)?;
             // In this order, so that the numbers tell what the survey has read.
             let survey = kept.survey()?;
-            keyspaces.push(Shape { stats: kept.stats(), survey });
+            keyspaces.push(Shape { stats: kept.stats(), survey, ranges: kept.shapes() });
         }
         let mut disk_bytes = 0;
         for file in std::fs::read_dir(path)? {

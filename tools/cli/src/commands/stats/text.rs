@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use comfy_table::{Table, presets::NOTHING};
-use ecotone::{Counters, Survey, limits::PAGE};
+use ecotone::{Counters, RangeShape, Survey, limits::PAGE};
 
 use super::look::{Look, Shape};
+use crate::text::escape;
 
 /// Lines of two columns: what, and how much.
 pub(super) fn of(look: &Look) -> Table {
@@ -68,6 +69,7 @@ fn keyspace(shape: &Shape, lines: &mut Lines) {
     if let Some(survey) = &shape.survey {
         pages(shape, survey, lines);
     }
+    shape.ranges.iter().for_each(|range| of_range(range, lines));
     for (what, names) in GROUPS {
         let numbers: Vec<String> = names.iter().filter_map(|(name, says)| Some(says.of(shape.counter(name)?))).collect();
         known.extend(names.iter().map(|(name, _)| *name));
@@ -77,6 +79,21 @@ fn keyspace(shape: &Shape, lines: &mut Lines) {
     }
     let others = shape.stats.counters.iter().filter(|(name, _)| !known.contains(name));
     others.for_each(|(name, number)| lines.line(&name.replace('_', " "), count(*number)));
+}
+
+/// At most so many bytes of a key are shown.
+const SHOWN: usize = 24;
+
+fn of_range(range: &RangeShape, lines: &mut Lines) {
+    let key = |key: &[u8]| {
+        let shown = String::from_utf8_lossy(&escape(&key[..key.len().min(SHOWN)])).into_owned();
+        if key.len() > SHOWN { format!("{shown}…") } else { shown }
+    };
+    let bounds = format!("{} from {} to {}", range.shape, key(&range.lower), key(&range.upper));
+    let bytes = format!("{} of pages, {} of tables", size(range.page_bytes), size(range.table_bytes));
+    let why = if range.reason.is_empty() { String::new() } else { format!(", by {}", range.reason) };
+    let scans = format!("{} scans lost {:.3} s{why}", count(range.scans as u64), range.waste_seconds);
+    lines.line("range", format!("{bounds}: {bytes}; {scans}"));
 }
 
 fn pages(shape: &Shape, survey: &Survey, lines: &mut Lines) {

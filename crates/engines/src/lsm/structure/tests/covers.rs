@@ -17,6 +17,9 @@ type Model = [Option<Option<Place>>; 256];
 
 /// What an edit makes of a model. False, and nothing, if it does not fit.
 fn edit_model(model: &mut Model, (lower, upper): (usize, usize), becomes: Become) -> bool {
+    if let Become::Lifted(floor) = becomes {
+        return lift(model, (lower, upper), floor);
+    }
     let part = &mut model[lower..upper.max(lower)];
     let is_new = matches!(becomes, Become::Covered(_));
     if part.is_empty() || part.iter().any(|key| key.is_some() == is_new) {
@@ -27,19 +30,33 @@ fn edit_model(model: &mut Model, (lower, upper): (usize, usize), becomes: Become
             Become::Covered(floor) => Some(Some(floor)),
             Become::Raised(floor) => key.map(|before| Some(before.map_or(floor, |before| before.min(floor)))),
             Become::Open => Some(None),
-            Become::Uncovered => None,
+            Become::Uncovered | Become::Lifted(_) => None,
         }
     });
     true
 }
 
+/// The same of an edit for covers that lie wholly in a range: rows of keys that are alike.
+fn lift(model: &mut Model, (lower, upper): (usize, usize), floor: Place) -> bool {
+    for row in model.chunk_by_mut(|one, other| one == other).scan(0, |start, row| {
+        *start += row.len();
+        Some((*start - row.len(), row))
+    }) {
+        let (start, row) = row;
+        let is_within = start >= lower && start + row.len() <= upper;
+        row.iter_mut().filter(|_| is_within).flatten().flatten().for_each(|before| *before = floor.min(*before));
+    }
+    lower < upper
+}
+
 fn becomes(random: &mut SmallRng) -> Become {
     let floors = [Place::Run(2), Place::Run(1), Place::Run(0), Place::Level(12), Place::Level(2), Place::Level(1)];
     let floor = floors[random.random_range(0..floors.len())];
-    match random.random_range(0..6) {
+    match random.random_range(0..7) {
         0..3 => Become::Covered(floor),
         3 => Become::Raised(floor),
         4 => Become::Open,
+        5 => Become::Lifted(floor),
         _ => Become::Uncovered,
     }
 }

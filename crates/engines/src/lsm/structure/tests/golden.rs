@@ -51,6 +51,7 @@ fn the_bytes_of_changes_of_covers() {
         cover(Become::Raised(Place::Level(12))),
         cover(Become::Open),
         cover(Become::Uncovered),
+        cover(Become::Lifted(Place::Run(6))),
     ];
     let change = Change { covers, ..Change::default() };
     let range = |kind| [(1, kind), (2, "lower"), (2, "upper")];
@@ -58,6 +59,7 @@ fn the_bytes_of_changes_of_covers() {
     labels.extend(range("cover").into_iter().chain(RUN));
     labels.extend(range("raise").into_iter().chain(LEVEL));
     labels.extend(range("open").into_iter().chain(range("uncover")));
+    labels.extend(range("lift").into_iter().chain(RUN));
     golden("adaptive-change", &render(&change.encode(), &labels));
 }
 

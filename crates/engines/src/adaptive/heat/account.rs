@@ -1,0 +1,180 @@
+//! What scans of a cell have lost since it was absorbed last, and whether that has paid (decision 14, "Price", "Caution").
+
+/// Caution at most.
+const MOST_CAUTION: f64 = 64.0;
+/// The part of the scans that there were at most, since it was absorbed, with which a cell is cold.
+const COLD: f64 = 0.25;
+/// Scans below which a cell is not judged.
+const FEW: f64 = 100.0;
+
+/// Of one cell. Times are nanoseconds.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Account {
+    /// Scans that began in it, and the most that there were; these and waste fade.
+    scans: f64,
+    most_scans: f64,
+    waste: f64,
+    /// How much dearer than its price an adaptation has to be.
+    caution: f64,
+    adapted: Option<Adapted>,
+}
+
+/// How the last absorption has paid.
+#[derive(Debug, Clone, PartialEq)]
+struct Adapted {
+    cost: f64,
+    saved: f64,
+    /// What a scan lost before it.
+    lost: f64,
+}
+
+impl Default for Account {
+    fn default() -> Account {
+        Account { scans: 0.0, most_scans: 0.0, waste: 0.0, caution: 1.0, adapted: None }
+    }
+}
+
+impl Account {
+    /// A scan has lost so much.
+    pub(super) fn scan(&mut self, waste: f64) {
+        self.scans += 1.0;
+        self.waste += waste;
+        if let Some(adapted) = &mut self.adapted {
+            adapted.saved += (adapted.lost - waste).max(0.0);
+        }
+    }
+
+    /// What was counted fades to this part.
+    pub(super) fn fade(&mut self, part: f64) {
+        self.most_scans = self.most_scans.max(self.scans);
+        self.scans *= part;
+        self.waste *= part;
+    }
+
+    /// What scans have lost.
+    pub(super) fn waste(&self) -> f64 {
+        self.waste
+    }
+
+    /// Scans that began in it.
+    pub(super) fn scans(&self) -> f64 {
+        self.scans
+    }
+
+    /// What is at stake before it is adapted again, as a multiple of the price.
+    pub(super) fn caution(&self) -> f64 {
+        let has_failed = |adapted: &Adapted| adapted.saved < adapted.cost / 2.0;
+        match self.adapted.as_ref().map(has_failed) {
+            None => self.caution,
+            Some(true) => (self.caution * 2.0).min(MOST_CAUTION),
+            Some(false) => (self.caution / 2.0).max(1.0),
+        }
+    }
+
+    /// Whether it was absorbed.
+    pub(super) fn is_adapted(&self) -> bool {
+        self.adapted.is_some()
+    }
+
+    /// It was absorbed, which cost so much.
+    pub(super) fn adapt(&mut self, cost: f64) {
+        self.caution = self.caution();
+        let lost = if self.scans > 0.0 { self.waste / self.scans } else { 0.0 };
+        let lost = self.adapted.as_ref().map_or(lost, |adapted| adapted.lost.max(lost));
+        self.adapted = Some(Adapted { cost, saved: 0.0, lost });
+        self.waste = 0.0;
+        self.most_scans = self.scans;
+    }
+
+    /// Whether scans have left it since it was absorbed.
+    pub(super) fn is_cold(&self) -> bool {
+        self.is_adapted() && self.most_scans > FEW && self.scans < COLD * self.most_scans
+    }
+
+    /// It is in tables again.
+    pub(super) fn leave(&mut self) {
+        self.caution = self.caution();
+        self.adapted = None;
+    }
+
+    /// Somebody has said what it is to be.
+    pub(super) fn forget(&mut self) {
+        *self = Account { scans: self.scans, most_scans: self.scans, ..Account::default() };
+    }
+
+    /// Leaves one half, and gives the other.
+    pub(super) fn halve(&mut self) -> Account {
+        self.scans /= 2.0;
+        self.most_scans /= 2.0;
+        self.waste /= 2.0;
+        if let Some(Adapted { cost, saved, .. }) = &mut self.adapted {
+            *cost /= 2.0;
+            *saved /= 2.0;
+        }
+        self.clone()
+    }
+
+    /// Takes that of a neighbour, which is adapted as this one is.
+    pub(super) fn join(&mut self, other: &Account) {
+        self.scans += other.scans;
+        self.most_scans += other.most_scans;
+        self.waste += other.waste;
+        self.caution = self.caution.max(other.caution);
+        if let (Some(own), Some(other)) = (&mut self.adapted, &other.adapted) {
+            own.cost += other.cost;
+            own.saved += other.saved;
+            own.lost = own.lost.max(other.lost);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Absorbed once, after which scans lose as much.
+    fn absorbed(scans: u32, waste: f64) -> Account {
+        let mut account = Account::default();
+        (0..10).for_each(|_| account.scan(100.0));
+        account.adapt(1000.0);
+        (0..scans).for_each(|_| account.scan(waste));
+        account
+    }
+
+    #[test]
+    fn who_is_adapted_in_vain_becomes_cautious_and_who_gains_by_it_bold() {
+        let mut account = absorbed(1, 0.0);
+        assert_eq!(account.caution(), 2.0);
+        for times in [4.0, 8.0, 16.0, 32.0, 64.0, 64.0] {
+            account.adapt(1000.0);
+            assert_eq!(account.caution(), times);
+        }
+        (0..5).for_each(|_| account.scan(0.0));
+        assert_eq!(account.caution(), 32.0);
+        assert_eq!((absorbed(5, 0.0).caution(), absorbed(5, 90.0).caution()), (1.0, 2.0));
+    }
+
+    #[test]
+    fn a_cell_that_scans_have_left_is_cold_as_soon_as_it_was_hot() {
+        let mut account = absorbed(500, 0.0);
+        assert!(!account.is_cold());
+        account.fade(0.5);
+        assert!(!account.is_cold());
+        account.fade(0.4);
+        assert!(account.is_cold());
+        account.leave();
+        assert!(!account.is_cold() && !account.is_adapted());
+        let mut rare = absorbed(50, 0.0);
+        rare.fade(0.01);
+        assert!(!rare.is_cold());
+    }
+
+    #[test]
+    fn two_halves_are_the_whole() {
+        let mut account = absorbed(20, 30.0);
+        let before = account.clone();
+        let half = account.halve();
+        account.join(&half);
+        assert_eq!(account, before);
+    }
+}

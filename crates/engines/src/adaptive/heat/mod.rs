@@ -1,0 +1,213 @@
+//! Which ranges scans would have in pages, and which are not worth them any more (decision 14, "Finding hot ranges", "Price", "Caution", "Going back").
+
+mod account;
+mod cells;
+
+use std::ops::Range;
+
+use self::cells::Cells;
+
+/// Nanoseconds in which what was counted fades to 1/e.
+const MEMORY: f64 = 600e9;
+/// How many times its price a range has to have lost: with no knowledge of what comes, renting until the rent is twice the price loses at most three times
+/// what who knows it loses.
+const PATIENCE: f64 = 2.0;
+
+/// A range of keys that begins at one and ends before another, if there is an end.
+pub(super) type Stretch = (Vec<u8>, Option<Vec<u8>>);
+
+/// What scans have lost, by where they began.
+#[derive(Debug, Default)]
+pub(super) struct Heat {
+    cells: Cells,
+    faded_at: u64,
+}
+
+impl Heat {
+    /// A scan began at a key, and lost so many nanoseconds.
+    pub(super) fn note(&mut self, from: &[u8], waste: f64) {
+        self.cells.note(from, waste);
+    }
+
+    /// It is so late now.
+    pub(super) fn tick(&mut self, now: u64) {
+        let passed = now.saturating_sub(self.faded_at) as f64;
+        self.faded_at = now;
+        self.cells.fade((-passed / MEMORY).exp());
+        self.cells.divide();
+    }
+
+    /// The range that has lost the most for its price, if one has lost enough. `price` tells what it costs to absorb a range, in nanoseconds; none where there is
+    /// nothing to absorb. Each absorption costs `fixed` besides.
+    pub(super) fn worth_absorbing(
+        &self,
+        fixed: f64,
+        mut price: impl FnMut(&[u8], Option<&[u8]>) -> Option<f64>,
+    ) -> Option<Stretch> {
+        let mut best: Option<(f64, Range<usize>)> = None;
+        let mut row = Row::default();
+        for cell in 0..=self.cells.len() {
+            let counted = (cell < self.cells.len()).then(|| self.judge(cell, &mut price)).flatten();
+            match counted {
+                Some((waste, price)) if waste >= price => row.take(cell, waste, self.cells.get(cell).account.caution()),
+                _ => {
+                    let gain = self.gain(&row, fixed, &mut price);
+                    if gain >= PATIENCE && best.as_ref().is_none_or(|(most, _)| gain > *most) {
+                        best = Some((gain, row.cells.clone()));
+                    }
+                    row = Row::default();
+                }
+            }
+        }
+        best.map(|(_, cells)| self.stretch(&cells))
+    }
+
+    /// What a row has lost, as a multiple of its price.
+    fn gain(&self, row: &Row, fixed: f64, price: &mut impl FnMut(&[u8], Option<&[u8]>) -> Option<f64>) -> f64 {
+        if row.cells.is_empty() {
+            return 0.0;
+        }
+        let (lower, upper) = self.cells.bounds(&row.cells);
+        price(lower, upper).map_or(0.0, |price| row.waste / (row.caution * price + fixed))
+    }
+
+    /// What a cell has lost, and what it has to lose.
+    fn judge(&self, cell: usize, price: &mut impl FnMut(&[u8], Option<&[u8]>) -> Option<f64>) -> Option<(f64, f64)> {
+        let account = &self.cells.get(cell).account;
+        if account.waste() == 0.0 {
+            return None;
+        }
+        let (lower, upper) = self.cells.bounds(&(cell..cell + 1));
+        Some((account.waste(), account.caution() * price(lower, upper)?))
+    }
+
+    /// A range that was absorbed and that scans have left.
+    pub(super) fn worth_uncovering(&self) -> Option<Stretch> {
+        let is_cold = |cell: &usize| self.cells.get(*cell).account.is_cold();
+        let first = (0..self.cells.len()).find(is_cold)?;
+        let end = (first..self.cells.len()).find(|cell| !is_cold(cell)).unwrap_or(self.cells.len());
+        Some(self.stretch(&(first..end)))
+    }
+
+    fn stretch(&self, cells: &Range<usize>) -> Stretch {
+        let (lower, upper) = self.cells.bounds(cells);
+        (lower.to_vec(), upper.map(<[u8]>::to_vec))
+    }
+
+    /// A range was absorbed, which cost so many nanoseconds.
+    pub(super) fn absorbed(&mut self, lower: &[u8], upper: &[u8], cost: f64) {
+        let cells = self.cells.within(lower, upper);
+        let part = cost / cells.len() as f64;
+        self.cells.row(cells).iter_mut().for_each(|cell| cell.account.adapt(part));
+    }
+
+    /// A range is in tables again.
+    pub(super) fn uncovered(&mut self, lower: &[u8], upper: &[u8]) {
+        let cells = self.cells.within(lower, upper);
+        self.cells.row(cells).iter_mut().for_each(|cell| cell.account.leave());
+    }
+
+    /// Somebody has said what a range is to be: what was learnt of it counts no more.
+    pub(super) fn forget(&mut self, lower: &[u8], upper: &[u8]) {
+        let cells = self.cells.within(lower, upper);
+        self.cells.row(cells).iter_mut().for_each(|cell| cell.account.forget());
+    }
+
+    /// Scans that began in a range, with all of the cells at its ends, and the nanoseconds that they lost; both fade.
+    pub(super) fn of(&self, lower: &[u8], upper: &[u8]) -> (f64, f64) {
+        let accounts = self.cells.within(lower, upper).map(|cell| &self.cells.get(cell).account);
+        accounts.fold((0.0, 0.0), |(scans, waste), account| (scans + account.scans(), waste + account.waste()))
+    }
+}
+
+/// Neighbours that have lost their prices.
+#[derive(Debug, Default)]
+struct Row {
+    cells: Range<usize>,
+    waste: f64,
+    /// The greatest of theirs.
+    caution: f64,
+}
+
+impl Row {
+    fn take(&mut self, cell: usize, waste: f64, caution: f64) {
+        let start = if self.cells.is_empty() { cell } else { self.cells.start };
+        *self = Row { cells: start..cell + 1, waste: self.waste + waste, caution: self.caution.max(caution) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEYS: u32 = 1 << 16;
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Pseudorandom, below 2^16.
+    fn random(number: u32) -> u32 {
+        number.wrapping_mul(2_654_435_761) >> 16
+    }
+
+    /// Seconds of scans of a range, each of which loses 10 microseconds, a hundred a second.
+    fn scan(heat: &mut Heat, now: &mut u64, seconds: u32, (lower, keys): (u32, u32)) {
+        for second in 0..seconds {
+            (0..100).for_each(|scan| heat.note(&(lower + random(second * 100 + scan) % keys).to_be_bytes(), 10_000.0));
+            *now += SECOND;
+            heat.tick(*now);
+        }
+    }
+
+    /// So many nanoseconds for a key.
+    fn price(ns: f64) -> impl FnMut(&[u8], Option<&[u8]>) -> Option<f64> {
+        let number = |key: &[u8]| key.try_into().map_or(0, u32::from_be_bytes);
+        move |lower, upper| Some(ns * f64::from(upper.map_or(KEYS, number) - number(lower)))
+    }
+
+    fn numbers((lower, upper): Stretch) -> (u32, u32) {
+        let number = |key: Vec<u8>| key.try_into().map_or(0, u32::from_be_bytes);
+        (number(lower), upper.map_or(KEYS, number))
+    }
+
+    #[test]
+    fn a_hot_range_is_absorbed_when_it_has_lost_twice_its_price_and_not_before() {
+        let (mut heat, mut now) = (Heat::default(), 0);
+        scan(&mut heat, &mut now, 60, (20_000, 1000));
+        assert_eq!(heat.worth_absorbing(1000.0, price(60_000.0)), None, "60 ms lost of 60 ms");
+        let (lower, upper) = numbers(heat.worth_absorbing(1000.0, price(20_000.0)).expect("it has lost three times its price"));
+        assert!((19_500..=20_200).contains(&lower) && (20_700..=21_600).contains(&upper), "{lower} {upper}");
+        assert_eq!(heat.worth_absorbing(60e6, price(1000.0)), None, "its beginning alone costs as much as was lost");
+        assert_eq!(heat.worth_absorbing(0.0, |_, _| None), None, "there is nothing to absorb");
+        heat.absorbed(&lower.to_be_bytes(), &upper.to_be_bytes(), 20e6);
+        assert_eq!(heat.worth_absorbing(1000.0, price(20_000.0)), None);
+    }
+
+    #[test]
+    fn several_hot_ranges_are_found_and_the_dearest_comes_first() {
+        let (mut heat, mut now) = (Heat::default(), 0);
+        for _ in 0..60 {
+            scan(&mut heat, &mut now, 1, (50_000, 500));
+            scan(&mut heat, &mut now, 2, (10_000, 500));
+        }
+        let (lower, upper) = numbers(heat.worth_absorbing(1000.0, price(20_000.0)).unwrap());
+        assert!((9_500..10_500).contains(&lower) && upper < 11_000, "{lower} {upper}");
+        heat.absorbed(&lower.to_be_bytes(), &upper.to_be_bytes(), 1e6);
+        let (lower, upper) = numbers(heat.worth_absorbing(1000.0, price(20_000.0)).unwrap());
+        assert!((49_500..50_500).contains(&lower) && upper < 51_000, "{lower} {upper}");
+    }
+
+    #[test]
+    fn a_range_that_scans_have_left_for_long_is_given_up() {
+        let (mut heat, mut now) = (Heat::default(), 0);
+        scan(&mut heat, &mut now, 60, (20_000, 1000));
+        heat.absorbed(&20_000u32.to_be_bytes(), &21_000u32.to_be_bytes(), 20e6);
+        scan(&mut heat, &mut now, 300, (20_000, 1000));
+        assert_eq!(heat.worth_uncovering(), None);
+        scan(&mut heat, &mut now, 600, (60_000, 1000));
+        assert_eq!(heat.worth_uncovering(), None, "after ten minutes it may come back");
+        scan(&mut heat, &mut now, 600, (60_000, 1000));
+        let (lower, upper) = numbers(heat.worth_uncovering().expect("scans have left it"));
+        assert!((lower..upper).contains(&20_500) && upper <= 22_000, "{lower} {upper}");
+        heat.uncovered(&19_000u32.to_be_bytes(), &22_000u32.to_be_bytes());
+        assert_eq!(heat.worth_uncovering(), None);
+    }
+}

@@ -1,0 +1,107 @@
+//! What somebody has said of how ranges will be used (decision 14, "Hints"). In memory alone, as advice to a kernel is.
+
+use std::ops::Bound;
+
+use ecotone_substrate::{Error, Result, limits::MAX_KEY};
+
+use crate::{
+    engine::{Hint, Range},
+    lsm::behind,
+};
+
+/// Ranges at most.
+const MOST: usize = 64;
+
+/// Ranges, the latest last.
+#[derive(Debug, Default)]
+pub(super) struct Hints(Vec<(Vec<u8>, Option<Vec<u8>>, Hint)>);
+
+impl Hints {
+    /// Says what a range is from now on; it has no end or this one. What was said of parts of it is forgotten.
+    ///
+    /// # Errors
+    /// If there are too many ranges.
+    pub(super) fn set(&mut self, lower: Vec<u8>, upper: Option<Vec<u8>>, hint: Hint) -> Result<()> {
+        let is_within = |(from, to): (&[u8], Option<&[u8]>)| {
+            *from >= *lower && upper.as_ref().is_none_or(|upper| to.is_some_and(|to| to <= upper.as_slice()))
+        };
+        self.0.retain(|(from, to, _)| !is_within((from, to.as_deref())));
+        if self.0.len() == MOST {
+            return Err(Error::Limit {
+                what: "the ranges that hints were given for",
+                limit: MOST as u64,
+                actual: MOST as u64 + 1,
+            });
+        }
+        self.0.push((lower, upper, hint));
+        Ok(())
+    }
+
+    /// What was said last of some of a range.
+    pub(super) fn of(&self, lower: &[u8], upper: &[u8]) -> Hint {
+        let has_some = |(from, to, _): &&(Vec<u8>, Option<Vec<u8>>, Hint)| {
+            from.as_slice() < upper && to.as_ref().is_none_or(|to| lower < to.as_slice())
+        };
+        self.0.iter().rfind(has_some).map_or(Hint::Auto, |(_, _, hint)| *hint)
+    }
+}
+
+/// The first key of a range, and the first one behind it, if there is one. No key is longer than the longest.
+pub(super) fn bounds((low, high): &Range) -> (Vec<u8>, Option<Vec<u8>>) {
+    let short = |key: &Vec<u8>| key[..key.len().min(MAX_KEY)].to_vec();
+    let lower = match low {
+        Bound::Included(key) => short(key),
+        Bound::Excluded(key) => behind(&short(key)),
+        Bound::Unbounded => Vec::new(),
+    };
+    let upper = match high {
+        Bound::Included(key) => Some(behind(&short(key))),
+        Bound::Excluded(key) => Some(short(key)),
+        Bound::Unbounded => None,
+    };
+    (lower, upper)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &str) -> Vec<u8> {
+        text.as_bytes().to_vec()
+    }
+
+    #[test]
+    fn what_was_said_last_counts() {
+        let mut hints = Hints::default();
+        hints.set(key("b"), Some(key("f")), Hint::WriteMostly).unwrap();
+        hints.set(key("d"), None, Hint::ReadMostly).unwrap();
+        let of = |hints: &Hints, lower: &str, upper: &str| hints.of(lower.as_bytes(), upper.as_bytes());
+        let all = |hints: &Hints| {
+            [("a", "b"), ("a", "c"), ("c", "e"), ("e", "g"), ("x", "z")].map(|(lower, upper)| of(hints, lower, upper))
+        };
+        assert_eq!(all(&hints), [Hint::Auto, Hint::WriteMostly, Hint::ReadMostly, Hint::ReadMostly, Hint::ReadMostly]);
+        hints.set(key("a"), None, Hint::Auto).unwrap();
+        assert_eq!((all(&hints), hints.0.len()), ([Hint::Auto; 5], 1));
+    }
+
+    #[test]
+    fn hints_have_a_limit_and_a_wide_one_makes_room() {
+        let mut hints = Hints::default();
+        let mut set = |number: u8, hint| hints.set(vec![number], Some(vec![number + 1]), hint);
+        assert!((0..MOST as u8).all(|number| set(number, Hint::ReadMostly).is_ok()));
+        assert!(matches!(set(200, Hint::ReadMostly), Err(Error::Limit { .. })));
+        assert!(set(3, Hint::WriteMostly).is_ok());
+        hints.set(Vec::new(), Some(vec![100]), Hint::Auto).unwrap();
+        assert_eq!(hints.0.len(), 1);
+    }
+
+    #[test]
+    fn ranges_become_half_open() {
+        let range = (Bound::Excluded(key("a")), Bound::Included(key("b")));
+        assert_eq!(bounds(&range), (key("a\0"), Some(key("b\0"))));
+        assert_eq!(bounds(&(Bound::Unbounded, Bound::Unbounded)), (Vec::new(), None));
+        let longest = vec![1; MAX_KEY];
+        assert_eq!(bounds(&(Bound::Unbounded, Bound::Included(longest.clone()))).1, Some(longest.clone()));
+        assert_eq!(bounds(&(Bound::Excluded([&longest[..], b"x"].concat()), Bound::Unbounded)).0, longest);
+    }
+}

@@ -1,0 +1,83 @@
+//! What scans lose to tables, and what it costs to have their records in pages (decision 14, "Price").
+
+use crate::lsm::base::{Counted, Passage};
+
+/// Nanoseconds that it takes to begin a source of a scan, to read from the disk for it, and to have a record go through a merge of several.
+const SEEK: f64 = 1_200.0;
+const READ: f64 = 7_000.0;
+const MERGED: f64 = 60.0;
+/// Nanoseconds that an absorption costs for each byte that it reads or writes again, before one was timed; and at least and at most.
+const BYTE: f64 = 11.0;
+const BYTE_RANGE: (f64, f64) = (2.0, 100.0);
+/// Nanoseconds of a piece, however small.
+pub(super) const PIECE: f64 = 5e6;
+/// The part of what was known of the price of a byte that stays with each piece.
+const KNOWN: f64 = 0.875;
+
+/// Nanoseconds that a scan lost in a stretch to sources besides one.
+pub(super) fn waste(passage: &Passage<'_>) -> f64 {
+    let merged = if passage.sources > 0 { passage.records as f64 * MERGED } else { 0.0 };
+    passage.sources as f64 * SEEK + passage.reads as f64 * READ + merged
+}
+
+/// Bytes that an absorption reads and writes, about: what counts, and the pages that have some of it.
+pub(super) fn touched(counted: &Counted) -> f64 {
+    let pages = counted.pages as f64;
+    let part = if pages > 0.0 { 1.0 - (-(counted.records as f64) / pages).exp() } else { 0.0 };
+    counted.bytes as f64 + part * counted.page_bytes as f64
+}
+
+/// What a byte of them costs, as far as is known.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Price(f64);
+
+impl Default for Price {
+    fn default() -> Price {
+        Price(BYTE)
+    }
+}
+
+impl Price {
+    /// Nanoseconds that it costs to absorb what counts in a range, without [`PIECE`]; none if nothing does.
+    pub(super) fn of(self, counted: &Counted) -> Option<f64> {
+        (counted.bytes > 0).then(|| self.0 * touched(counted))
+    }
+
+    /// A piece of so many bytes took so many nanoseconds.
+    pub(super) fn learn(&mut self, bytes: f64, took: u64) {
+        let seen = ((took as f64 - PIECE).max(0.0) / bytes.max(1.0)).clamp(BYTE_RANGE.0, BYTE_RANGE.1);
+        self.0 = KNOWN * self.0 + (1.0 - KNOWN) * seen;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scan_of_one_source_loses_nothing() {
+        let waste = |sources, reads| waste(&Passage { from: b"a", records: 100, sources, reads });
+        assert_eq!((waste(0, 0), waste(2, 1)), (0.0, 2.0 * 1200.0 + 7000.0 + 6000.0));
+    }
+
+    #[test]
+    fn the_price_is_of_what_counts_and_of_pages_that_get_some_of_it() {
+        let counted = |bytes, records, pages| Counted { bytes, records, pages, page_bytes: pages * 4096 };
+        let price = Price::default();
+        assert_eq!((price.of(&counted(0, 0, 9)), price.of(&counted(1000, 10, 0))), (None, Some(11_000.0)));
+        let few = touched(&counted(1000, 10, 1000));
+        assert!((1000.0 + 9.0 * 4096.0..1000.0 + 10.0 * 4096.0).contains(&few), "{few}");
+        assert!(touched(&counted(1_000_000, 10_000, 1000)) > 1_000_000.0 + 999.0 * 4096.0);
+    }
+
+    #[test]
+    fn a_byte_costs_what_pieces_took_within_bounds() {
+        let mut price = Price::default();
+        (0..100).for_each(|_| price.learn(1e6, 30_000_000));
+        assert!((price.0 - 25.0).abs() < 0.1, "{price:?}");
+        (0..100).for_each(|_| price.learn(1e6, u64::MAX / 2));
+        assert!(price.0 <= 100.0);
+        (0..100).for_each(|_| price.learn(1e9, 0));
+        assert!((price.0 - 2.0).abs() < 0.1);
+    }
+}

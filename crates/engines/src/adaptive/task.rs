@@ -1,0 +1,82 @@
+//! A range that becomes pages, or tables again, piece by piece.
+
+use std::sync::Arc;
+
+use ecotone_substrate::Result;
+
+use crate::lsm::records::Lsm;
+
+/// What becomes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Absorb,
+    Uncover,
+}
+
+/// Why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// They have lost more to tables than it costs.
+    Scans,
+    /// Somebody said so.
+    Hint,
+    /// Scans have left it.
+    Cold,
+}
+
+impl Reason {
+    /// As `stats` has it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Reason::Scans => "scans",
+            Reason::Hint => "hint",
+            Reason::Cold => "cold",
+        }
+    }
+}
+
+/// One range, as far as it has come.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Task {
+    pub(super) kind: Kind,
+    pub(super) reason: Reason,
+    pub(super) lower: Vec<u8>,
+    pub(super) upper: Vec<u8>,
+    /// What is left begins here.
+    pub(super) from: Vec<u8>,
+    /// Bytes that were to be read and written again when it began, if anybody asked, and nanoseconds that it took so far.
+    pub(super) bytes: f64,
+    pub(super) took: u64,
+}
+
+impl Task {
+    /// Not begun.
+    pub(super) fn new(kind: Kind, reason: Reason, lower: Vec<u8>, upper: Vec<u8>) -> Task {
+        let from = lower.clone();
+        Task { kind, reason, lower, upper, from, bytes: 0.0, took: 0 }
+    }
+
+    /// Does the next piece.
+    pub(super) fn step(&mut self, lsm: &Arc<Lsm>) -> Result<()> {
+        self.from = match self.kind {
+            Kind::Absorb => lsm.absorb_next(&self.from, &self.upper)?,
+            Kind::Uncover => lsm.uncover_next(&self.from, &self.upper)?,
+        };
+        if self.is_done() { lsm.conclude() } else { Ok(()) }
+    }
+
+    /// Nothing more of it is done.
+    pub(super) fn end(&mut self) {
+        self.from = self.upper.clone();
+    }
+
+    /// Whether nothing is left.
+    pub(super) fn is_done(&self) -> bool {
+        self.from >= self.upper
+    }
+
+    /// Whether it has keys of a range.
+    pub(super) fn has_some_of(&self, lower: &[u8], upper: &[u8]) -> bool {
+        *self.lower < *upper && *lower < *self.upper
+    }
+}

@@ -1,0 +1,178 @@
+//! Ranges that become pages, and tables again, by themselves and by hints.
+
+use std::{ops::Bound, time::Duration};
+
+use super::world::{Model, World, key, step};
+use crate::{
+    adaptive::AdaptiveOptions,
+    engine::{Engine, Hint, Ordered, Range},
+};
+
+const KEYS: u32 = 4000;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Keys in several runs and levels.
+fn layered(options: AdaptiveOptions) -> (World, Model) {
+    let (mut world, mut model) = (World::new(4, options), Model::new());
+    for round in 0..3u8 {
+        for number in (0..KEYS).filter(|number| number % 3 == u32::from(round) || round == 0) {
+            world.put(&mut model, number, Some(&[round; 100]));
+        }
+        world.flush();
+        world.pass(Duration::ZERO);
+    }
+    (world, model)
+}
+
+fn range(lower: u32, upper: u32) -> Range {
+    (Bound::Included(key(lower)), Bound::Excluded(key(upper)))
+}
+
+/// A hundred scans of twenty records a second, which begin in a range.
+fn scan(world: &World, (lower, upper): (u32, u32), seconds: u32) {
+    for number in 0..100 * seconds {
+        let from = lower + number.wrapping_mul(2_654_435_761) % (upper - lower);
+        let mut cursor = world.keyspace.clone().cursor((Bound::Included(key(from)), Bound::Unbounded));
+        (0..20).for_each(|_| assert!(step(&mut *cursor, false).is_some()));
+        drop(cursor);
+        if number % 100 == 99 {
+            world.pass(SECOND);
+        }
+    }
+}
+
+/// Whether nothing counts of a range but pages.
+fn is_pages(world: &World, lower: u32, upper: u32) -> bool {
+    let counted = world.keyspace.lsm.lsm().counted(&key(lower), &key(upper));
+    counted.bytes == 0 && counted.pages > 0
+}
+
+fn shapes(world: &World) -> Vec<(&'static str, &'static str)> {
+    world.keyspace.shapes().into_iter().map(|shape| (shape.shape, shape.reason)).collect()
+}
+
+#[test]
+fn a_range_that_is_scanned_becomes_pages_and_the_rest_stays_tables() {
+    let (mut world, model) = layered(AdaptiveOptions::default());
+    scan(&world, (1000, 1400), 3);
+    assert!(shapes(&world).is_empty(), "it has not paid yet");
+    scan(&world, (1000, 1400), 60);
+    assert!(is_pages(&world, 1050, 1350), "{:?}", world.keyspace.shapes());
+    assert!(world.stat("absorbed_pieces") >= 1);
+    let counted = |lower, upper| world.keyspace.lsm.lsm().counted(&key(lower), &key(upper));
+    assert_eq!((counted(0, 800).pages, counted(1800, KEYS).pages), (0, 0), "{:?}", world.keyspace.shapes());
+    assert!(shapes(&world).iter().all(|shape| *shape == ("pages", "scans")));
+    world.expect(&model);
+    world.reopen();
+    assert!(is_pages(&world, 1050, 1350));
+    world.expect(&model);
+}
+
+#[test]
+fn two_hot_ranges_become_pages() {
+    let (world, model) = layered(AdaptiveOptions::default());
+    for _ in 0..30 {
+        scan(&world, (500, 700), 1);
+        scan(&world, (3000, 3200), 1);
+    }
+    assert!(is_pages(&world, 550, 680) && is_pages(&world, 3050, 3180), "{:?}", world.keyspace.shapes());
+    assert!(!is_pages(&world, 1500, 2500));
+    world.expect(&model);
+}
+
+#[test]
+fn nothing_is_adapted_where_nobody_wants_it() {
+    let (world, model) = layered(AdaptiveOptions { adapt: 0, ..AdaptiveOptions::default() });
+    scan(&world, (1000, 1400), 60);
+    assert_eq!((shapes(&world), world.stat("covers")), (vec![], 0));
+    world.expect(&model);
+}
+
+#[test]
+fn points_and_scans_of_one_source_pay_for_nothing() {
+    let (mut world, mut model) = (World::new(5, AdaptiveOptions::default()), Model::new());
+    (0..KEYS).for_each(|number| world.put(&mut model, number, Some(&[1; 100])));
+    world.flush();
+    world.keyspace.compact(&mut |_, _| ()).unwrap();
+    scan(&world, (1000, 1400), 60);
+    (0..20_000).for_each(|number| assert!(world.keyspace.get(&key(number % KEYS)).unwrap().is_some()));
+    scan(&world, (1000, 1400), 10);
+    assert_eq!(world.stat("covers"), 0);
+    world.expect(&model);
+}
+
+#[test]
+fn a_range_that_scans_have_left_becomes_tables_again() {
+    let (world, model) = layered(AdaptiveOptions::default());
+    scan(&world, (1000, 1400), 80);
+    assert!(is_pages(&world, 1050, 1350));
+    world.pass(Duration::from_secs(2400));
+    scan(&world, (3000, 3010), 3);
+    assert!(!is_pages(&world, 1050, 1350) && world.stat("uncovered_pieces") > 0, "{:?}", world.keyspace.shapes());
+    world.expect(&model);
+}
+
+#[test]
+fn hints_are_followed_at_once_and_forgotten() {
+    let (mut world, model) = layered(AdaptiveOptions { adapt: 0, ..AdaptiveOptions::default() });
+    world.keyspace.hint(&range(200, 900), Hint::ReadMostly).unwrap();
+    assert_eq!(shapes(&world), [("to be pages", "hint")]);
+    world.pass(SECOND);
+    assert!(is_pages(&world, 200, 900) && shapes(&world) == [("pages", "hint")]);
+    world.keyspace.hint(&range(200, 900), Hint::WriteMostly).unwrap();
+    world.pass(SECOND);
+    assert!(!is_pages(&world, 200, 900) && world.stat("covers") == 0, "{:?}", world.keyspace.shapes());
+    world.keyspace.hint(&(Bound::Unbounded, Bound::Unbounded), Hint::ReadMostly).unwrap();
+    world.pass(SECOND);
+    assert_eq!((world.stat("tables"), world.stat("covers")), (0, 1));
+    world.keyspace.hint(&(Bound::Unbounded, Bound::Unbounded), Hint::Auto).unwrap();
+    world.expect(&model);
+    world.reopen();
+    world.expect(&model);
+}
+
+#[test]
+fn what_is_hinted_to_be_written_is_not_adapted_however_it_is_scanned() {
+    let (mut world, mut model) = layered(AdaptiveOptions::default());
+    world.keyspace.hint(&range(900, 1500), Hint::WriteMostly).unwrap();
+    scan(&world, (1000, 1400), 60);
+    assert_eq!(world.stat("covers"), 0);
+    // Another layer, should compaction have left one alone.
+    (900..1500).step_by(3).for_each(|number| world.put(&mut model, number, Some(&[7; 100])));
+    world.flush();
+    world.keyspace.hint(&range(900, 1500), Hint::Auto).unwrap();
+    scan(&world, (1000, 1400), 120);
+    assert!(is_pages(&world, 1050, 1350), "{:?}", world.keyspace.shapes());
+    world.expect(&model);
+}
+
+/// On a full disk nothing is adapted, nothing is lost, and it is tried again later.
+#[test]
+fn a_full_disk_puts_it_off() {
+    let (mut world, mut model) = (World::with_tables(6, AdaptiveOptions::default(), 1 << 20), Model::new());
+    // The page file has a MiB to begin with, and would need three.
+    (0..KEYS).for_each(|number| world.put(&mut model, number, Some(&[number as u8; 800])));
+    world.flush();
+    world.disk.space_limit(world.disk.space_used());
+    world.keyspace.hint(&range(200, 3800), Hint::ReadMostly).unwrap();
+    world.pass(SECOND);
+    assert!(world.stat("adaptations_given_up") > 0 && !is_pages(&world, 200, 3800));
+    world.environment.health.check().unwrap();
+    world.disk.space_limit(u64::MAX);
+    world.keyspace.hint(&range(200, 3800), Hint::ReadMostly).unwrap();
+    world.pass(SECOND);
+    assert!(is_pages(&world, 200, 3800));
+    world.expect(&model);
+}
+
+/// What nobody writes any more is flushed while it is scanned, so that it can become pages.
+#[test]
+fn a_memtable_that_rests_is_flushed() {
+    let (mut world, mut model) = layered(AdaptiveOptions::default());
+    (1000..1400).step_by(9).for_each(|number| world.put(&mut model, number, Some(&[9; 100])));
+    assert!(world.keyspace.first_unflushed().is_some());
+    scan(&world, (1000, 1400), 1);
+    scan(&world, (1000, 1400), 2);
+    assert!(world.keyspace.first_unflushed().is_none());
+    world.expect(&model);
+}

@@ -1,0 +1,302 @@
+//! Adapting by itself: which range becomes pages next, or tables again, and at what rate (decision 14, "Price", "Rate", "Hints"). One job, a piece at a time.
+
+use std::{
+    sync::{Arc, OnceLock, Weak},
+    time::Duration,
+};
+
+use ecotone_substrate::{Error, Result, Seq, metrics::Counter, scheduler::Priority, single::Single};
+use ecotone_sys::primitive::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+
+use super::{
+    heat::Heat,
+    hints::{Hints, bounds},
+    price::{self, PIECE, Price},
+    task::{Kind, Reason, Task},
+};
+use crate::{
+    engine::{Hint, Range, RangeShape, Shared},
+    lsm::{base::Passage, keyspace::LsmKeyspace, records::Lsm},
+};
+
+/// Nanoseconds of use after which it is looked what is worth adapting.
+const TICK: u64 = 1_000_000_000;
+/// Nanoseconds after which one who rests looks whether he still may, and that he rests after a piece at most.
+const STEP: u64 = 10_000_000;
+const LONGEST: u64 = 1_000_000_000;
+
+/// What adapts one keyspace.
+#[derive(Debug)]
+pub(super) struct Upkeep {
+    shared: Shared,
+    /// Percent of the time in which it works at most; 0 for never by itself.
+    share: u8,
+    keyspace: OnceLock<Weak<LsmKeyspace>>,
+    ticked_at: AtomicU64,
+    state: Mutex<State>,
+    job: Single,
+    absorbed: Counter,
+    uncovered: Counter,
+    given_up: Counter,
+    absorbed_bytes: Counter,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    heat: Heat,
+    price: Price,
+    hints: Hints,
+    /// What somebody asked for, and what is under way or comes next by itself.
+    asked: Vec<Task>,
+    task: Option<Task>,
+    /// What was done, the last few.
+    done: Vec<Task>,
+    /// Bytes of the active memtable when it was looked last.
+    filled: usize,
+}
+
+/// Tasks that are remembered when they are done.
+const REMEMBERED: usize = 64;
+
+impl Upkeep {
+    /// Of a keyspace that [`begin`](Self::begin) tells, at work for so many percent of the time at most.
+    pub(super) fn new(shared: &Shared, share: u8) -> Arc<Upkeep> {
+        let (shared, ticked_at) = (shared.clone(), AtomicU64::new(shared.clock.now()));
+        let (keyspace, state, job) = (OnceLock::new(), Mutex::new(State::default()), Single::default());
+        let [absorbed, uncovered, given_up, absorbed_bytes] = [(); 4].map(|()| Counter::default());
+        Arc::new(Upkeep { shared, share, keyspace, ticked_at, state, job, absorbed, uncovered, given_up, absorbed_bytes })
+    }
+
+    /// Says what is adapted.
+    pub(super) fn begin(&self, keyspace: &Arc<LsmKeyspace>) {
+        self.keyspace.set(Arc::downgrade(keyspace)).expect("it adapts one keyspace");
+    }
+
+    /// A scan has gone through a stretch. Who comes while another counts is not counted.
+    pub(super) fn passed(self: &Arc<Self>, passage: &Passage<'_>) {
+        if self.share == 0 {
+            return;
+        }
+        let Some(mut state) = self.state.try_lock() else { return };
+        state.heat.note(passage.from, price::waste(passage));
+        drop(state);
+        let (now, before) = (self.shared.clock.now(), self.ticked_at.load(Ordering::Relaxed));
+        if now.saturating_sub(before) >= TICK {
+            self.ticked_at.store(now, Ordering::Relaxed);
+            self.call();
+        }
+    }
+
+    /// Somebody knows how a range will be used.
+    ///
+    /// # Errors
+    /// If there are too many hints.
+    pub(super) fn hint(self: &Arc<Self>, lsm: &Lsm, range: &Range, hint: Hint) -> Result<()> {
+        let (lower, upper) = bounds(range);
+        let mut state = self.state.lock();
+        state.hints.set(lower.clone(), upper.clone(), hint)?;
+        let Some((first, end)) = lsm.ends() else { return Ok(()) };
+        let (lower, upper) = (lower.max(first), upper.map_or(end.clone(), |upper| upper.min(end)));
+        if lower >= upper {
+            return Ok(());
+        }
+        state.heat.forget(&lower, &upper);
+        let kind = match hint {
+            Hint::ReadMostly => Kind::Absorb,
+            Hint::WriteMostly => Kind::Uncover,
+            Hint::Auto => return Ok(()),
+        };
+        // What is under way by itself may be just the contrary.
+        state.task = None;
+        state.asked.push(Task::new(kind, Reason::Hint, lower, upper));
+        drop(state);
+        self.call();
+        Ok(())
+    }
+
+    fn call(self: &Arc<Self>) {
+        if self.job.call() {
+            self.schedule();
+        }
+    }
+
+    fn schedule(self: &Arc<Self>) {
+        let upkeep = Arc::downgrade(self);
+        self.shared.scheduler.spawn(Priority::Idle, "adapt ranges of keys", move || {
+            let Some(upkeep) = upkeep.upgrade() else { return };
+            upkeep.job.begin();
+            match upkeep.step() {
+                // One after the other, so that what is more urgent comes between.
+                Ok(true) => upkeep.call(),
+                // It was dropped.
+                Ok(false) | Err(Error::Closed { .. }) => {}
+                Err(error) => drop(upkeep.shared.health.poison(error)),
+            }
+            if upkeep.job.end() {
+                upkeep.schedule();
+            }
+        });
+    }
+
+    /// Adapts a piece of what comes next, and rests. False if there is nothing to adapt.
+    fn step(&self) -> Result<bool> {
+        let Some(keyspace) = self.keyspace.get().and_then(Weak::upgrade) else { return Ok(false) };
+        keyspace.check_live()?;
+        self.flush_what_rests(keyspace.lsm())?;
+        let Some(mut task) = self.next(keyspace.lsm()) else { return Ok(false) };
+        let begun = self.shared.clock.now();
+        let ended = task.step(keyspace.lsm());
+        let took = self.shared.clock.now().saturating_sub(begun);
+        task.took += took;
+        match ended {
+            Ok(()) => self.count(task.kind),
+            Err(error) if error.is_no_space() || matches!(error, Error::Memory { .. }) => {
+                self.given_up.increment();
+                // As if it had been done, so that it has to lose its price again before it is tried again.
+                task.end();
+            }
+            Err(error) => return Err(error),
+        }
+        self.put_back(task);
+        self.rest(took);
+        Ok(true)
+    }
+
+    fn count(&self, kind: Kind) {
+        match kind {
+            Kind::Absorb => self.absorbed.increment(),
+            Kind::Uncover => self.uncovered.increment(),
+        }
+    }
+
+    /// Has a memtable flushed that nobody writes to any more, so that scans need not merge it and it can be absorbed.
+    fn flush_what_rests(&self, lsm: &Arc<Lsm>) -> Result<()> {
+        let (filled, mut state) = (lsm.filled(), self.state.lock());
+        let rests = filled > 0 && filled == std::mem::replace(&mut state.filled, filled);
+        drop(state);
+        if rests { lsm.begin_flush(Seq::MAX) } else { Ok(()) }
+    }
+
+    /// What comes next: what somebody asked for, what is under way, or what scans pay for.
+    fn next(&self, lsm: &Lsm) -> Option<Task> {
+        let mut state = self.state.lock();
+        if !state.asked.is_empty() {
+            return Some(state.asked.remove(0));
+        }
+        state.heat.tick(self.shared.clock.now());
+        state.task.take().or_else(|| {
+            let is_late = lsm.behind() > 0.0 || lsm.memtables_wait();
+            if is_late || self.share == 0 { None } else { state.choose(lsm) }
+        })
+    }
+
+    /// What was not done wholly goes on; of what was, the price is learnt.
+    fn put_back(&self, task: Task) {
+        let mut state = self.state.lock();
+        if task.is_done() {
+            self.absorbed_bytes.add(task.bytes as u64);
+            state.learn(task);
+        } else if task.reason == Reason::Hint {
+            state.asked.insert(0, task);
+        } else if state.asked.is_empty() {
+            state.task = Some(task);
+        }
+    }
+
+    /// After so long at work.
+    fn rest(&self, took: u64) {
+        let share = u64::from(self.share.max(1));
+        let mut owed = (took.saturating_mul(100 - share.min(100)) / share).min(LONGEST);
+        while owed > 0 && self.shared.scheduler.is_threaded() && !self.shared.scheduler.is_stopping() {
+            let step = owed.min(STEP);
+            self.shared.clock.sleep(Duration::from_nanos(step));
+            owed -= step;
+        }
+    }
+
+    /// Ranges that are no tables, or are to be pages or tables.
+    pub(super) fn shapes(&self, lsm: &Lsm) -> Vec<RangeShape> {
+        let state = self.state.lock();
+        let version = lsm.version();
+        let covered = version.covers().iter().map(|cover| {
+            let (lower, upper) = cover.bounds();
+            let counted = lsm.counted(lower, upper);
+            let shape = match (cover.floor(), counted.bytes) {
+                (None, _) => "staged",
+                (Some(_), 0) => "pages",
+                (Some(_), _) => "pages under buffers",
+            };
+            state.shape(shape, lower, upper, (counted.page_bytes, counted.bytes))
+        });
+        let queued = state.asked.iter().chain(&state.task).map(|task| {
+            let counted = lsm.counted(&task.from, &task.upper);
+            let shape = if task.kind == Kind::Absorb { "to be pages" } else { "to be tables" };
+            RangeShape {
+                reason: task.reason.name(),
+                ..state.shape(shape, &task.from, &task.upper, (counted.page_bytes, counted.bytes))
+            }
+        });
+        covered.chain(queued).collect()
+    }
+
+    /// Numbers of what it did.
+    pub(super) fn stats(&self) -> [(&'static str, u64); 4] {
+        [
+            ("absorbed_pieces", self.absorbed.get()),
+            ("absorbed_bytes", self.absorbed_bytes.get()),
+            ("uncovered_pieces", self.uncovered.get()),
+            ("adaptations_given_up", self.given_up.get()),
+        ]
+    }
+}
+
+impl State {
+    /// What is worth adapting, if anything is.
+    fn choose(&mut self, lsm: &Lsm) -> Option<Task> {
+        let (first, end) = lsm.ends()?;
+        let clip = |lower: &[u8], upper: Option<&[u8]>| {
+            let (lower, upper) = (lower.max(&first).to_vec(), upper.map_or(&*end, |upper| upper.min(&end)).to_vec());
+            (lower < upper).then_some((lower, upper))
+        };
+        let price = |lower: &[u8], upper: Option<&[u8]>| {
+            let (lower, upper) = clip(lower, upper)?;
+            let may_be = self.hints.of(&lower, &upper) != Hint::WriteMostly;
+            may_be.then(|| self.price.of(&lsm.counted(&lower, &upper))).flatten()
+        };
+        if let Some((lower, upper)) = self.heat.worth_absorbing(PIECE, price) {
+            let (lower, upper) = clip(&lower, upper.as_deref())?;
+            let bytes = price::touched(&lsm.counted(&lower, &upper));
+            return Some(Task { bytes, ..Task::new(Kind::Absorb, Reason::Scans, lower, upper) });
+        }
+        let (lower, upper) = self.heat.worth_uncovering()?;
+        let (lower, upper) = clip(&lower, upper.as_deref())?;
+        let may_be = self.hints.of(&lower, &upper) != Hint::ReadMostly;
+        may_be.then(|| Task::new(Kind::Uncover, Reason::Cold, lower, upper))
+    }
+
+    fn learn(&mut self, task: Task) {
+        match task.kind {
+            Kind::Absorb => {
+                if task.bytes > 0.0 {
+                    self.price.learn(task.bytes, task.took);
+                }
+                self.heat.absorbed(&task.lower, &task.upper, task.took as f64);
+            }
+            Kind::Uncover => self.heat.uncovered(&task.lower, &task.upper),
+        }
+        if self.done.len() == REMEMBERED {
+            self.done.remove(0);
+        }
+        self.done.push(task);
+    }
+
+    fn shape(&self, shape: &'static str, lower: &[u8], upper: &[u8], (page_bytes, table_bytes): (u64, u64)) -> RangeShape {
+        let (scans, waste) = self.heat.of(lower, upper);
+        let reason = self.done.iter().rfind(|task| task.has_some_of(lower, upper)).map_or("", |task| task.reason.name());
+        let (lower, upper) = (lower.to_vec(), upper.to_vec());
+        RangeShape { lower, upper, shape, page_bytes, table_bytes, scans, waste_seconds: waste / 1e9, reason }
+    }
+}

@@ -1,0 +1,67 @@
+//! How much of a range counts in tables, and how much there is below: what an absorption would have to do (decision 14, "Price").
+
+use ecotone_substrate::limits::{MAX_KEY, PAGE};
+
+use super::{
+    base::Counted,
+    handle::Handle,
+    records::Lsm,
+    structure::Cover,
+    version::{Ranged, Version},
+};
+
+impl Lsm {
+    /// What there is to absorb of a range, about. Without I/O: where an index is not in memory, a half of its table counts.
+    pub(crate) fn counted(&self, lower: &[u8], upper: &[u8]) -> Counted {
+        let (version, mut counted, mut from) = (self.version(), Counted::default(), lower);
+        while from < upper {
+            let stretch = version.covers().stretch_at(from);
+            let end = stretch.upper.map_or(upper, |end| end.min(upper));
+            self.count_in(&version, stretch.cover, (from, end), &mut counted);
+            from = end;
+        }
+        counted
+    }
+
+    fn count_in(&self, version: &Version<Handle>, cover: Option<&Cover>, part: (&[u8], &[u8]), counted: &mut Counted) {
+        let counting = version.counting_in(cover).flat_map(|(_, run)| run.within(part));
+        for table in counting {
+            let share = table.share(part);
+            counted.bytes += (table.bytes() as f64 * share) as u64;
+            counted.records += (table.records().0 as f64 * share) as u64;
+        }
+        if let (Some(base), Some(_)) = (&self.base, cover) {
+            let bytes = base.extent(part.0, part.1, u64::MAX).1;
+            counted.page_bytes += bytes;
+            counted.pages += bytes / PAGE as u64;
+        }
+    }
+
+    /// The first key of all tables and covers, and one behind the last, if there are any.
+    pub(crate) fn ends(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        let version = self.version();
+        let lower = version.tables().map(|table| table.first()).chain(version.covers().bounds()).min()?.to_vec();
+        let upper =
+            version.tables().map(|table| behind(table.last())).chain(version.covers().bounds().map(<[u8]>::to_vec)).max()?;
+        Some((lower, upper))
+    }
+}
+
+/// The key next above one: of the longest keys there is none, and the key itself does.
+pub(crate) fn behind(key: &[u8]) -> Vec<u8> {
+    if key.len() < MAX_KEY { [key, &[0]].concat() } else { key.to_vec() }
+}
+
+impl Handle {
+    /// The part of its blocks that can have keys of a range, about.
+    fn share(&self, (lower, upper): (&[u8], &[u8])) -> f64 {
+        let blocks = f64::from(self.table().blocks());
+        let at = |key: &[u8]| self.located(key).ok().map(|blocks| f64::from(blocks.first));
+        let from = if lower <= self.first() { Some(0.0) } else { at(lower) };
+        let to = if self.last() < upper { Some(blocks) } else { at(upper).map(|block| block + 0.5) };
+        match from.zip(to) {
+            Some((from, to)) => ((to - from) / blocks).clamp(0.0, 1.0),
+            None => 0.5,
+        }
+    }
+}
