@@ -11,6 +11,10 @@ use crate::error::Result;
 /// Components of the memory that are its index.
 const INDEX: [&str; 2] = ["hash index", "cold index"];
 
+/// The engine's numbers that only rise; all others are levels.
+const COUNTERS: [&str; 7] =
+    ["index_doublings", "read_cache_evictions", "compactions", "folds", "merges", "records_kept", "spills"];
+
 /// An open database with one keyspace.
 #[derive(Debug)]
 pub(super) struct Hash {
@@ -65,11 +69,25 @@ impl Store for Hash {
         let memory = self.house.database.stats().memory;
         let index = memory.iter().filter(|part| INDEX.contains(&part.component)).map(|part| part.bytes).sum();
         let counters = self.keyspace.stats().counters;
-        let levels: Vec<_> = counters.iter().map(|(name, _)| *name).collect();
+        let levels: Vec<_> = counters.iter().map(|(name, _)| *name).filter(|name| !COUNTERS.contains(name)).collect();
         self.house.stats(counters, &levels, index)
     }
 
     fn close(self: Box<Self>) -> Result<()> {
         self.house.close()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_rises_is_told_by_the_engine_under_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = ecotone::Database::builder(directory.path().join("db")).open().unwrap();
+        let keyspace = database.hash_keyspace(NAME, HashOptions::default()).unwrap();
+        let told = keyspace.stats().counters;
+        assert!(COUNTERS.iter().all(|counter| told.iter().any(|(name, _)| name == counter)), "{told:?}");
     }
 }
