@@ -54,17 +54,17 @@ fn shapes(world: &World) -> Vec<(&'static str, &'static str)> {
 #[test]
 fn a_range_that_is_scanned_becomes_pages_and_the_rest_stays_tables() {
     let (mut world, model) = layered(AdaptiveOptions::default());
-    scan(&world, (1000, 1400), 3);
+    scan(&world, (1000, 1400), 1);
     assert!(shapes(&world).is_empty(), "it has not paid yet");
     scan(&world, (1000, 1400), 60);
-    assert!(is_pages(&world, 1050, 1350), "{:?}", world.keyspace.shapes());
+    assert!(is_pages(&world, 1150, 1350), "{:?}", world.keyspace.shapes());
     assert!(world.stat("absorbed_pieces") >= 1);
     let counted = |lower, upper| world.keyspace.lsm.lsm().counted(&key(lower), &key(upper));
     assert_eq!((counted(0, 800).pages, counted(1800, KEYS).pages), (0, 0), "{:?}", world.keyspace.shapes());
     assert!(shapes(&world).iter().all(|shape| *shape == ("pages", "scans")));
     world.expect(&model);
     world.reopen();
-    assert!(is_pages(&world, 1050, 1350));
+    assert!(is_pages(&world, 1150, 1350));
     world.expect(&model);
 }
 
@@ -105,10 +105,10 @@ fn points_and_scans_of_one_source_pay_for_nothing() {
 fn a_range_that_scans_have_left_becomes_tables_again() {
     let (world, model) = layered(AdaptiveOptions::default());
     scan(&world, (1000, 1400), 80);
-    assert!(is_pages(&world, 1050, 1350));
+    assert!(is_pages(&world, 1150, 1350));
     world.pass(Duration::from_secs(2400));
     scan(&world, (3000, 3010), 3);
-    assert!(!is_pages(&world, 1050, 1350) && world.stat("uncovered_pieces") > 0, "{:?}", world.keyspace.shapes());
+    assert!(!is_pages(&world, 1150, 1350) && world.stat("uncovered_pieces") > 0, "{:?}", world.keyspace.shapes());
     world.expect(&model);
 }
 
@@ -142,7 +142,7 @@ fn what_is_hinted_to_be_written_is_not_adapted_however_it_is_scanned() {
     world.flush();
     world.keyspace.hint(&range(900, 1500), Hint::Auto).unwrap();
     scan(&world, (1000, 1400), 120);
-    assert!(is_pages(&world, 1050, 1350), "{:?}", world.keyspace.shapes());
+    assert!(is_pages(&world, 1150, 1350), "{:?}", world.keyspace.shapes());
     world.expect(&model);
 }
 
