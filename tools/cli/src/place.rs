@@ -98,22 +98,24 @@ impl NewSpace {
 impl Engine {
     /// Makes a keyspace with it.
     pub(crate) fn create(self, database: &Database, name: &str) -> Result<Kept, Failure> {
-        let ordered = |engine| database.create_keyspace(name, KeyspaceOptions::default().engine(engine)).map(Kept::Ordered);
-        Ok(match self {
-            Engine::Tree => ordered(ecotone::Engine::Tree)?,
-            Engine::Lsm => ordered(ecotone::Engine::Lsm)?,
-            Engine::Adaptive => ordered(ecotone::Engine::Adaptive)?,
-            Engine::Hash => Kept::Hashed(database.create_hash_keyspace(name, HashOptions::default())?),
+        Ok(match self.ordered() {
+            Some(engine) => Kept::Ordered(database.create_keyspace(name, KeyspaceOptions::default().engine(engine))?),
+            None => Kept::Hashed(database.create_hash_keyspace(name, HashOptions::default())?),
         })
     }
 
     /// What the database calls it.
     pub(crate) fn name(self) -> &'static str {
+        self.ordered().map_or(HASH, ecotone::Engine::name)
+    }
+
+    /// The library's, if it keeps keys in order.
+    fn ordered(self) -> Option<ecotone::Engine> {
         match self {
-            Engine::Tree => ecotone::Engine::Tree.name(),
-            Engine::Lsm => ecotone::Engine::Lsm.name(),
-            Engine::Adaptive => ecotone::Engine::Adaptive.name(),
-            Engine::Hash => HASH,
+            Engine::Tree => Some(ecotone::Engine::Tree),
+            Engine::Lsm => Some(ecotone::Engine::Lsm),
+            Engine::Adaptive => Some(ecotone::Engine::Adaptive),
+            Engine::Hash => None,
         }
     }
 }

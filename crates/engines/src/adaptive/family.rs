@@ -7,7 +7,7 @@ use ecotone_substrate::Result;
 use super::{AdaptiveOptions, blob::Blob, keyspace::AdaptiveKeyspace, pages::Pages, upkeep::Upkeep};
 use crate::{
     engine::{Context, Family, Made, Root},
-    lsm::{self, LsmFamily, structure::Structure},
+    lsm::{self, LsmFamily, LsmOptions, structure::Structure},
     tree::{Tree, TreeFamily, space::PageFile},
 };
 
@@ -70,7 +70,7 @@ impl AdaptiveFamily {
     /// A keyspace without records, whose pages are to be in a file that was just made.
     pub(super) fn empty(&self, context: &Context, options: AdaptiveOptions, file: &PageFile) -> Result<AdaptiveKeyspace> {
         let tree = self.tree.empty(&part(context, PAGES), options.tree, file)?;
-        Ok(self.keyspace(context, options, None, tree))
+        Ok(self.keyspace(context, (options.adapt, options.lsm), None, tree))
     }
 
     /// A keyspace from its root.
@@ -79,21 +79,21 @@ impl AdaptiveFamily {
         let blob = Blob::decode(&root.blob).map_err(|malformed| malformed.at(place(), 0))?;
         let (lsm, structure) = lsm::blob::decode(&blob.lsm).map_err(|malformed| malformed.at(place(), 0))?;
         let tree = self.tree.part(part(context, PAGES), &blob.tree)?;
-        let options = AdaptiveOptions { adapt: blob.adapt, lsm, ..AdaptiveOptions::default() };
-        Ok(self.keyspace(context, options, Some(structure.covered(blob.covers)), tree))
+        Ok(self.keyspace(context, (blob.adapt, lsm), Some(structure.covered(blob.covers)), tree))
     }
 
+    /// Of pages, and an empty lsm or one with this structure.
     fn keyspace(
         &self,
         context: &Context,
-        options: AdaptiveOptions,
+        (adapt, options): (u8, LsmOptions),
         structure: Option<Structure>,
         tree: Arc<Tree>,
     ) -> AdaptiveKeyspace {
-        let upkeep = Upkeep::new(&context.shared, options.adapt);
+        let upkeep = Upkeep::new(&context.shared, adapt);
         let pages = Arc::new(Pages(tree.clone(), upkeep.clone()));
-        let lsm = Arc::new(self.lsm.part(part(context, TABLES), options.lsm, structure, pages));
+        let lsm = Arc::new(self.lsm.part(part(context, TABLES), options, structure, pages));
         upkeep.begin(&lsm);
-        AdaptiveKeyspace { lsm, tree, upkeep, adapt: options.adapt, is_restless: self.is_restless }
+        AdaptiveKeyspace { lsm, tree, upkeep, adapt, is_restless: self.is_restless }
     }
 }

@@ -1,6 +1,7 @@
 //! Adapting by itself: which range becomes pages next, or tables again, and at what rate (decision 14, "Price", "Rate", "Hints"). One job, a piece at a time.
 
 use std::{
+    mem,
     sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
@@ -98,11 +99,8 @@ impl Upkeep {
         let (lower, upper) = bounds(range);
         let mut state = self.state.lock();
         state.hints.set(lower.clone(), upper.clone(), hint)?;
-        let Some((first, end)) = lsm.ends() else { return Ok(()) };
-        let (lower, upper) = (lower.max(first), upper.map_or(end.clone(), |upper| upper.min(end)));
-        if lower >= upper {
-            return Ok(());
-        }
+        let clipped = lsm.ends().and_then(|ends| clip(&ends, &lower, upper.as_deref()));
+        let Some((lower, upper)) = clipped else { return Ok(()) };
         state.heat.forget(&lower, &upper);
         let kind = match hint {
             Hint::ReadMostly => Kind::Absorb,
@@ -175,7 +173,7 @@ impl Upkeep {
     /// Has a memtable flushed that nobody writes to any more, so that scans need not merge it and it can be absorbed.
     fn flush_what_rests(&self, lsm: &Arc<Lsm>) -> Result<()> {
         let (filled, mut state) = (lsm.filled(), self.state.lock());
-        let rests = filled > 0 && filled == std::mem::replace(&mut state.filled, filled);
+        let rests = filled > 0 && filled == mem::replace(&mut state.filled, filled);
         drop(state);
         if rests { lsm.begin_flush(Seq::MAX) } else { Ok(()) }
     }
@@ -256,23 +254,19 @@ impl Upkeep {
 impl State {
     /// What is worth adapting, if anything is.
     fn choose(&mut self, lsm: &Lsm) -> Option<Task> {
-        let (first, end) = lsm.ends()?;
-        let clip = |lower: &[u8], upper: Option<&[u8]>| {
-            let (lower, upper) = (lower.max(&first).to_vec(), upper.map_or(&*end, |upper| upper.min(&end)).to_vec());
-            (lower < upper).then_some((lower, upper))
-        };
+        let ends = lsm.ends()?;
         let price = |lower: &[u8], upper: Option<&[u8]>| {
-            let (lower, upper) = clip(lower, upper)?;
+            let (lower, upper) = clip(&ends, lower, upper)?;
             let may_be = self.hints.of(&lower, &upper) != Hint::WriteMostly;
             may_be.then(|| self.price.of(&lsm.counted(&lower, &upper))).flatten()
         };
         if let Some((lower, upper)) = self.heat.worth_absorbing(PIECE, price) {
-            let (lower, upper) = clip(&lower, upper.as_deref())?;
+            let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;
             let bytes = price::touched(&lsm.counted(&lower, &upper));
             return Some(Task { bytes, ..Task::new(Kind::Absorb, Reason::Scans, lower, upper) });
         }
         let (lower, upper) = self.heat.worth_uncovering()?;
-        let (lower, upper) = clip(&lower, upper.as_deref())?;
+        let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;
         let may_be = self.hints.of(&lower, &upper) != Hint::ReadMostly;
         may_be.then(|| Task::new(Kind::Uncover, Reason::Cold, lower, upper))
     }
@@ -299,4 +293,10 @@ impl State {
         let (lower, upper) = (lower.to_vec(), upper.to_vec());
         RangeShape { lower, upper, shape, page_bytes, table_bytes, scans, waste_seconds: waste / 1e9, reason }
     }
+}
+
+/// What there is of a range between the ends of all keys, if anything.
+fn clip((first, end): &(Vec<u8>, Vec<u8>), lower: &[u8], upper: Option<&[u8]>) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (lower, upper) = (lower.max(first), upper.map_or(&**end, |upper| upper.min(end)));
+    (lower < upper).then(|| (lower.to_vec(), upper.to_vec()))
 }
