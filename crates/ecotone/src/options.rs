@@ -76,7 +76,7 @@ impl KeyspaceOptions {
     /// | engine | option | default | effect |
     /// |---|---|---|---|
     /// | tree | `fill` | 90 | percent of a page that reorganisation and bulk load fill; less leaves room for inserts, more packs cold data |
-    /// | tree | `neighbours` | 5 | how many pages on each side a reorganisation may take along (r of TreeLine §4.2) |
+    /// | tree | `neighbours` | 5 | how many segments on each side a reorganisation may take along (r of TreeLine §4.2) |
     /// | tree | `segment_pages` | 16 | most pages of a segment, 1 to 16 (TreeLine §4.1); more make a smaller index and cheaper scans, 1 is a plain index of pages |
     /// | tree | `model` | `optimal` | how the lines of segments are found: `optimal` (piecewise linear approximation) or `greedy` (thesis ch. 4), which is less work |
     /// | tree | `forecast` | `off` | where inserts will come, told from where they came, so that reorganisation leaves room there (TreeLine §4.6): `trend`, `seasonal`, `auto` (the one that told the past better) or `off`; saves reorganisations in a keyspace that grows much, and costs space |

@@ -176,6 +176,17 @@ fn crash_campaign_on_the_tree() {
     campaign(&tree(), 160, &[SHORT, WIDE, DEEP]);
 }
 
+/// Lines beside directories, rooms that are foretold, single pages, and a cache that keeps nothing.
+#[test]
+fn crash_campaign_on_the_tree_with_other_options() {
+    campaign(
+        &tree().set(&[("fill", "60"), ("segment_pages", "4"), ("model", "greedy"), ("forecast", "auto")]),
+        48,
+        &[SHORT, WIDE, DEEP],
+    );
+    campaign(&tree().set(&[("segment_pages", "1"), ("record_cache", "off")]), 48, &[SHORT, WIDE, DEEP]);
+}
+
 #[test]
 fn crash_campaign_on_the_lsm_engine() {
     campaign(&lsm(), 160, &[SHORT, WIDE, DEEP]);

@@ -107,7 +107,20 @@ fn stats_tell_the_shape_of_a_keyspace() {
     assert!(read("pages") >= 4096 && read("manifest") > 0 && read("double-write area") > 0, "{files}");
     assert_eq!(keyspace["counters"]["pages_read_for_checks"], survey["sampled_pages"]);
     let text = place.run("stats", &[]).good();
-    for words in ["records", "space amplification", "fill of a page", "segments", "pages read", "cache hits", "background"] {
+    let told = [
+        "records",
+        "space amplification",
+        "fill of a page",
+        "segments",
+        "overflow pages",
+        "pages read",
+        "pages written",
+        "cache hits",
+        "reorganisations",
+        "forecast of inserts",
+        "off, 0 percent",
+    ];
+    for words in told {
         assert!(text.text().contains(words), "{words:?} is not in {}", text.text());
     }
     println!("{}", text.text());

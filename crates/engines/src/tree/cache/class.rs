@@ -62,6 +62,8 @@ impl Class {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::{super::record::SHORT_HEADER, *};
 
     #[test]
@@ -72,6 +74,22 @@ mod tests {
             assert!(class.0 == 0 || Class(class.0 - 1).bytes() < bytes, "{bytes}");
         }
         assert_eq!(Class(0).larger().last().map(Class::bytes), Some(LARGEST));
+    }
+
+    /// What a record of any size takes beyond key and value if it was read: header, rounding, its part of what is left of the slab, of the table (3.4) and of the
+    /// history (0.9).
+    #[test]
+    fn records_of_any_size_lose_little() {
+        let overhead = |record: usize| {
+            let class = Class::of(SHORT_HEADER + record);
+            SLAB as f64 / class.slots() as f64 - record as f64 + 4.3
+        };
+        let mean = |sizes: Range<usize>| sizes.clone().map(overhead).sum::<f64>() / sizes.len() as f64;
+        for (sizes, most) in [(16..250, 17.1), (250..518, 23.8), (518..1030, 34.1), (1030..1910, 57.1)] {
+            println!("{sizes:?}: {:.1} bytes", mean(sizes.clone()));
+            assert!(mean(sizes.clone()) <= most, "{sizes:?}");
+        }
+        assert!((250..1910).all(|record| overhead(record) <= 0.09 * record as f64 + 10.0));
     }
 
     #[test]

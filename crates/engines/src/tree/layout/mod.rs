@@ -10,7 +10,7 @@
 //!
 //! Memory is some thirty times the price of disk, so a line may cost little space: its entry is 26 bytes, that of a directory about 20 and 2 bytes for each page. At
 //! a price of 64, plans take 0.1% more pages than without lines. At 32 it was 0.7% on uniform keys of 64 bytes, for an index smaller by a seventh; at 16 it was
-//! 4.2%. Lines win where keys are dense (`refseq_acc`: all pages of 1024-byte records), directories where a page holds three records or keys are strings.
+//! 4.2%. Lines win where keys are dense (`refseq_acc`: 85% of the pages of 1024-byte records), directories where a page holds three records or keys are strings.
 //! The tests hold what comes out for real keys.
 
 mod directory;

@@ -119,6 +119,8 @@ fn pages(shape: &Shape, survey: &Survey, lines: &mut Lines) {
 enum Says {
     Count(&'static str),
     Size(&'static str),
+    /// One of these names, by its position.
+    Name(&'static [&'static str]),
 }
 
 impl Says {
@@ -126,14 +128,15 @@ impl Says {
         match self {
             Says::Count(what) => format!("{} {what}", count(number)),
             Says::Size(what) => format!("{} {what}", size(number)),
+            Says::Name(names) => names.get(number as usize).map_or_else(|| count(number), |name| (*name).to_owned()),
         }
     }
 }
 
-use Says::{Count, Size};
+use Says::{Count, Name, Size};
 
 /// Lines of a keyspace with the counters that they tell; what is in none of them has a line of its own.
-const GROUPS: [(&str, &[(&str, Says)]); 10] = [
+const GROUPS: [(&str, &[(&str, Says)]); 11] = [
     ("space", &[("file_bytes", Size("in the file")), ("used_bytes", Size("in use")), ("hole_bytes", Size("given back"))]),
     (
         "index",
@@ -192,6 +195,15 @@ const GROUPS: [(&str, &[(&str, Says)]); 10] = [
         ],
     ),
     ("background", &[("write_outs", Count("write-outs")), ("reorganisations", Count("reorganisations"))]),
+    (
+        "forecast of inserts",
+        &[
+            ("forecast_kind", Name(&["off", "trend", "seasonal", "auto"])),
+            ("forecast_error_percent", Count("percent came elsewhere")),
+            ("forecast_season_epochs", Count("epochs a season")),
+            ("forecast_bins", Count("bins")),
+        ],
+    ),
     ("writers", &[("writer_stalls", Count("stalls")), ("writer_delays", Count("delays"))]),
 ];
 
