@@ -189,6 +189,25 @@ fn a_keyspace_that_shrank_to_a_tenth_gives_its_space_back() {
     }
 }
 
+#[test]
+fn an_unlogged_keyspace_that_is_loaded_in_random_order_uses_its_space_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let database = Database::builder(&path).memory_budget(16 << 20).open().unwrap();
+    let keyspace = database.keyspace("towns", KeyspaceOptions::default().unlogged()).unwrap();
+    let records = 150_000;
+    let mut most = 0;
+    for number in 0..records {
+        keyspace.insert(key(number), [number as u8; 400]).unwrap();
+        if number % 10_000 == 0 {
+            most = most.max(size_on_disk(&path));
+        }
+    }
+    let data = u64::from(records) * 404;
+    println!("{most} bytes at most for {data}");
+    assert!(most < 2 * data + 8 * MIB, "{most} bytes for {data}");
+}
+
 /// A keyspace with as many records as ever, which random updates, inserts and deletes change.
 struct Steady {
     path: PathBuf,

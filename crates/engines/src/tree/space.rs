@@ -46,6 +46,8 @@ struct State {
     hollow: Hollow,
     /// Pages that are free once the log is synced beyond the sequence.
     after_sync: BTreeMap<Seq, Vec<u32>>,
+    /// Number of these.
+    unsynced: u32,
     /// Pages that are free once the next checkpoint is durable.
     after_checkpoint: Vec<u32>,
     /// Number of [`Hold`]s.
@@ -183,7 +185,14 @@ impl Space {
             state.free(pages.iter().copied());
         } else {
             state.after_sync.entry(after).or_default().extend(pages);
+            state.unsynced += pages.len() as u32;
         }
+    }
+
+    /// Whether so many pages wait for a sync of the log that the file should not grow before it: a 32nd of those in use, as much as it grows by.
+    pub fn owes_much(&self) -> bool {
+        let state = self.state.lock();
+        state.holds == 0 && state.unsynced > (state.used() / GROWTH).max(SMALLEST_EXTENT)
     }
 
     /// Every record below `synced` survives power loss. During a [`hold`](Self::hold) this does nothing; a later call makes up for it.
@@ -194,6 +203,7 @@ impl Space {
         }
         let waiting = state.after_sync.split_off(&synced);
         let released = std::mem::replace(&mut state.after_sync, waiting);
+        state.unsynced -= released.values().map(Vec::len).sum::<usize>() as u32;
         state.free(released.into_values().flatten());
     }
 

@@ -308,19 +308,28 @@ impl Tree {
         merge::added(base, overflow.as_ref(), dirty).map(<[u8]>::to_vec).collect()
     }
 
-    /// Takes free runs of so many pages, those that the log has freed meanwhile included; gives the first page of each. Where the file cannot grow, the log is synced to
-    /// have all that it frees.
+    /// Takes free runs of so many pages, those that the log has freed meanwhile included; gives the first page of each. Where much waits for a sync of the log, which
+    /// nobody else may ask for without logged writes, and where the file cannot grow, the log is synced to have all that it frees.
     pub(crate) fn allocate(&self, runs: &[u8]) -> Result<Vec<u32>> {
-        let (space, wal) = (&self.store.space, &self.context.shared.wal);
-        space.release(wal.synced());
+        let space = &self.store.space;
+        space.release(self.context.shared.wal.synced());
+        if space.owes_much() {
+            self.free_all()?;
+        }
         match space.allocate_runs(runs) {
             Err(error) if error.is_no_space() => {
-                wal.commit(wal.tail(), Durability::Sync)?;
-                space.release(wal.synced());
+                self.free_all()?;
                 space.allocate_runs(runs)
             }
             taken => taken,
         }
+    }
+
+    fn free_all(&self) -> Result<()> {
+        let wal = &self.context.shared.wal;
+        wal.commit(wal.tail(), Durability::Sync)?;
+        self.store.space.release(wal.synced());
+        Ok(())
     }
 
     /// The write-ahead rule, for everything that is detached now.
