@@ -64,7 +64,7 @@ fn few_inserts_among_many_scans_go_into_pages_and_a_burst_into_runs() {
     scan(&world, 2000);
     // Without threads in the background a writer flushes when two memtables wait.
     put(&mut world, &mut model, 0..KEYS, 7);
-    assert_eq!((is_pages(&world), world.stat("diverted_records")), (false, 200));
+    assert_eq!((is_pages(&world), world.stat("diverted_records"), world.stat("diversions_given_up")), (false, 200, 0));
     world.flush();
     world.expect(&model);
     world.reopen();
