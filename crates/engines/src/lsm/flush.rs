@@ -106,15 +106,19 @@ impl Lsm {
             return Ok(true);
         }
         // Without tables too: what left the memtable changes the version (decision 15, invariant 8).
-        let comes = tables.iter().map(|handle| (run, handle.file())).collect();
-        let lifts = || lifts(&self.version(), (&oldest.memtable, &diverted), run);
-        let covers = if tables.is_empty() { Vec::new() } else { lifts() };
-        let change = Change { comes, covers, ..Change::default() };
+        let change = self.change_of(run, &tables, (&oldest.memtable, &diverted));
         let installed = self.install(&change, &tables, |version| self.present.flushed(&oldest, version));
         installed.inspect_err(|_| output::remove(self.files.environment(), &tables))?;
         self.flushes.increment();
         self.room.trim();
         Ok(true)
+    }
+
+    /// By which these tables come as a run, if there are some, and floors are lifted to it.
+    fn change_of(&self, run: Place, tables: &[Arc<Handle>], flushed: (&Memtable, &Diverted)) -> Change {
+        let comes = tables.iter().map(|handle| (run, handle.file())).collect();
+        let covers = if tables.is_empty() { Vec::new() } else { lifts(&self.version(), flushed, run) };
+        Change { comes, covers, ..Change::default() }
     }
 
     /// Makes a change of the tables; `publish` gets the version that follows.
