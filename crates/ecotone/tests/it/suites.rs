@@ -91,6 +91,7 @@ fn contract_of_the_lsm_engine() {
 fn contract_of_the_adaptive_engine() {
     contract(&adaptive(), 60, 10);
     contract(&adaptive().set(&[("index", "single"), ("segment_pages", "2")]), 10, 5);
+    contract(&adaptive().set(&[("insert", "tree")]), 20, 10);
     pass(contract::run(&adaptive(), first_seed()..first_seed() + 3, DEEP));
 }
 
@@ -133,6 +134,7 @@ fn every_crash_of_short_histories_on_the_lsm_engine() {
 #[test]
 fn every_crash_of_short_histories_on_the_adaptive_engine() {
     exhaustive(&adaptive(), 16, 100);
+    exhaustive(&adaptive().set(&[("insert", "tree")]), 32, 200);
 }
 
 /// Divides the crashes among the shapes.
@@ -196,6 +198,7 @@ fn crash_campaign_on_the_lsm_engine() {
 #[test]
 fn crash_campaign_on_the_adaptive_engine() {
     campaign(&adaptive(), 160, &[SHORT, WIDE, DEEP]);
+    campaign(&adaptive().set(&[("insert", "tree")]), 96, &[SHORT, WIDE, DEEP]);
 }
 
 #[test]
@@ -263,6 +266,7 @@ fn a_full_disk_under_the_lsm_engine() {
 #[test]
 fn a_full_disk_under_the_adaptive_engine() {
     full_disk(&adaptive());
+    full_disk(&adaptive().set(&[("insert", "tree")]));
 }
 
 /// The tiny engines hold locks during their I/O, so their calls cannot stand still there.
@@ -325,7 +329,9 @@ fn threads_and_crashes_on_the_adaptive_engine() {
     let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(4);
     let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD / 4 };
     let first = first_seed();
-    println!("{:?}", pass(concurrent::run(&adaptive().workers(2), first..first + databases, extent)));
+    let done = pass(concurrent::run(&adaptive().workers(2), first..first + databases, extent));
+    println!("{done:?}");
+    assert!(done.counters["diverted_records"] > 0);
 }
 
 /// Few records in a hot log of two pages, an index of one bucket, and copies of what there is no room for: what is done in the background goes on all the time.

@@ -5,17 +5,18 @@ use ecotone_substrate::{
     limits::MAX_MANIFEST,
 };
 
-use super::options::MOST_ADAPT;
+use super::{insert::Insert, options::MOST_ADAPT};
 use crate::lsm::structure::Covers;
 
 /// The form of the root.
 const FORM: u8 = 1;
-/// Of `split`, `page_fill` and `insert` what there is so far: side, even, batch. `adapt` follows, percent.
-const CHOICES: [u8; 3] = [0, 0, 1];
+/// Of `split` and `page_fill` what there is so far: side, even. `insert` and `adapt` follow.
+const CHOICES: [u8; 2] = [0, 0];
 
 /// What a checkpoint leaves of a keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Blob {
+    pub(super) insert: Insert,
     pub(super) adapt: u8,
     pub(super) covers: Covers,
     /// The roots of the parts.
@@ -26,7 +27,7 @@ pub(super) struct Blob {
 impl Blob {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
-        w.u8(FORM).bytes(&CHOICES).u8(self.adapt);
+        w.u8(FORM).bytes(&CHOICES).u8(self.insert.code()).u8(self.adapt);
         self.covers.encode(&mut w);
         w.prefixed(&self.lsm).prefixed(&self.tree);
         w.finish()
@@ -39,6 +40,9 @@ impl Blob {
         if r.array()? != CHOICES {
             return r.fail("an option of an adaptive keyspace is not known");
         }
+        let Some(insert) = Insert::of(r.u8()?) else {
+            return r.fail("an option of an adaptive keyspace is not known");
+        };
         let adapt = r.u8()?;
         if adapt > MOST_ADAPT {
             return r.fail("an adaptive keyspace adapts for more than all of the time");
@@ -46,6 +50,6 @@ impl Blob {
         let covers = Covers::decode(&mut r)?;
         let (lsm, tree) = (r.prefixed(MAX_MANIFEST)?.to_vec(), r.prefixed(MAX_MANIFEST)?.to_vec());
         r.finish()?;
-        Ok(Blob { adapt, covers, lsm, tree })
+        Ok(Blob { insert, adapt, covers, lsm, tree })
     }
 }

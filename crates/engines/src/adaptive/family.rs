@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ecotone_substrate::Result;
 
-use super::{AdaptiveOptions, blob::Blob, keyspace::AdaptiveKeyspace, pages::Pages, upkeep::Upkeep};
+use super::{AdaptiveOptions, blob::Blob, insert::Insert, keyspace::AdaptiveKeyspace, pages::Pages, upkeep::Upkeep};
 use crate::{
     engine::{Context, Family, Made, Root},
     lsm::{self, LsmFamily, LsmOptions, structure::Structure},
@@ -20,7 +20,7 @@ pub(super) const PAGES: u8 = 2;
 pub struct AdaptiveFamily {
     pub(super) lsm: LsmFamily,
     pub(super) tree: TreeFamily,
-    /// Whether ranges are covered by chance whenever something is flushed.
+    /// Whether ranges are covered by chance whenever something is flushed, and what is flushed of them goes into pages by chance.
     pub(super) is_restless: bool,
 }
 
@@ -70,7 +70,7 @@ impl AdaptiveFamily {
     /// A keyspace without records, whose pages are to be in a file that was just made.
     pub(super) fn empty(&self, context: &Context, options: AdaptiveOptions, file: &PageFile) -> Result<AdaptiveKeyspace> {
         let tree = self.tree.empty(&part(context, PAGES), options.tree, file)?;
-        Ok(self.keyspace(context, (options.adapt, options.lsm), None, tree))
+        Ok(self.keyspace(context, (options.insert, options.adapt, options.lsm), None, tree))
     }
 
     /// A keyspace from its root.
@@ -79,21 +79,22 @@ impl AdaptiveFamily {
         let blob = Blob::decode(&root.blob).map_err(|malformed| malformed.at(place(), 0))?;
         let (lsm, structure) = lsm::blob::decode(&blob.lsm).map_err(|malformed| malformed.at(place(), 0))?;
         let tree = self.tree.part(part(context, PAGES), &blob.tree)?;
-        Ok(self.keyspace(context, (blob.adapt, lsm), Some(structure.covered(blob.covers)), tree))
+        Ok(self.keyspace(context, (blob.insert, blob.adapt, lsm), Some(structure.covered(blob.covers)), tree))
     }
 
     /// Of pages, and an empty lsm or one with this structure.
     fn keyspace(
         &self,
         context: &Context,
-        (adapt, options): (u8, LsmOptions),
+        (insert, adapt, options): (Insert, u8, LsmOptions),
         structure: Option<Structure>,
         tree: Arc<Tree>,
     ) -> AdaptiveKeyspace {
         let upkeep = Upkeep::new(&context.shared, adapt);
-        let pages = Arc::new(Pages(tree.clone(), upkeep.clone()));
+        let is_restless = self.is_restless;
+        let pages = Arc::new(Pages { tree: tree.clone(), upkeep: upkeep.clone(), insert, is_restless });
         let lsm = Arc::new(self.lsm.part(part(context, TABLES), options, structure, pages));
         upkeep.begin(&lsm);
-        AdaptiveKeyspace { lsm, tree, upkeep, adapt, is_restless: self.is_restless }
+        AdaptiveKeyspace { lsm, tree, upkeep, insert, adapt, is_restless }
     }
 }

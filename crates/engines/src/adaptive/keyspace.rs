@@ -7,6 +7,7 @@ use ecotone_substrate::{Error, Result, Seq};
 use super::{
     blob::Blob,
     family::{PAGES, TABLES},
+    insert::Insert,
     upkeep::Upkeep,
 };
 use crate::{
@@ -23,6 +24,7 @@ pub(super) struct AdaptiveKeyspace {
     pub(super) lsm: Arc<LsmKeyspace>,
     pub(super) tree: Arc<Tree>,
     pub(super) upkeep: Arc<Upkeep>,
+    pub(super) insert: Insert,
     pub(super) adapt: u8,
     pub(super) is_restless: bool,
 }
@@ -38,7 +40,7 @@ impl AdaptiveKeyspace {
             (checkpoint, structure, lsm::blob::encode(*files.options(), tables), tables.covers().as_ref().clone())
         };
         let tree = self.tree.end_checkpoint(checkpoint)?;
-        Ok(Root { structure, blob: Blob { adapt: self.adapt, covers, lsm, tree }.encode() })
+        Ok(Root { structure, blob: Blob { insert: self.insert, adapt: self.adapt, covers, lsm, tree }.encode() })
     }
 
     /// Covers, opens or uncovers what a table or a cover has, if chance will, or what lies between two.
@@ -185,6 +187,7 @@ impl Engine for AdaptiveKeyspace {
     fn stats(&self) -> Stats {
         let mut stats = self.lsm.stats();
         stats.extend(self.upkeep.stats());
+        stats.extend(self.lsm.lsm().diversions());
         stats.push(("covers", self.lsm.lsm().version().covers().iter().count() as u64));
         let of_pages = ["segments", "overflow_pages", "used_bytes", "reorganisations", "write_outs"];
         stats.extend(self.tree.stats().into_iter().filter(|(name, _)| of_pages.contains(name)));

@@ -5,6 +5,7 @@ mod blob;
 mod family;
 mod heat;
 mod hints;
+mod insert;
 mod keyspace;
 mod options;
 mod pages;
@@ -14,4 +15,4 @@ mod task;
 mod tests;
 mod upkeep;
 
-pub use self::{family::AdaptiveFamily, options::AdaptiveOptions};
+pub use self::{family::AdaptiveFamily, insert::Insert, options::AdaptiveOptions};

@@ -2,9 +2,12 @@
 
 use ecotone_substrate::{Error, Result};
 
+use super::insert::Insert;
 use crate::{lsm::LsmOptions, tree::TreeOptions};
 
-/// Settings that are the pages'. All others are the tables'.
+/// Settings that are of neither part.
+const OWN: [&str; 2] = ["adapt", "insert"];
+/// Those that are the pages'. All others are the tables'.
 const OF_PAGES: [&str; 6] = ["fill", "neighbours", "segment_pages", "model", "forecast", "record_cache"];
 
 /// What can be chosen when an adaptive keyspace is made; kept in its root.
@@ -12,6 +15,8 @@ const OF_PAGES: [&str; 6] = ["fill", "neighbours", "segment_pages", "model", "fo
 pub struct AdaptiveOptions {
     /// Percent of the time in which ranges are adapted at most; 0 for never by itself.
     pub adapt: u8,
+    /// How what is written in a range that is pages gets into these.
+    pub insert: Insert,
     /// Of the tables.
     pub lsm: LsmOptions,
     /// Of the pages, and whether records are kept in the record cache.
@@ -24,7 +29,7 @@ pub(super) const MOST_ADAPT: u8 = 100;
 
 impl Default for AdaptiveOptions {
     fn default() -> AdaptiveOptions {
-        AdaptiveOptions { adapt: ADAPT, lsm: LsmOptions::default(), tree: TreeOptions::default() }
+        AdaptiveOptions { adapt: ADAPT, insert: Insert::default(), lsm: LsmOptions::default(), tree: TreeOptions::default() }
     }
 }
 
@@ -34,10 +39,13 @@ impl AdaptiveOptions {
     /// # Errors
     /// If there is no such option, or it cannot have that value.
     pub fn parse(settings: &[(String, String)]) -> Result<Self> {
-        let (own, others): (Vec<_>, Vec<_>) = settings.iter().cloned().partition(|(name, _)| name == "adapt");
+        let (own, others): (Vec<_>, Vec<_>) = settings.iter().cloned().partition(|(name, _)| OWN.contains(&name.as_str()));
         let (tree, lsm): (Vec<_>, Vec<_>) = others.into_iter().partition(|(name, _)| OF_PAGES.contains(&name.as_str()));
-        let adapt = own.last().map_or(Ok(ADAPT), |(_, value)| percent(value))?;
-        Ok(AdaptiveOptions { adapt, lsm: LsmOptions::parse(&lsm)?, tree: TreeOptions::parse(&tree)? })
+        let parts = AdaptiveOptions { lsm: LsmOptions::parse(&lsm)?, tree: TreeOptions::parse(&tree)?, ..Self::default() };
+        own.iter().try_fold(parts, |options, (name, value)| match name.as_str() {
+            "adapt" => Ok(AdaptiveOptions { adapt: percent(value)?, ..options }),
+            _ => Ok(AdaptiveOptions { insert: Insert::parse(value)?, ..options }),
+        })
     }
 }
 
@@ -56,6 +64,9 @@ mod tests {
         assert_eq!(set("fill", "75").unwrap().tree.fill, 75);
         assert_eq!(set("filter_bits", "4").unwrap().lsm.filter_bits, 4);
         assert_eq!((set("adapt", "0").unwrap().adapt, set("fill", "75").unwrap().adapt), (0, 66));
+        let insert = |value| set("insert", value).map(|options| options.insert);
+        assert_eq!((insert("tree").unwrap(), set("fill", "75").unwrap().insert), (Insert::Tree, Insert::Auto));
+        assert!(insert("pages").is_err());
         assert!(["101", "x", "-1"].iter().all(|value| set("adapt", value).is_err()));
         assert!(set("fill", "101").is_err() && set("speed", "9").is_err());
     }

@@ -4,19 +4,26 @@ use std::sync::Arc;
 
 use ecotone_substrate::Result;
 
-use super::upkeep::Upkeep;
+use super::{insert::Insert, upkeep::Upkeep};
 use crate::{
     engine::{Cursor, Ordered, Range, VisitValue},
     lsm::{
-        base::{Base, Moved, Passage},
+        base::{Base, Moved, Offer, Passage},
         front::{self, Front, Look},
     },
     tree::{Tree, cache},
 };
 
-/// The pages of a keyspace, and who is told where scans go. Nobody writes to the tree but through this, so it has no dirty records.
+/// The pages of a keyspace. Nobody writes to the tree but through this, so it has no dirty records.
 #[derive(Debug)]
-pub(super) struct Pages(pub(super) Arc<Tree>, pub(super) Arc<Upkeep>);
+pub(super) struct Pages {
+    pub(super) tree: Arc<Tree>,
+    /// Who is told where scans go.
+    pub(super) upkeep: Arc<Upkeep>,
+    pub(super) insert: Insert,
+    /// Whether chance says what is inserted, where nobody has chosen.
+    pub(super) is_restless: bool,
+}
 
 impl Base for Pages {
     fn front(&self) -> &dyn Front {
@@ -24,61 +31,77 @@ impl Base for Pages {
     }
 
     fn find(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.0.find_in_pages(key, value)
+        self.tree.find_in_pages(key, value)
     }
 
     fn find_many(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
-        self.0.find_many_in_pages(keys, found)
+        self.tree.find_many_in_pages(keys, found)
     }
 
     fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
-        self.0.clone().cursor(range)
+        self.tree.clone().cursor(range)
     }
 
     fn carve(&self, lower: &[u8], upper: Option<&[u8]>) -> Result<()> {
-        self.0.carve(lower, upper)
+        self.tree.carve(lower, upper)
     }
 
     fn is_carved(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
-        self.0.is_carved(lower, upper)
+        self.tree.is_carved(lower, upper)
     }
 
     fn fence_before(&self, key: &[u8]) -> Result<Vec<u8>> {
-        self.0.wall_before(key)
+        self.tree.wall_before(key)
     }
 
     fn fence_behind(&self, key: &[u8]) -> Result<Vec<u8>> {
-        self.0.wall_behind(key)
+        self.tree.wall_behind(key)
     }
 
     fn extent(&self, lower: &[u8], upper: &[u8], most: u64) -> (Vec<u8>, u64) {
-        self.0.extent(lower, upper, most)
+        self.tree.extent(lower, upper, most)
     }
 
     fn keep_apart(&self, bounds: &mut dyn Iterator<Item = &[u8]>) {
-        self.0.set_walls(bounds);
+        self.tree.set_walls(bounds);
     }
 
     fn passed(&self, passage: &Passage<'_>) {
-        self.1.passed(passage);
+        self.upkeep.passed(passage);
+    }
+
+    fn divert(&self, mut offers: Vec<Offer>) -> Vec<Offer> {
+        match self.insert {
+            Insert::Batch => Vec::new(),
+            Insert::Tree => offers,
+            Insert::Auto if self.is_restless => {
+                offers.retain(|_| self.upkeep.chance().is_multiple_of(2));
+                offers
+            }
+            Insert::Auto => self.upkeep.divert(offers),
+        }
+    }
+
+    fn yields(&self) -> bool {
+        self.insert == Insert::Auto
     }
 
     fn absorb(&self, records: &mut dyn Iterator<Item = Result<Moved>>) -> Result<u64> {
-        self.0.absorb(records)
+        self.tree.absorb(records)
     }
 }
 
 /// The record cache. It does not know which shape a range has, and no change of shape touches it.
 impl Front for Pages {
     fn look(&self, key: &[u8], value: &mut Vec<u8>) -> Look {
-        self.0.look_in_cache(key, value).map_or(Look::Found, |ticket| Look::Missing(front::Ticket(ticket.words())))
+        self.tree.look_in_cache(key, value).map_or(Look::Found, |ticket| Look::Missing(front::Ticket(ticket.words())))
     }
 
     fn admit(&self, key: &[u8], value: &[u8], ticket: front::Ticket) {
-        self.0.admit_clean(key, value, &cache::Ticket::of(ticket.0));
+        self.tree.admit_clean(key, value, &cache::Ticket::of(ticket.0));
     }
 
     fn refresh(&self, key: &[u8], value: Option<&[u8]>) {
-        self.0.refresh_cache(key, value);
+        self.tree.refresh_cache(key, value);
     }
 }

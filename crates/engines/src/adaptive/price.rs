@@ -7,6 +7,8 @@ use crate::lsm::base::{Counted, Passage};
 const SEEK: f64 = 1_200.0;
 const READ: f64 = 20_000.0;
 const MERGED: f64 = 60.0;
+/// Nanoseconds that a scan loses to one more run.
+pub(super) const RUN: f64 = SEEK + READ;
 /// Nanoseconds that an absorption costs for each byte that it reads or writes again, before one was timed; and at least and at most. It is timed by the clock, which goes
 /// on while others have the processors: a multiple of it is not what an absorption takes from them.
 const BYTE: f64 = 11.0;

@@ -15,12 +15,17 @@ use ecotone_sys::primitive::{
 use super::{
     heat::Heat,
     hints::{Hints, bounds},
+    insert,
     price::{self, PIECE, Price},
     task::{Kind, Reason, Task},
 };
 use crate::{
     engine::{Hint, Range, RangeShape, Shared},
-    lsm::{base::Passage, keyspace::LsmKeyspace, records::Lsm},
+    lsm::{
+        base::{Offer, Passage},
+        keyspace::LsmKeyspace,
+        records::Lsm,
+    },
 };
 
 /// Nanoseconds of use after which it is looked what is worth adapting.
@@ -89,6 +94,23 @@ impl Upkeep {
             self.ticked_at.store(now, Ordering::Relaxed);
             self.call();
         }
+    }
+
+    /// Of ranges that are pages alone, those that get at once what a flush has of them.
+    pub(super) fn divert(&self, mut offers: Vec<Offer>) -> Vec<Offer> {
+        let mut state = self.state.lock();
+        let State { heat, price, hints, .. } = &mut *state;
+        offers.retain(|Offer { lower, upper, counted }| {
+            let cost = price.of(counted).unwrap_or_default() + PIECE;
+            insert::pays(hints.of(lower, upper), heat.lately(lower, upper), cost)
+        });
+        heat.flushed();
+        offers
+    }
+
+    /// A random number.
+    pub(super) fn chance(&self) -> u64 {
+        self.shared.clock.random()
     }
 
     /// Somebody knows how a range will be used.

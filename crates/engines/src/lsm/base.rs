@@ -33,6 +33,14 @@ pub(crate) struct Counted {
     pub(crate) page_bytes: u64,
 }
 
+/// A range that is covered, and of which nothing counts but what is below and memtables. Counted is what a flush has of it in place of tables.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    pub(crate) lower: Vec<u8>,
+    pub(crate) upper: Vec<u8>,
+    pub(crate) counted: Counted,
+}
+
 /// A record on its way; no value is a tombstone.
 pub(crate) type Moved = (Vec<u8>, Option<Vec<u8>>);
 
@@ -60,7 +68,11 @@ pub(crate) trait Base: fmt::Debug + Send + Sync {
     fn keep_apart(&self, bounds: &mut dyn Iterator<Item = &[u8]>);
     /// A scan has gone through a stretch.
     fn passed(&self, passage: &Passage<'_>);
-    /// Brings records into a range that was carved, over what it has. What appends to the log afterwards may rely on them.
+    /// Which of these ranges, ascending, get what a flush has of them at once; the others get it by a run. It is asked at every flush, if only with none.
+    fn divert(&self, offers: Vec<Offer>) -> Vec<Offer>;
+    /// Whether that is given up where memtables wait.
+    fn yields(&self) -> bool;
+    /// Brings records into ranges that are covered or were carved, over what these have. What appends to the log afterwards may rely on them.
     fn absorb(&self, records: &mut dyn Iterator<Item = Result<Moved>>) -> Result<u64>;
 }
 

@@ -31,4 +31,9 @@ impl Lsm {
         stats.extend(delay::named(&self.delays));
         stats
     }
+
+    /// What is told besides where there is something below the tables.
+    pub(crate) fn diversions(&self) -> [(&'static str, u64); 2] {
+        [("diverted_records", self.diverted.get()), ("diversions_given_up", self.diversions_given_up.get())]
+    }
 }

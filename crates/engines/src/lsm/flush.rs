@@ -9,6 +9,7 @@ use ecotone_substrate::{Result, Seq, table::Answer};
 
 use super::{
     compact::cuts::Cuts,
+    divert::Diverted,
     handle::Handle,
     lift::lifts,
     memtable::Memtable,
@@ -90,26 +91,34 @@ impl Lsm {
         self.present.load(&self.present.pin()).memtables.len() > 1
     }
 
-    /// Makes a run of level 0 of the oldest memtable, if it is not the active one. Whether there was one. The caller has the turn.
+    /// Makes a run of level 0 of the oldest memtable, but for what goes below the tables at once, if it is not the active one. Whether there was one. The caller has
+    /// the turn.
     fn flush_oldest(&self) -> Result<bool> {
         let Some(oldest) = self.present.oldest_sealed() else { return Ok(false) };
         let run = Place::Run(self.files.next_ordinal()?);
         self.files.context().sync_log()?;
-        let tables = self.write_out(&oldest.memtable)?;
-        if tables.is_empty() {
+        let diverted = self.divert(&oldest.memtable)?;
+        let tables = self.write_out(&oldest.memtable, &diverted)?;
+        if tables.is_empty() && diverted.is_empty() {
             let _structure = self.files.structure();
             self.present.flushed(&oldest, self.present.get().version);
             self.room.trim();
             return Ok(true);
         }
-        let comes = tables.iter().map(|handle| (run, handle.file())).collect();
-        let covers = lifts(&self.version(), &oldest.memtable, run);
-        let change = Change { comes, covers, ..Change::default() };
+        // Without tables too: what left the memtable changes the version (decision 15, invariant 8).
+        let change = self.change_of(run, &tables, (&oldest.memtable, &diverted));
         let installed = self.install(&change, &tables, |version| self.present.flushed(&oldest, version));
         installed.inspect_err(|_| output::remove(self.files.environment(), &tables))?;
         self.flushes.increment();
         self.room.trim();
         Ok(true)
+    }
+
+    /// By which these tables come as a run, if there are some, and floors are lifted to it.
+    fn change_of(&self, run: Place, tables: &[Arc<Handle>], flushed: (&Memtable, &Diverted)) -> Change {
+        let comes = tables.iter().map(|handle| (run, handle.file())).collect();
+        let covers = if tables.is_empty() { Vec::new() } else { lifts(&self.version(), flushed, run) };
+        Change { comes, covers, ..Change::default() }
     }
 
     /// Makes a change of the tables; `publish` gets the version that follows.
@@ -126,16 +135,15 @@ impl Lsm {
         Ok(())
     }
 
-    /// Writes the records of a sealed memtable into tables, which are durable then.
-    fn write_out(&self, memtable: &Memtable) -> Result<Vec<Arc<Handle>>> {
+    /// Writes the records of a sealed memtable into tables, but for what was diverted; they are durable then.
+    fn write_out(&self, memtable: &Memtable, diverted: &Diverted) -> Result<Vec<Arc<Handle>>> {
         let name = &mut || self.files.fresh_name();
         let version = self.present.get().version;
         let behind = version.run(Place::Level(version.top(self.sizes.level_0)));
         let (options, cuts) = (self.table_options(mean(memtable), iter::empty(), &version), Cuts::new(self.sizes.table, behind));
         let mut output = Output::new(self.files.loader(), options, cuts, name);
         let (mut cursor, mut key, mut value) = (memtable.cursor(), Vec::new(), Vec::new());
-        while cursor.advance() {
-            cursor.read_key(&mut key);
+        while diverted.advance(&mut cursor, &mut key) {
             let (answer, seq) = cursor.read(&mut value);
             let value = (answer == Answer::Value).then_some(&value[..]);
             self.front().into_iter().for_each(|front| front.refresh(&key, value));

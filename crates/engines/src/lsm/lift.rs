@@ -2,6 +2,7 @@
 //! decision 15, invariant 6).
 
 use super::{
+    divert::Diverted,
     handle::Handle,
     memtable::Memtable,
     structure::{Become, Cover, CoverEdit, Place},
@@ -11,13 +12,13 @@ use super::{
 /// Rows that are lifted with one flush at most: each takes two keys in the log. The others have the run above them.
 const MOST: usize = 64;
 
-/// Lifts the floors of such covers to the run that is to come of a memtable. An edit for each row of covers that touch: a range between two may have records in the
+/// Lifts the floors of such covers to the run that is to come of a memtable without what was diverted. An edit for each row of covers that touch: a range between two may have records in the
 /// memtable, and may be covered by a job before the edits are made.
-pub(super) fn lifts(version: &Version<Handle>, memtable: &Memtable, run: Place) -> Vec<CoverEdit> {
+pub(super) fn lifts(version: &Version<Handle>, flushed: (&Memtable, &Diverted), run: Place) -> Vec<CoverEdit> {
     let mut edits: Vec<CoverEdit> = Vec::new();
     for cover in version.covers().iter() {
         let (lower, upper) = cover.bounds();
-        if !is_free(version, cover) || has_some(memtable, (lower, upper)) {
+        if !is_free(version, cover) || has_some(flushed, (lower, upper)) {
             continue;
         }
         match edits.last_mut().filter(|row| row.upper == lower) {
@@ -29,15 +30,12 @@ pub(super) fn lifts(version: &Version<Handle>, memtable: &Memtable, run: Place) 
     edits
 }
 
-/// Whether no table that overlaps a cover counts there.
-fn is_free(version: &Version<Handle>, cover: &Cover) -> bool {
+/// Whether no table that overlaps a cover counts there, and a floor says so.
+pub(super) fn is_free(version: &Version<Handle>, cover: &Cover) -> bool {
     cover.floor().is_some() && version.counting_in(Some(cover)).all(|(_, run)| run.within(cover.bounds()).is_empty())
 }
 
-fn has_some(memtable: &Memtable, (lower, upper): (&[u8], &[u8])) -> bool {
+fn has_some((memtable, diverted): (&Memtable, &Diverted), (lower, upper): (&[u8], &[u8])) -> bool {
     let (mut cursor, mut key) = (memtable.cursor(), Vec::new());
-    cursor.seek(lower) && {
-        cursor.read_key(&mut key);
-        *key < *upper
-    }
+    diverted.seek(&mut cursor, lower, &mut key) && *key < *upper
 }

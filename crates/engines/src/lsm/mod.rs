@@ -10,6 +10,7 @@ mod clock;
 mod compact;
 mod count;
 mod counters;
+mod divert;
 mod family;
 mod flush;
 pub(crate) mod front;

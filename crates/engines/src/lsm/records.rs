@@ -15,6 +15,7 @@ use super::{
     absorb::Absorbing,
     base::Base,
     compact::rounds::Rounds,
+    divert::Leaving,
     family::Sizes,
     front::Look,
     handle::Handle,
@@ -45,6 +46,8 @@ pub(crate) struct Lsm {
     /// Held by the one that compacts, or loads records in bulk, across its I/O, likewise. Taken before `flushing`.
     pub(super) compacting: Turn,
     pub(super) absorbing: Absorbing,
+    /// Marked by the one that compacts, with the turn to flush; unmarked without.
+    pub(super) leaving: Leaving,
     /// The job that flushes what waits, and the one that compacts what is due.
     pub(super) flush_job: Single,
     pub(super) compaction_job: Single,
@@ -56,6 +59,9 @@ pub(crate) struct Lsm {
     pub(super) parts: Counter,
     /// Memtables that became runs.
     pub(super) flushes: Counter,
+    /// Records that flushes brought below the tables at once, and how often that was given up.
+    pub(super) diverted: Counter,
+    pub(super) diversions_given_up: Counter,
     /// Bytes of keys and values that were written to tables.
     pub(super) written: Counter,
     pub(super) pressure: Pressure,
@@ -84,12 +90,15 @@ impl Lsm {
             flushing: Turn::default(),
             compacting: Turn::default(),
             absorbing: Absorbing::default(),
+            leaving: Leaving::default(),
             flush_job: Single::default(),
             compaction_job: Single::default(),
             rounds: Mutex::default(),
             compactions: Counter::default(),
             parts: Counter::default(),
             flushes: Counter::default(),
+            diverted: Counter::default(),
+            diversions_given_up: Counter::default(),
             written: Counter::default(),
             pressure: Pressure::default(),
             delays: Histogram::default(),

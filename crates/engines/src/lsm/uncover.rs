@@ -78,14 +78,19 @@ impl Lsm {
     }
 
     /// Uncovers the piece that has a key. Gives where it ends.
-    fn uncover_from(&self, base: &Arc<dyn Base>, from: &[u8], upper: &[u8]) -> Result<Vec<u8>> {
+    fn uncover_from(self: &Arc<Self>, base: &Arc<dyn Base>, from: &[u8], upper: &[u8]) -> Result<Vec<u8>> {
         let version = self.version();
         let (covers, stretch) = (version.covers(), version.covers().stretch_at(from));
         let Some(cover) = stretch.cover else { return Ok(stretch.upper.unwrap_or(upper).to_vec()) };
         let (lower, end) = self.rounded(base, covers, cover, (from, upper))?;
         let (reach, _) = base.extent(&lower, &end, self.piece_bytes());
         let end = if covers.has_room() && reach < end { base.fence_behind(&reach)? } else { end };
-        self.uncover_piece(base, &version, (lower, end.clone())).map(|()| end)
+        let piece = (lower, end.clone());
+        self.begin_leaving(&piece);
+        self.call_flush();
+        let uncovered = self.uncover_piece(base, &version, piece);
+        self.leaving.end();
+        uncovered.map(|()| end)
     }
 
     fn uncover_piece(&self, base: &Arc<dyn Base>, version: &Version<Handle>, piece: Span) -> Result<()> {

@@ -14,6 +14,8 @@ pub(super) struct Account {
     scans: f64,
     most_scans: f64,
     waste: f64,
+    /// Scans since the last flush.
+    lately: f64,
     /// How much dearer than its price an adaptation has to be.
     caution: f64,
     adapted: Option<Adapted>,
@@ -30,7 +32,7 @@ struct Adapted {
 
 impl Default for Account {
     fn default() -> Account {
-        Account { scans: 0.0, most_scans: 0.0, waste: 0.0, caution: 1.0, adapted: None }
+        Account { scans: 0.0, most_scans: 0.0, waste: 0.0, lately: 0.0, caution: 1.0, adapted: None }
     }
 }
 
@@ -38,6 +40,7 @@ impl Account {
     /// A scan has lost so much.
     pub(super) fn scan(&mut self, waste: f64) {
         self.scans += 1.0;
+        self.lately += 1.0;
         self.waste += waste;
         if let Some(adapted) = &mut self.adapted {
             adapted.saved += (adapted.lost - waste).max(0.0);
@@ -59,6 +62,16 @@ impl Account {
     /// Scans that began in it.
     pub(super) fn scans(&self) -> f64 {
         self.scans
+    }
+
+    /// Scans that began in it since the last flush.
+    pub(super) fn lately(&self) -> f64 {
+        self.lately
+    }
+
+    /// A memtable is being flushed.
+    pub(super) fn flush(&mut self) {
+        self.lately = 0.0;
     }
 
     /// What is at stake before it is adapted again, as a multiple of the price.
@@ -105,6 +118,7 @@ impl Account {
     /// Leaves one half, and gives the other.
     pub(super) fn halve(&mut self) -> Account {
         self.scans /= 2.0;
+        self.lately /= 2.0;
         self.most_scans /= 2.0;
         self.waste /= 2.0;
         if let Some(Adapted { cost, saved, .. }) = &mut self.adapted {
@@ -117,6 +131,7 @@ impl Account {
     /// Takes that of a neighbour, which is adapted as this one is.
     pub(super) fn join(&mut self, other: &Account) {
         self.scans += other.scans;
+        self.lately += other.lately;
         self.most_scans += other.most_scans;
         self.waste += other.waste;
         self.caution = self.caution.max(other.caution);

@@ -113,6 +113,17 @@ impl Heat {
         self.cells.row(cells).iter_mut().for_each(|cell| cell.account.forget());
     }
 
+    /// Scans that began in a range since the last flush, with all of the cells at its ends.
+    pub(super) fn lately(&self, lower: &[u8], upper: &[u8]) -> f64 {
+        self.cells.within(lower, upper).map(|cell| self.cells.get(cell).account.lately()).sum()
+    }
+
+    /// A memtable is being flushed.
+    pub(super) fn flushed(&mut self) {
+        let all = 0..self.cells.len();
+        self.cells.row(all).iter_mut().for_each(|cell| cell.account.flush());
+    }
+
     /// Scans that began in a range, with all of the cells at its ends, and the nanoseconds that they lost; both fade.
     pub(super) fn of(&self, lower: &[u8], upper: &[u8]) -> (f64, f64) {
         let accounts = self.cells.within(lower, upper).map(|cell| &self.cells.get(cell).account);

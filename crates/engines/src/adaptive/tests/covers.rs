@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::world::{Model, World, key};
 use crate::{
-    adaptive::AdaptiveOptions,
+    adaptive::{AdaptiveOptions, Insert},
     engine::{Engine, Ordered},
     tree::TreeOptions,
 };
@@ -47,14 +47,17 @@ fn check_some(world: &World, model: &Model, random: &mut SmallRng, seed: u64) {
     assert!(world.collect(range(), true).into_iter().rev().eq(wanted), "seed {seed}");
 }
 
-/// Trap 12: absorptions, openings, uncoverings, compactions and flushes in any order, and lives in between.
+/// Trap 12: absorptions, openings, uncoverings, compactions and flushes in any order, and lives in between; what is flushed goes into runs, into pages, or by chance.
 #[test]
 fn trap_12_what_was_written_is_read_whatever_shape_its_range_has() {
-    let (mut absorbed, mut compacted) = (0, 0);
+    let (mut absorbed, mut compacted, mut diverted) = (0, 0, 0);
     for seed in 0..30 {
         let mut random = SmallRng::seed_from_u64(seed);
         let tree = TreeOptions { segment_pages: [1, 4, 16][seed as usize % 3], ..TreeOptions::default() };
-        let (mut world, mut model) = (World::new(seed, AdaptiveOptions { tree, ..AdaptiveOptions::default() }), Model::new());
+        let insert = [Insert::Batch, Insert::Tree, Insert::Auto][seed as usize / 3 % 3];
+        let options = AdaptiveOptions { tree, insert, ..AdaptiveOptions::default() };
+        let mut world = if insert == Insert::Auto { World::restless(seed, options) } else { World::new(seed, options) };
+        let mut model = Model::new();
         for _ in 0..150 {
             match random.random_range(0..20) {
                 0..7 => write_some(&mut world, &mut model, &mut random),
@@ -62,7 +65,10 @@ fn trap_12_what_was_written_is_read_whatever_shape_its_range_has() {
                 // An absorption before a compaction is a job of its own.
                 11..14 => (0..random.random_range(1..6)).for_each(|_| _ = world.environment.scheduler.run_one()),
                 14..17 => reshape(&world, &mut random),
-                17 if random.random_bool(0.3) => world.reopen(),
+                17 if random.random_bool(0.3) => {
+                    diverted += world.stat("diverted_records");
+                    world.reopen();
+                }
                 _ => check_some(&world, &model, &mut random, seed),
             }
         }
@@ -71,7 +77,7 @@ fn trap_12_what_was_written_is_read_whatever_shape_its_range_has() {
         world.reopen();
         world.expect(&model);
     }
-    assert!(absorbed > 20 && compacted > 20, "{absorbed} and {compacted}");
+    assert!(absorbed > 20 && compacted > 20 && diverted > 1000, "{absorbed}, {compacted} and {diverted}");
 }
 
 /// Ordinals: all runs are gone, and with them what a floor was named by.

@@ -4,7 +4,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::world::{ALL, World, key};
 use crate::{
-    adaptive::AdaptiveOptions,
+    adaptive::{AdaptiveOptions, Insert},
     engine::Ordered,
     tests::cursors::{Said, change, go_through},
     tree::TreeOptions,
@@ -52,7 +52,8 @@ fn trap_02_a_cursor_gives_each_key_once_with_what_it_said_since_it_was_made() {
     for seed in 0..30 {
         let mut random = SmallRng::seed_from_u64(seed);
         let tree = TreeOptions { segment_pages: [1, 16][seed as usize % 2], ..TreeOptions::default() };
-        let mut world = World::new(seed, AdaptiveOptions { tree, ..AdaptiveOptions::default() });
+        let insert = [Insert::Tree, Insert::Batch][seed as usize / 2 % 2];
+        let mut world = World::new(seed, AdaptiveOptions { tree, insert, ..AdaptiveOptions::default() });
         let mut said = settled(&mut world, &mut random);
         let cursor = world.keyspace.clone().cursor(ALL);
         let given = go_through(cursor, seed, &mut random, &mut said, |random, said| {

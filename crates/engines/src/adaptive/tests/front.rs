@@ -5,13 +5,18 @@ use std::thread;
 use ecotone_testkit::sim::{Phase, Walk};
 
 use super::world::{Model, World, key};
-use crate::{adaptive::AdaptiveOptions, engine::Engine};
+use crate::{
+    adaptive::{AdaptiveOptions, Insert},
+    engine::Engine,
+};
 
 const KEYS: u32 = 200;
+/// What is flushed goes into runs, or into pages where there are some.
+const MODES: [Insert; 2] = [Insert::Batch, Insert::Tree];
 
 /// Keys in pages, and others in tables, none of them cached.
-fn world() -> (World, Model) {
-    let (mut world, mut model) = (World::new(7, AdaptiveOptions::default()), Model::new());
+fn world(insert: Insert) -> (World, Model) {
+    let (mut world, mut model) = (World::new(7, AdaptiveOptions { insert, ..AdaptiveOptions::default() }), Model::new());
     for number in 0..KEYS {
         world.put(&mut model, number, Some(&[1; 90]));
     }
@@ -30,8 +35,8 @@ fn read(world: &World, model: &Model, at_once: bool) -> bool {
 
 #[test]
 fn what_was_read_is_cached_whatever_shape_its_range_has_and_follows_writes() {
-    for at_once in [false, true] {
-        let (mut world, mut model) = world();
+    for (at_once, insert) in [false, true].into_iter().flat_map(|at_once| MODES.map(|insert| (at_once, insert))) {
+        let (mut world, mut model) = world(insert);
         assert!(read(&world, &model, at_once));
         assert!(!read(&world, &model, at_once), "all of it is cached");
         for (number, value) in
@@ -60,11 +65,13 @@ fn what_was_read_is_cached_whatever_shape_its_range_has_and_follows_writes() {
 /// Trap 1: whatever the reader is at when the key's newer record leaves the memtable.
 #[test]
 fn trap_01_what_was_read_before_a_flush_is_not_admitted_after_it() {
-    for (number, value, at_once) in [5, 150].into_iter().flat_map(|number| {
-        [None, Some(&[2; 90][..])].into_iter().flat_map(move |value| [false, true].map(|at_once| (number, value, at_once)))
+    let cases = [(5, Insert::Batch), (150, Insert::Batch), (150, Insert::Tree)];
+    for (number, insert, value, at_once) in cases.into_iter().flat_map(|(number, insert)| {
+        let values = [None, Some(&[2; 90][..])].into_iter();
+        values.flat_map(move |value| [false, true].map(|at_once| (number, insert, value, at_once)))
     }) {
         for stop in 1.. {
-            let (mut world, mut model) = world();
+            let (mut world, mut model) = world(insert);
             // Indexes and filters are loaded under locks, with which no reader may stand still.
             _ = world.keyspace.get(&key(number + 1)).unwrap();
             let keyspace = world.keyspace.clone();

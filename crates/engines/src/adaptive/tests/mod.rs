@@ -7,6 +7,8 @@ mod deletes;
 mod failures;
 mod flushes;
 mod front;
+mod inserts;
+mod modes;
 mod readers;
 mod root;
 mod shapes;

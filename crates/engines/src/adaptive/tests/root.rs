@@ -10,7 +10,7 @@ use ecotone_substrate::{
 
 use super::world::World;
 use crate::{
-    adaptive::{AdaptiveOptions, blob::Blob},
+    adaptive::{AdaptiveOptions, Insert, blob::Blob},
     engine::{Engine, Root},
     lsm::structure::{Become, CoverEdit, Covers},
 };
@@ -18,7 +18,7 @@ use crate::{
 fn example() -> Blob {
     let bytes = [1, 1, b'a', 1, b'c', 0, 5];
     let covers = Covers::decode(&mut Reader::new(&bytes)).unwrap();
-    Blob { adapt: 66, covers, lsm: b"lsm".to_vec(), tree: b"tree".to_vec() }
+    Blob { insert: Insert::Batch, adapt: 66, covers, lsm: b"lsm".to_vec(), tree: b"tree".to_vec() }
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_root_comes_back_and_damage_is_found() {
     assert_eq!(Blob::decode(&bytes), Ok(example()));
     (0..bytes.len()).for_each(|cut| assert!(Blob::decode(&bytes[..cut]).is_err(), "{cut}"));
     assert!(Blob::decode(&[&bytes[..], &[0]].concat()).is_err());
-    for (at, byte) in [(0, 0), (0, 2), (1, 1), (2, 1), (3, 0), (4, 101)] {
+    for (at, byte) in [(0, 0), (0, 2), (1, 1), (2, 1), (3, 3), (4, 101)] {
         let mut other = bytes.clone();
         other[at] = byte;
         assert!(Blob::decode(&other).is_err(), "{byte} at {at}");

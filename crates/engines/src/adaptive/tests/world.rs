@@ -30,13 +30,12 @@ pub(super) struct World {
     pub(super) disk: SimStorage,
     pub(super) environment: Environment,
     context: Context,
-    /// Bytes of its tables. Pieces have four times as many.
-    table_bytes: u64,
+    family: Box<dyn Fn() -> AdaptiveFamily + Send + Sync>,
     pub(super) keyspace: Arc<AdaptiveKeyspace>,
     sequence: Seq,
 }
 
-fn family(table_bytes: u64) -> AdaptiveFamily {
+fn tiny(table_bytes: u64) -> AdaptiveFamily {
     AdaptiveFamily::beside(&LsmFamily::tiny_with_tables(table_bytes), &TreeFamily::default())
 }
 
@@ -45,13 +44,28 @@ impl World {
         World::with_tables(seed, options, 16 << 10)
     }
 
+    /// Pieces have four times as many bytes as tables.
     pub(super) fn with_tables(seed: u64, options: AdaptiveOptions, table_bytes: u64) -> World {
+        World::of(seed, options, move || tiny(table_bytes))
+    }
+
+    /// Whose shapes change by chance as well.
+    pub(super) fn restless(seed: u64, options: AdaptiveOptions) -> World {
+        World::of(seed, options, || AdaptiveFamily { is_restless: true, ..tiny(16 << 10) })
+    }
+
+    /// With memtables as large as options say.
+    pub(super) fn large(seed: u64, options: AdaptiveOptions) -> World {
+        World::of(seed, options, || AdaptiveFamily::beside(&LsmFamily::default(), &TreeFamily::default()))
+    }
+
+    fn of(seed: u64, options: AdaptiveOptions, family: impl Fn() -> AdaptiveFamily + Send + Sync + 'static) -> World {
         let disk = SimStorage::new(seed);
         let environment = disk.environment(7, 64 << 20);
         let context = context(&environment, LOG, true, seed);
         let file = PageFile::create(&environment, context.keyspace).unwrap();
-        let keyspace = Arc::new(family(table_bytes).empty(&context, options, &file).unwrap());
-        World { disk, environment, context, table_bytes, keyspace, sequence: 1 }
+        let keyspace = Arc::new(family().empty(&context, options, &file).unwrap());
+        World { disk, environment, context, family: Box::new(family), keyspace, sequence: 1 }
     }
 
     /// Writes a key as a commit does.
@@ -86,7 +100,7 @@ impl World {
 
     /// What a root says, before anything is replayed.
     pub(super) fn structure_of(&self, root: &Root) -> Result<AdaptiveKeyspace> {
-        let keyspace = family(self.table_bytes).of_earlier_life(&self.context, root)?;
+        let keyspace = (self.family)().of_earlier_life(&self.context, root)?;
         keyspace.structure_recovered().map(|()| keyspace)
     }
 
@@ -99,6 +113,11 @@ impl World {
     /// Where the log ends.
     pub(super) fn tail(&self) -> Seq {
         self.context.shared.wal.tail()
+    }
+
+    /// Up to where it is synced.
+    pub(super) fn synced(&self) -> Seq {
+        self.context.shared.wal.synced()
     }
 
     pub(super) fn stat(&self, name: &str) -> u64 {

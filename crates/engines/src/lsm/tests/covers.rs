@@ -11,6 +11,7 @@ use super::world::{ALL, Model, World, collect, expected, step};
 use crate::{
     engine::{Engine, Ordered, Range},
     lsm::{
+        divert::Diverted,
         lift::lifts,
         structure::{Become, Change, CoverEdit, Covers, Place},
         table::{Cursor, Kind},
@@ -199,9 +200,9 @@ fn a_flush_lifts_free_covers_and_nothing_between_them() {
     let lsm = world.keyspace.lsm();
     let (run, memtable) = (Place::Run(9), lsm.present.get().memtables[0].clone());
     let lifted = |lower, upper| CoverEdit { lower: key(lower), upper: key(upper), becomes: Become::Lifted(run) };
-    let edits = lifts(&lsm.version(), &memtable.memtable, run);
+    let edits = lifts(&lsm.version(), (&memtable.memtable, &Diverted::default()), run);
     // Of the second one all runs count.
     assert_eq!(edits, [lifted(100, 150), lifted(300, 400)]);
     edit(&world, 150, 200, Become::Raised(oldest));
-    assert_eq!(lifts(&lsm.version(), &memtable.memtable, run), [lifted(100, 200), lifted(300, 400)]);
+    assert_eq!(lifts(&lsm.version(), (&memtable.memtable, &Diverted::default()), run), [lifted(100, 200), lifted(300, 400)]);
 }
