@@ -102,8 +102,8 @@ impl Builder {
         self.check()?;
         self.check_path()?;
         let storage = Arc::new(Disk::with_driver(&self.path, self.create, Driver::found(self.poll_disk))?);
-        let lsm = self.table_cache.map_or_else(LsmFamily::default, LsmFamily::with_table_cache);
         let tree = TreeFamily::default();
+        let lsm = self.table_cache.map_or_else(LsmFamily::default, LsmFamily::with_table_cache).behind(Arc::new(tree.clone()));
         let adaptive = AdaptiveFamily::beside(&lsm, &tree);
         let families: Vec<Arc<dyn Family>> =
             vec![Arc::new(tree), Arc::new(lsm), Arc::new(HashFamily::default()), Arc::new(adaptive)];

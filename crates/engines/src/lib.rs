@@ -5,6 +5,7 @@ mod bulk;
 mod delay;
 pub mod engine;
 mod files;
+pub mod front;
 pub mod hash;
 pub mod lsm;
 pub mod merge;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone::internal::engines::{engine::Family, lsm::LsmFamily};
+use ecotone::internal::engines::{engine::Family, lsm::LsmFamily, tree::TreeFamily};
 use ecotone_testkit::suite::{
     Kind,
     crew::{
@@ -30,7 +30,8 @@ pub(super) const FLUSHES: Crew =
     Crew { threads: &[(Flusher, 6), (Flusher, 6), (Writer, 8), (Writer, 8), (Batcher, 4)], registers: 8, crash: true };
 
 pub(super) fn with_log(workers: usize) -> Simulated {
-    Simulated::new(Kind::Ordered, || Arc::new(LsmFamily::tiny()) as Arc<dyn Family>).workers(workers)
+    let family = || Arc::new(LsmFamily::tiny().behind(Arc::new(TreeFamily::default()))) as Arc<dyn Family>;
+    Simulated::new(Kind::Ordered, family).workers(workers)
 }
 
 pub(super) fn without_log(workers: usize) -> Simulated {

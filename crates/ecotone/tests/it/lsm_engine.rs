@@ -6,12 +6,12 @@ use ecotone::{
     Database, Engine, Keyspace, KeyspaceOptions, MemoryUse, Result,
     internal::{
         Parts,
-        engines::lsm::LsmFamily,
+        engines::{lsm::LsmFamily, tree::TreeFamily},
         substrate::storage::{Access, FileId, FileKind, Storage},
     },
     limits,
 };
-use ecotone_testkit::sim::{Crash, SimClock, SimStorage};
+use ecotone_testkit::sim::{Crash, Io, SimClock, SimStorage};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -163,6 +163,46 @@ fn filled(disk: &SimStorage) -> (Database, Keyspace, Map) {
 
 fn counters(keyspace: &Keyspace) -> BTreeMap<&'static str, u64> {
     keyspace.stats().counters.into_iter().collect()
+}
+
+/// Which reads there were on the disk while something was done.
+fn reads(disk: &SimStorage, work: impl FnOnce()) -> usize {
+    let before = disk.labels().len();
+    work();
+    disk.labels()[before..].iter().filter(|label| label.io == Io::Read).count()
+}
+
+/// The record cache of the tree stands in front of the tables: what was read is not read again, and what is written, removed and flushed over it is seen.
+#[test]
+fn trap_01_what_is_read_again_comes_from_the_cache_and_is_never_stale() {
+    let disk = SimStorage::new(1);
+    let families = vec![Arc::new(LsmFamily::tiny().behind(Arc::new(TreeFamily::default()))) as _];
+    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
+    let database = Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts).unwrap();
+    let keyspace = logged(&database);
+    let key = |number: u32| number.wrapping_mul(0x9E37_79B9).to_be_bytes();
+    (0..500).for_each(|number| keyspace.insert(key(number), [1; 100]).unwrap());
+    database.flush().unwrap();
+    let get_all = || (0..500).for_each(|number| assert_eq!(keyspace.get(key(number)).unwrap(), Some(vec![1; 100])));
+    assert!(reads(&disk, get_all) >= 500, "one by one, from the tables");
+    assert_eq!(reads(&disk, get_all), 0);
+    let keys: Vec<[u8; 4]> = (0..500).map(key).collect();
+    assert_eq!(reads(&disk, || assert!(keyspace.multi_get(&keys).unwrap().iter().all(Option::is_some))), 0);
+    for (round, is_flushed) in [(2, false), (3, true)] {
+        for number in 0..500 {
+            match number % 2 {
+                0 => keyspace.insert(key(number), [round; 100]).unwrap(),
+                _ => keyspace.remove(key(number)).unwrap(),
+            }
+        }
+        if is_flushed {
+            database.flush().unwrap();
+        }
+        for number in 0..500 {
+            let expected = (number % 2 == 0).then(|| vec![round; 100]);
+            assert_eq!(keyspace.get(key(number)).unwrap(), expected, "{number} of round {round}");
+        }
+    }
 }
 
 /// Before its record is durable all tables of a job are strays, of whichever part; after it none is missing.

@@ -76,8 +76,13 @@ fn hash() -> Simulated {
     Simulated::new(Kind::Hashed, || Arc::new(ecotone::internal::engines::hash::HashFamily::tiny()) as Arc<dyn Family>)
 }
 
+/// An lsm engine behind a record cache, as a database has it.
 fn lsm() -> Simulated {
-    Simulated::new(Kind::Ordered, || Arc::new(ecotone::internal::engines::lsm::LsmFamily::tiny()) as Arc<dyn Family>)
+    let family = || {
+        let tree = Arc::new(TreeFamily::default());
+        Arc::new(ecotone::internal::engines::lsm::LsmFamily::tiny().behind(tree)) as Arc<dyn Family>
+    };
+    Simulated::new(Kind::Ordered, family)
 }
 
 /// An adaptive engine that covers ranges by chance.

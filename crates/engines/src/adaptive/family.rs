@@ -7,7 +7,7 @@ use ecotone_substrate::Result;
 use super::{AdaptiveOptions, blob::Blob, insert::Insert, keyspace::AdaptiveKeyspace, pages::Pages, upkeep::Upkeep};
 use crate::{
     engine::{Context, Family, Made, Root},
-    lsm::{self, LsmFamily, LsmOptions, structure::Structure},
+    lsm::{self, LsmFamily, LsmOptions, base::Around, structure::Structure},
     tree::{Tree, TreeFamily, space::PageFile},
 };
 
@@ -93,7 +93,9 @@ impl AdaptiveFamily {
         let upkeep = Upkeep::new(&context.shared, adapt);
         let is_restless = self.is_restless;
         let pages = Arc::new(Pages { tree: tree.clone(), upkeep: upkeep.clone(), insert, is_restless });
-        let lsm = Arc::new(self.lsm.part(part(context, TABLES), options, structure, pages));
+        // The cache does not know which shape a range has, and no change of shape touches it.
+        let around = Around { front: Some(tree.front()), base: Some(pages) };
+        let lsm = Arc::new(self.lsm.part(part(context, TABLES), options, structure, around));
         upkeep.begin(&lsm);
         AdaptiveKeyspace { lsm, tree, upkeep, insert, adapt, is_restless }
     }

@@ -7,11 +7,8 @@ use ecotone_substrate::Result;
 use super::{insert::Insert, upkeep::Upkeep};
 use crate::{
     engine::{Cursor, Ordered, Range, VisitValue},
-    lsm::{
-        base::{Base, Moved, Offer, Passage},
-        front::{self, Front, Look},
-    },
-    tree::{Tree, cache},
+    lsm::base::{Base, Moved, Offer, Passage},
+    tree::Tree,
 };
 
 /// The pages of a keyspace. Nobody writes to the tree but through this, so it has no dirty records.
@@ -26,10 +23,6 @@ pub(super) struct Pages {
 }
 
 impl Base for Pages {
-    fn front(&self) -> &dyn Front {
-        self
-    }
-
     fn find(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.tree.find_in_pages(key, value)
     }
@@ -88,20 +81,5 @@ impl Base for Pages {
 
     fn absorb(&self, records: &mut dyn Iterator<Item = Result<Moved>>) -> Result<u64> {
         self.tree.absorb(records)
-    }
-}
-
-/// The record cache. It does not know which shape a range has, and no change of shape touches it.
-impl Front for Pages {
-    fn look(&self, key: &[u8], value: &mut Vec<u8>) -> Look {
-        self.tree.look_in_cache(key, value).map_or(Look::Found, |ticket| Look::Missing(front::Ticket(ticket.words())))
-    }
-
-    fn admit(&self, key: &[u8], value: &[u8], ticket: front::Ticket) {
-        self.tree.admit_clean(key, value, &cache::Ticket::of(ticket.0));
-    }
-
-    fn refresh(&self, key: &[u8], value: Option<&[u8]>) {
-        self.tree.refresh_cache(key, value);
     }
 }

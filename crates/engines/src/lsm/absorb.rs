@@ -89,7 +89,7 @@ impl Lsm {
 
     /// Absorbs the first piece of a range, with a turn of its own, so that what is more urgent comes between it and the next. Gives where it ends.
     pub(crate) fn absorb_next(self: &Arc<Self>, from: &[u8], upper: &[u8]) -> Result<Vec<u8>> {
-        let Some(base) = &self.base else { return Ok(upper.to_vec()) };
+        let Some(base) = self.base() else { return Ok(upper.to_vec()) };
         let turn = self.compacting.lock();
         let absorbed = self.absorb_from(base, from, upper);
         self.end_turn(turn);
@@ -113,7 +113,7 @@ impl Lsm {
 
     /// Empties what is below the tables of ranges that nothing covers: what is left of absorptions that were interrupted (decision 15, invariant 17).
     pub(crate) fn clear_rests(self: &Arc<Self>) -> Result<()> {
-        let Some(base) = &self.base else { return Ok(()) };
+        let Some(base) = self.base() else { return Ok(()) };
         let is_rest = |gap: &Stretch<'_>| !base.is_carved(gap.lower, gap.upper);
         if !self.version().covers().gaps().any(|gap| is_rest(&gap)) {
             return Ok(());

@@ -4,9 +4,10 @@ use std::{fmt, sync::Arc};
 
 use ecotone_substrate::Result;
 
-use super::{front::Front, merged::Source};
+use super::merged::Source;
 use crate::{
     engine::{Cursor, Range, VisitValue},
+    front::Front,
     rest::{Direction, Rest},
 };
 
@@ -41,13 +42,20 @@ pub(crate) struct Offer {
     pub(crate) counted: Counted,
 }
 
+/// What is around the tables of a keyspace, if anything is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Around {
+    /// The cache in front of them.
+    pub(crate) front: Option<Arc<dyn Front>>,
+    /// What is below them.
+    pub(crate) base: Option<Arc<dyn Base>>,
+}
+
 /// A record on its way; no value is a tombstone.
 pub(crate) type Moved = (Vec<u8>, Option<Vec<u8>>);
 
 /// Pages that somebody else keeps. A keyspace of the lsm engine has none.
 pub(crate) trait Base: fmt::Debug + Send + Sync {
-    /// The cache that its keeper has in front of all tables.
-    fn front(&self) -> &dyn Front;
     /// Looks for the value of a key that is covered, and appends it to `value`. False if there is none.
     fn find(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
     /// The same for many keys; `found` gets the number and the value of each, in whatever order.

@@ -30,7 +30,7 @@ impl Lsm {
             counted.bytes += (table.bytes() as f64 * share) as u64;
             counted.records += (table.records().0 as f64 * share) as u64;
         }
-        if let (Some(base), Some(_)) = (&self.base, cover) {
+        if let (Some(base), Some(_)) = (self.base(), cover) {
             let bytes = base.extent(part.0, part.1, u64::MAX).1;
             counted.page_bytes += bytes;
             counted.pages += bytes / PAGE as u64;

@@ -79,7 +79,7 @@ impl Lsm {
     /// Brings what a sealed memtable has of some ranges below the tables, durable but for the log's tail. Where it is given up for want of memory or space, or since
     /// writers wait, all goes into the run: what is below then is the same. The log is synced as far as the memtable has it, and the caller has the turn to flush.
     pub(super) fn divert(&self, memtable: &Memtable) -> Result<Diverted> {
-        let Some(base) = &self.base else { return Ok(Diverted::default()) };
+        let Some(base) = self.base() else { return Ok(Diverted::default()) };
         let is_late = base.yields() && self.others_wait();
         let taken = base.divert(if is_late { Vec::new() } else { self.offers(&**base, memtable) });
         if taken.is_empty() {
@@ -114,7 +114,8 @@ impl Lsm {
             !is_late.get()
         };
         let records = spans.iter().flat_map(|(lower, upper)| records_of(memtable, (lower, upper)));
-        let refreshed = records.inspect(|(key, value)| base.front().refresh(key, value.as_deref()));
+        let refreshed =
+            records.inspect(|(key, value)| self.front().into_iter().for_each(|front| front.refresh(key, value.as_deref())));
         let diverted = base.absorb(&mut refreshed.take_while(|_| goes_on()).map(Ok))?;
         self.diverted.add(diverted);
         Ok(!is_late.get())

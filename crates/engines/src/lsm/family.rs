@@ -8,10 +8,13 @@ use std::{
 use ecotone_substrate::Result;
 
 use super::{
-    base::Base, blob, install::Files, keyspace::LsmKeyspace, options::LsmOptions, pool::Pool, structure::Structure,
+    base::Around, blob, install::Files, keyspace::LsmKeyspace, options::LsmOptions, pool::Pool, structure::Structure,
     table_cache::TableCache,
 };
-use crate::engine::{Context, Family, Made, Root, Shared};
+use crate::{
+    engine::{Context, Family, Made, Root, Shared},
+    front::Fronts,
+};
 
 /// The lsm engine. A clone is of the same database.
 #[derive(Debug, Default, Clone)]
@@ -20,6 +23,8 @@ pub struct LsmFamily {
     sizes: Option<Sizes>,
     /// Bytes of indexes and filters that it has at most.
     table_cache: Option<usize>,
+    /// Who has a cache in front of them.
+    fronts: Option<Arc<dyn Fronts>>,
     commons: Arc<Commons>,
 }
 
@@ -104,6 +109,16 @@ impl LsmFamily {
         LsmFamily { table_cache: Some(bytes), ..LsmFamily::default() }
     }
 
+    /// The same with a cache of records in front of the tables of its keyspaces.
+    pub fn behind(self, fronts: Arc<dyn Fronts>) -> LsmFamily {
+        LsmFamily { fronts: Some(fronts), ..self }
+    }
+
+    fn around(&self, shared: &Shared) -> Result<Around> {
+        let front = self.fronts.as_ref().map(|fronts| fronts.front(shared)).transpose()?;
+        Ok(Around { front, base: None })
+    }
+
     fn cache(&self, shared: &Shared) -> Arc<TableCache> {
         let new = || TableCache::new(&shared.memory, &shared.domain, self.table_cache.unwrap_or(usize::MAX));
         self.commons.cache.get_or_init(new).clone()
@@ -125,13 +140,13 @@ impl LsmFamily {
         context: Context,
         options: LsmOptions,
         structure: Option<Structure>,
-        base: Arc<dyn Base>,
+        around: Around,
     ) -> LsmKeyspace {
         let (sizes, pool) = (self.sizes(&context, &options), self.pool(&context.shared));
         let is_empty = structure.is_none();
         let files = Files::new(context.clone(), options, structure.unwrap_or_default(), &self.cache(&context.shared));
         let make = if is_empty { LsmKeyspace::create } else { LsmKeyspace::open };
-        make(files, sizes, pool, Some(base))
+        make(files, sizes, pool, around)
     }
 }
 
@@ -144,9 +159,10 @@ impl Family for LsmFamily {
         let options = LsmOptions::parse(&context.settings)?;
         let sizes = self.sizes(&context, &options);
         let (pool, cache) = (self.pool(&context.shared), self.cache(&context.shared));
+        let around = self.around(&context.shared)?;
         let files = Files::new(context, options, Structure::default(), &cache);
         let root = files.root();
-        Ok((Made::Ordered(Arc::new(LsmKeyspace::create(files, sizes, pool, None))), root))
+        Ok((Made::Ordered(Arc::new(LsmKeyspace::create(files, sizes, pool, around))), root))
     }
 
     fn open(&self, context: Context, root: &Root) -> Result<Made> {
@@ -154,7 +170,8 @@ impl Family for LsmFamily {
         let (options, structure) = blob::decode(&root.blob).map_err(|malformed| malformed.at(place, 0))?;
         let sizes = self.sizes(&context, &options);
         let (pool, cache) = (self.pool(&context.shared), self.cache(&context.shared));
+        let around = self.around(&context.shared)?;
         let files = Files::new(context, options, structure, &cache);
-        Ok(Made::Ordered(Arc::new(LsmKeyspace::open(files, sizes, pool, None))))
+        Ok(Made::Ordered(Arc::new(LsmKeyspace::open(files, sizes, pool, around))))
     }
 }

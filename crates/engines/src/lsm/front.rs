@@ -1,37 +1,15 @@
-//! A cache in front of all tables, if somebody keeps one: newest values of some keys, but for those in memtables (decision 15, invariant 9).
+//! What the cache in front of all tables says of many keys.
 
-use std::{fmt, ops::Range};
+use std::ops::Range;
 
 use super::records::Lsm;
+use crate::front::{Front, Look, Ticket};
 
-/// The moment at which something was not in the cache, as its keeper tells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ticket(pub(crate) [u64; 2]);
-
-/// What a cache says of a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
-    /// It has the value.
-    Found,
-    /// Ask elsewhere, and offer what you find with this.
-    Missing(Ticket),
-}
-
-/// Keeps it. It says nothing of keys that are not there.
-pub(crate) trait Front: fmt::Debug + Send + Sync {
-    /// Looks for a key, whose value is appended to `value`.
-    fn look(&self, key: &[u8], value: &mut Vec<u8>) -> Look;
-    /// Offers what was found after a miss. It is refused if the key was refreshed since.
-    fn admit(&self, key: &[u8], value: &[u8], ticket: Ticket);
-    /// What is flushed next of a key, so that it has nothing older when that leaves its memtable, and takes nothing older in afterwards.
-    fn refresh(&self, key: &[u8], value: Option<&[u8]>);
-}
-
-/// What the cache says of many keys.
+/// For each key.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
     values: Vec<u8>,
-    /// For each key; a value is in this place.
+    /// A value is in this place.
     looks: Vec<(Look, Range<usize>)>,
 }
 
@@ -54,7 +32,7 @@ impl Looks {
 impl Lsm {
     /// The cache.
     pub(super) fn front(&self) -> Option<&dyn Front> {
-        self.base.as_deref().map(|base| base.front())
+        self.around.front.as_deref()
     }
 
     /// Looks for many keys there.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use ecotone_substrate::{Error, Result, Seq, storage::FileId};
 
 use super::{
-    base::Base,
+    base::Around,
     family::Sizes,
     handle::Handle,
     install::Files,
@@ -23,27 +23,26 @@ pub(crate) struct LsmKeyspace {
     files: Arc<Files>,
     sizes: Sizes,
     pool: Arc<Pool>,
-    /// What is below its tables.
-    base: Option<Arc<dyn Base>>,
+    around: Around,
     /// What there is once the database's log has told which tables belong to the keyspace.
     lsm: OnceLock<Arc<Lsm>>,
 }
 
 impl LsmKeyspace {
     /// An empty one, which has no files.
-    pub(super) fn create(files: Files, sizes: Sizes, pool: Arc<Pool>, base: Option<Arc<dyn Base>>) -> LsmKeyspace {
-        let keyspace = LsmKeyspace::open(files, sizes, pool, base);
+    pub(super) fn create(files: Files, sizes: Sizes, pool: Arc<Pool>, around: Around) -> LsmKeyspace {
+        let keyspace = LsmKeyspace::open(files, sizes, pool, around);
         keyspace.run(Version::empty());
         keyspace
     }
 
     /// One of an earlier life. Replay follows.
-    pub(super) fn open(files: Files, sizes: Sizes, pool: Arc<Pool>, base: Option<Arc<dyn Base>>) -> LsmKeyspace {
-        LsmKeyspace { files: Arc::new(files), sizes, pool, base, lsm: OnceLock::new() }
+    pub(super) fn open(files: Files, sizes: Sizes, pool: Arc<Pool>, around: Around) -> LsmKeyspace {
+        LsmKeyspace { files: Arc::new(files), sizes, pool, around, lsm: OnceLock::new() }
     }
 
     fn run(&self, version: Version<Handle>) {
-        let lsm = Arc::new(Lsm::new(&self.files, self.sizes, &self.pool, version, self.base.clone()));
+        let lsm = Arc::new(Lsm::new(&self.files, self.sizes, &self.pool, version, self.around.clone()));
         lsm.look_behind();
         self.pool.add(&lsm);
         self.lsm.set(lsm).expect("a structure is recovered once");

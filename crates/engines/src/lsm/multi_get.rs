@@ -94,7 +94,7 @@ impl Lsm {
         let may_be_below = |sought: &Sought<'_>| version.covers().at(sought.key).is_some();
         let (below, nowhere): (Vec<_>, Vec<_>) = keys.into_iter().partition(may_be_below);
         nowhere.iter().for_each(|sought| found(sought.number, None));
-        match &self.base {
+        match self.base() {
             Some(base) if !below.is_empty() => {
                 let keys: Vec<&[u8]> = below.iter().map(|sought| sought.key).collect();
                 base.find_many(&keys, &mut |place, value| found(below[place].number, value))

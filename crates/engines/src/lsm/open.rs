@@ -44,7 +44,7 @@ pub(super) struct Opening {
 impl Lsm {
     /// Has all tables count in what is covered of a range, rounded outward.
     pub(crate) fn open(self: &Arc<Self>, lower: &[u8], upper: &[u8]) -> Result<()> {
-        let Some(base) = self.base.as_ref().filter(|_| lower < upper) else { return Ok(()) };
+        let Some(base) = self.base().filter(|_| lower < upper) else { return Ok(()) };
         let turn = self.compacting.lock();
         let opened = self.open_in_turn(base, lower, upper);
         self.keep_apart();
@@ -69,7 +69,7 @@ impl Lsm {
     /// Sees to it that a job brings no record that counts to where it does not. Gives what it has to open for that, whichever has fewer bytes written; nothing if
     /// a piece was absorbed instead: then the tables are others, and the job is to be chosen again. The turn is held.
     pub(super) fn make_way(&self, version: &Version<Handle>, piece: &Piece<Handle>) -> Result<Option<Opening>> {
-        let Some(base) = self.base.as_ref().filter(|_| !bug!(SinkBelowFloor)) else { return Ok(Some(Opening::default())) };
+        let Some(base) = self.base().filter(|_| !bug!(SinkBelowFloor)) else { return Ok(Some(Opening::default())) };
         let sinking = sinking(version.covers(), &piece.inputs, Place::Level(piece.depth));
         let Some(first) = sinking.first() else { return Ok(Some(Opening::default())) };
         let files = piece.files();
@@ -128,7 +128,7 @@ impl Lsm {
 
     /// Has bounds alone kept apart that are some: those of covers, and of what is not cleared yet. The turn is held.
     pub(super) fn keep_apart(&self) {
-        let Some(base) = &self.base else { return };
+        let Some(base) = self.base() else { return };
         let (version, left) = (self.version(), self.files.uncovered());
         let left = left.iter().flat_map(|(lower, upper)| [lower.as_slice(), upper.as_slice()]);
         base.keep_apart(&mut version.covers().bounds().chain(left));

@@ -13,11 +13,10 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
     absorb::Absorbing,
-    base::Base,
+    base::{Around, Base},
     compact::rounds::Rounds,
     divert::Leaving,
     family::Sizes,
-    front::Look,
     handle::Handle,
     install::Files,
     memtable::Memtable,
@@ -28,7 +27,7 @@ use super::{
     version::Version,
     view::{Present, View},
 };
-use crate::engine::Operation;
+use crate::{engine::Operation, front::Look};
 
 /// What the records of one keyspace are in.
 #[derive(Debug)]
@@ -37,8 +36,7 @@ pub(crate) struct Lsm {
     pub(super) room: Arc<Room>,
     pub(super) pool: Arc<Pool>,
     pub(super) files: Arc<Files>,
-    /// What is below the tables.
-    pub(super) base: Option<Arc<dyn Base>>,
+    pub(super) around: Around,
     pub(super) sizes: Sizes,
     /// Held by the one that flushes, across its I/O. Who has waited for it looks again whether he needs it, and calls for the job when he gives it back: that only
     /// tries (decision 16, invariants 14 and 17).
@@ -72,20 +70,14 @@ pub(crate) struct Lsm {
 
 impl Lsm {
     /// Of a keyspace with these tables, whose memtables are some of the pool's.
-    pub(super) fn new(
-        files: &Arc<Files>,
-        sizes: Sizes,
-        pool: &Arc<Pool>,
-        version: Version<Handle>,
-        base: Option<Arc<dyn Base>>,
-    ) -> Lsm {
+    pub(super) fn new(files: &Arc<Files>, sizes: Sizes, pool: &Arc<Pool>, version: Version<Handle>, around: Around) -> Lsm {
         let present = Present::new(&files.context().shared.domain, Memtable::new(b""), version);
         Lsm {
             present,
             room: Arc::new(Room::new(pool)),
             pool: pool.clone(),
             files: files.clone(),
-            base,
+            around,
             sizes,
             flushing: Turn::default(),
             compacting: Turn::default(),
@@ -104,6 +96,11 @@ impl Lsm {
             delays: Histogram::default(),
             seed: files.environment().database,
         }
+    }
+
+    /// What is below the tables.
+    pub(super) fn base(&self) -> Option<&Arc<dyn Base>> {
+        self.around.base.as_ref()
     }
 
     /// By this a key is found in filters, and has its height in memtables.
@@ -173,7 +170,7 @@ impl Lsm {
 
     /// Looks below the tables of a version for a key that none of them has.
     fn find_below(&self, version: &Version<Handle>, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        match &self.base {
+        match self.base() {
             Some(base) if version.covers().at(key).is_some() => base.find(key, value),
             _ => Ok(false),
         }

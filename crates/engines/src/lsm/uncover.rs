@@ -40,7 +40,7 @@ impl Lsm {
     /// Uncovers the first piece of what is covered of a range, with a turn of its own. Gives where it ends. Its pages are cleared by who has the turn when nobody
     /// reads them any more.
     pub(crate) fn uncover_next(self: &Arc<Self>, from: &[u8], upper: &[u8]) -> Result<Vec<u8>> {
-        let Some(base) = &self.base else { return Ok(upper.to_vec()) };
+        let Some(base) = self.base() else { return Ok(upper.to_vec()) };
         let turn = self.compacting.lock();
         let uncovered = self.uncover_from(base, from, upper);
         self.absorbing.learn(&uncovered);
@@ -52,7 +52,7 @@ impl Lsm {
     /// Empties what is below the tables of ranges that were uncovered and that nobody reads as they were any more. Where that cannot be it is tried again by the
     /// next who has the turn, and by the next opening. The turn is held.
     pub(super) fn clear_uncovered(&self) -> Result<()> {
-        let Some(base) = &self.base else { return Ok(()) };
+        let Some(base) = self.base() else { return Ok(()) };
         self.present.drain();
         let ripe = self.files.ripe();
         for span in &ripe {

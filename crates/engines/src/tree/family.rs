@@ -51,19 +51,23 @@ impl TreeFamily {
         })
     }
 
+    /// The record cache, and a number within it for one more keyspace.
+    pub(super) fn part_of_cache(&self, shared: &Shared) -> Result<(Arc<Cache>, u16)> {
+        let commons = self.commons(shared);
+        let mut next = commons.next.lock();
+        let number = *next;
+        *next = number.checked_add(1).ok_or_else(|| {
+            Error::Invalid("65,535 ordered keyspaces were opened since the database was; reopen it to open more".into())
+        })?;
+        Ok((commons.cache.clone(), number))
+    }
+
     fn tree(&self, context: Context, options: TreeOptions, store: Store) -> Result<Arc<Tree>> {
         let commons = self.commons(&context.shared);
-        let number = {
-            let mut next = commons.next.lock();
-            let number = *next;
-            *next = number.checked_add(1).ok_or_else(|| {
-                Error::Invalid("65,535 tree keyspaces were opened since the database was; reopen it to open more".into())
-            })?;
-            number
-        };
+        let (cache, number) = self.part_of_cache(&context.shared)?;
         let tree = Arc::new(Tree {
             number,
-            cache: commons.cache.clone(),
+            cache,
             pages: commons.pages.clone(),
             store,
             options,

@@ -1,22 +1,58 @@
-//! The record cache in front of what an adaptive keyspace has elsewhere too, of which nothing is dirty here (decision 15, invariant 9).
+//! The record cache in front of what a keyspace has elsewhere too, of which nothing is dirty here (decision 15, invariant 9).
+
+use std::sync::Arc;
+
+use ecotone_substrate::Result;
 
 use super::{
-    Tree,
-    cache::{Found, Purpose, Ticket},
+    Tree, TreeFamily,
+    cache::{self, Cache, Found, Purpose},
+};
+use crate::{
+    engine::Shared,
+    front::{Front, Fronts, Look, Ticket},
 };
 
-impl Tree {
-    /// Looks for a key in the cache alone, whose value is appended to `value`; or gives the ticket of the miss.
-    pub(crate) fn look_in_cache(&self, key: &[u8], value: &mut Vec<u8>) -> Option<Ticket> {
+/// The part of one keyspace.
+#[derive(Debug)]
+struct Part {
+    cache: Arc<Cache>,
+    /// Of the keyspace within the cache.
+    number: u16,
+    /// Whether it keeps anything.
+    keeps: bool,
+}
+
+impl Front for Part {
+    fn look(&self, key: &[u8], value: &mut Vec<u8>) -> Look {
         match self.cache.get(self.number, key, Purpose::Read, |found| value.extend_from_slice(found)) {
-            Found::Value(()) => None,
-            Found::Missing(ticket) => Some(ticket),
+            Found::Value(()) => Look::Found,
+            Found::Missing(ticket) => Look::Missing(Ticket(ticket.words())),
             Found::Tombstone => unreachable!("nobody writes to the cache of such a keyspace"),
         }
     }
 
-    /// A record of the keyspace is about to be replaced by this one, or to go.
-    pub(crate) fn refresh_cache(&self, key: &[u8], value: Option<&[u8]>) {
+    fn admit(&self, key: &[u8], value: &[u8], Ticket(words): Ticket) {
+        if self.keeps {
+            self.cache.admit_clean(self.number, key, value, &cache::Ticket::of(words));
+        }
+    }
+
+    fn refresh(&self, key: &[u8], value: Option<&[u8]>) {
         self.cache.refresh(self.number, key, value);
+    }
+}
+
+impl Tree {
+    /// The cache of its records, where these come from elsewhere.
+    pub(crate) fn front(&self) -> Arc<dyn Front> {
+        Arc::new(Part { cache: self.cache.clone(), number: self.number, keeps: self.options.record_cache })
+    }
+}
+
+impl Fronts for TreeFamily {
+    fn front(&self, shared: &Shared) -> Result<Arc<dyn Front>> {
+        let (cache, number) = self.part_of_cache(shared)?;
+        Ok(Arc::new(Part { cache, number, keeps: true }))
     }
 }

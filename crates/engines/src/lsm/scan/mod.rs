@@ -235,19 +235,19 @@ impl End {
         let counting = version.counting_in(stretch.cover).filter(|_| !part.is_empty()).map(|(_, run)| run);
         let sources = sources::begin(lsm.files.loader(), counting, &part, self.direction)?;
         let mut layers: Vec<Layer> = sources.into_iter().map(Layer::Tables).collect();
-        let base = lsm.base.as_ref().filter(|_| stretch.cover.is_some() && !part.is_empty());
+        let base = lsm.base().filter(|_| stretch.cover.is_some() && !part.is_empty());
         if let Some(base) = base {
             layers.push(Layer::Below(Based::begin(base, part, self.direction)?));
         }
         self.stored = Merged::new(layers, self.direction, 0);
-        self.sought = lsm.base.is_some().then(|| beginning(left, self.direction).to_vec());
+        self.sought = lsm.base().is_some().then(|| beginning(left, self.direction).to_vec());
         self.limit = limit.filter(|_| !left.is_empty()).map(<[u8]>::to_vec);
         Ok(())
     }
 
     /// Tells what it met since it sought last, if there is somebody to be told.
     fn tell(&mut self, lsm: &Lsm) {
-        let (Some(base), Some(from)) = (&lsm.base, self.sought.take()) else { return };
+        let (Some(base), Some(from)) = (lsm.base(), self.sought.take()) else { return };
         let (mut sources, mut reads, mut most, mut has_base) = (0, 0, 0, false);
         for layer in self.stored.sources() {
             match layer {

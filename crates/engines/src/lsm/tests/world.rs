@@ -23,8 +23,8 @@ use ecotone_testkit::sim::SimStorage;
 use crate::{
     engine::{Context, Cursor, Engine, Operation, Ordered, Range, Record, Shared},
     lsm::{
-        blob, family::Sizes, install::Files, keyspace::LsmKeyspace, options::LsmOptions, pool::Pool, structure::Structure,
-        table::Kind, table_cache::TableCache,
+        base::Around, blob, family::Sizes, install::Files, keyspace::LsmKeyspace, options::LsmOptions, pool::Pool,
+        structure::Structure, table::Kind, table_cache::TableCache,
     },
     tests::{context, stat},
 };
@@ -92,7 +92,7 @@ impl World {
         let options = LsmOptions { index, ..LsmOptions::default() };
         let cache = TableCache::new(&context.shared.memory, &context.shared.domain, table_cache);
         let files = Files::new(context.clone(), options, Structure::default(), &cache);
-        let keyspace = Arc::new(LsmKeyspace::create(files, sizes, pool.clone(), None));
+        let keyspace = Arc::new(LsmKeyspace::create(files, sizes, pool.clone(), Around::default()));
         World { disk, environment, keyspace, context, pool, cache, sequence: AtomicU64::new(1) }
     }
 
@@ -101,7 +101,7 @@ impl World {
         self.keyspace.flush(Seq::MAX).unwrap();
         let (options, structure) = blob::decode(&self.keyspace.checkpoint().unwrap().blob).unwrap();
         let files = Files::new(self.context.clone(), options, structure, &self.cache);
-        let keyspace = LsmKeyspace::open(files, Sizes::TINY, self.pool.clone(), None);
+        let keyspace = LsmKeyspace::open(files, Sizes::TINY, self.pool.clone(), Around::default());
         keyspace.structure_recovered().unwrap();
         Arc::new(keyspace)
     }
@@ -116,7 +116,7 @@ impl World {
         let shared = Shared { clock, ..self.context.shared.clone() };
         let context = Context { keyspace: number, shared, ..self.context.clone() };
         let files = Files::new(context, LsmOptions::default(), Structure::default(), &self.cache);
-        Arc::new(LsmKeyspace::create(files, sizes, self.pool.clone(), None))
+        Arc::new(LsmKeyspace::create(files, sizes, self.pool.clone(), Around::default()))
     }
 
     /// Writes a key as a commit does.
