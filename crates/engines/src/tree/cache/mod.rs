@@ -4,7 +4,6 @@
 //! It knows neither the log nor what is in a page. Layout and protocol are in `docs/decisions/0003-record-cache.md`; start at
 //! [`shard`], then [`room`] (where memory comes from), [`dirty`] and [`write_out`].
 
-mod class;
 mod clock;
 mod dirty;
 mod handle;
@@ -35,17 +34,17 @@ use ecotone_sys::chunk::{Block, Size};
 use ecotone_sys::primitive::{Mutex, MutexGuard};
 
 use self::{
-    class::SLAB,
     dirty::DirtyMap,
     handle::{Address, Handle},
     hash::KeyHasher,
     heat::Heat,
     shard::{Common, Shard, Write},
+    slab::SLAB,
 };
 pub(crate) use self::{hash::KeyHash, stats::CacheStats, write_out::DirtyRecord};
 
 /// Budget that one shard serves, in bytes.
-const SHARD_BUDGET: usize = 8 << 20;
+const SHARD_BUDGET: usize = 16 << 20;
 /// Shards that share one part of the map of dirty pages.
 const SHARDS_PER_PART: usize = 16;
 /// Counters of writes in the whole cache.
@@ -150,8 +149,8 @@ impl Cache {
         let hash = self.hash(keyspace, key);
         let mut shard = self.shard(hash);
         self.count(&mut shard, READ);
-        if let Some(slot) = shard.access(hash, keyspace, key, purpose) {
-            return record::value(slot).map_or(Found::Tombstone, |value| Found::Value(take(value)));
+        if let Some(cell) = shard.access(hash, keyspace, key, purpose) {
+            return record::value(cell).map_or(Found::Tombstone, |value| Found::Value(take(value)));
         }
         Found::Missing(Ticket { hash, version: shard.version(hash) })
     }
@@ -162,13 +161,13 @@ impl Cache {
         let hash = ticket.hash;
         let mut shard = self.shard(hash);
         let stale = shard.version(hash) != ticket.version && !bug!(StaleAdmission);
-        let slot = if stale || shard.find(hash, keyspace, key).is_some() {
+        let cell = if stale || shard.find(hash, keyspace, key).is_some() {
             None
         } else {
-            shard.slot_for(record::bytes_read(key.len(), value.len()))
+            shard.cell_for(record::bytes_read(key.len(), value.len()))
         };
-        match slot {
-            Some(slot) => shard.admit(hash, slot, keyspace, key, value),
+        match cell {
+            Some(cell) => shard.admit(hash, cell, keyspace, key, value),
             None => shard.stats.refused += 1,
         }
         drop(shard);
@@ -176,10 +175,10 @@ impl Cache {
             // Memory that comes free this way is there for the next records.
             self.share.reclaim(SLAB);
         }
-        slot.is_some()
+        cell.is_some()
     }
 
-    /// Takes a slot for a write, and whatever else [`apply`](Self::apply) will need, evicting clean records if need be. Gives a
+    /// Takes a cell for a write, and whatever else [`apply`](Self::apply) will need, evicting clean records if need be. Gives a
     /// token.
     /// `None` if all that could go is dirty or reserved: wait for a write-out, then try again.
     pub(crate) fn reserve(&self, keyspace: u16, key: &[u8], value_len: usize) -> Option<u64> {
@@ -188,30 +187,29 @@ impl Cache {
         if !self.common.chains.credit(&|| self.find_block()) {
             return None;
         }
-        let address = self.reserve_slot(hash, record::bytes_written(key.len(), value_len));
+        let address = self.reserve_cell(hash, record::bytes_written(key.len(), value_len));
         if address.is_none() {
             self.common.chains.repay();
         }
         address.map(|address| u64::from(address.0))
     }
 
-    /// A slot in the key's shard, with a slab from another cache or another shard if it has none to give. A shard without a table needs two.
-    fn reserve_slot(&self, hash: KeyHash, bytes: usize) -> Option<Address> {
+    /// A cell in the key's shard, with a slab from another cache or another shard if it has none to give. A shard without a table needs two.
+    fn reserve_cell(&self, hash: KeyHash, bytes: usize) -> Option<Address> {
         for _ in 0..2 {
             let reserved = self.try_reserve(hash, bytes);
             if reserved.is_some() {
                 return reserved;
             }
             let block = self.find_block()?;
-            self.shard(hash).adopt(block, bytes);
+            self.shard(hash).adopt(block);
         }
         self.try_reserve(hash, bytes)
     }
 
     fn try_reserve(&self, hash: KeyHash, bytes: usize) -> Option<Address> {
         let mut shard = self.shard(hash);
-        let handle = shard.slot_for(bytes)?;
-        shard.set_meta(handle, record::Meta::RESERVED);
+        let handle = shard.cell_for(bytes)?;
         Some(shard.address(handle))
     }
 
@@ -220,7 +218,7 @@ impl Cache {
         (address.shard(), address.handle())
     }
 
-    /// Makes a write visible, in the slot that `token` stands for; no value deletes. Infallible. `page_of` gives the page of a
+    /// Makes a write visible, in the cell that `token` stands for; no value deletes. Infallible. `page_of` gives the page of a
     /// key; it must
     /// not use the cache, and its answers must not change meanwhile (see [`rehome`](Self::rehome)).
     pub(crate) fn apply(
@@ -242,8 +240,8 @@ impl Cache {
         self.common.chains.repay();
     }
 
-    /// Replaces the content of a record that is dirty, if its slot has the size for the new one: it stays where it is and chained as it was, so this needs
-    /// neither a slot nor its page. False if it is not done.
+    /// Replaces the content of a record that is dirty, if its cell has room for the new one: it stays where it is and chained as it was, so this needs
+    /// neither a cell nor its page. False if it is not done.
     pub(crate) fn overwrite(&self, keyspace: u16, key: &[u8], value: Option<&[u8]>) -> bool {
         let hash = self.hash(keyspace, key);
         let mut shard = self.shard(hash);
@@ -255,26 +253,26 @@ impl Cache {
         done
     }
 
-    /// A record that is written elsewhere, of a keyspace of which nothing is dirty here, is this from now on, or gone: it is replaced if it is here and its slot has
-    /// the size, and else it goes. Whoever has read it before cannot admit it any more.
+    /// A record that is written elsewhere, of a keyspace of which nothing is dirty here, is this from now on, or gone: it is replaced if it is here and its cell has
+    /// room, and else it goes. Whoever has read it before cannot admit it any more.
     pub(crate) fn refresh(&self, keyspace: u16, key: &[u8], value: Option<&[u8]>) {
         let hash = self.hash(keyspace, key);
         self.shard(hash).refresh(hash, keyspace, key, value);
     }
 
-    /// Gives a reserved slot back.
+    /// Gives a reserved cell back.
     pub(crate) fn cancel(&self, token: u64) {
         let (shard, reserved) = self.token(token);
         self.shards[shard].lock().release(reserved);
         self.common.chains.repay();
     }
 
-    /// Bytes of slots that hold dirty or written records. Cheap.
+    /// Bytes of cells that hold dirty or written records. Cheap.
     pub(crate) fn dirty_bytes(&self) -> usize {
         self.common.dirty_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of slots that the cache can count on as the budget is used now. Adds up the use of all components: remember the answer where it is needed often.
+    /// Bytes of cells that the cache can count on as the budget is used now. Adds up the use of all components: remember the answer where it is needed often.
     pub(crate) fn capacity_bytes(&self) -> usize {
         let beside = self.common.memory.used(&[Component::CacheTable, Component::DirtyChains]);
         self.share.fair_part().saturating_sub(beside)

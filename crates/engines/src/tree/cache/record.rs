@@ -1,4 +1,4 @@
-//! The bytes of one record in its slot (decision 3 has the table).
+//! The bytes of one record in its cell (decision 3 has the table).
 
 use super::handle::Link;
 
@@ -25,7 +25,7 @@ impl Rank {
     pub(super) const KNOWN: Rank = Rank(1 << PRIORITY.trailing_zeros());
 }
 
-/// Lengths and state of a record: 11 bits of key length, 11 of value length, 3 of priority, then the flags.
+/// Lengths and state of a record: 11 bits of key length (in a reserved cell, its bytes), 11 of value length, 3 of priority, then the flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Meta(u32);
 
@@ -40,10 +40,13 @@ const LONG: u32 = 1 << 30;
 const PROBATION: u32 = 1 << 31;
 
 impl Meta {
-    /// A slot that holds nothing.
-    pub(super) const FREE: Meta = Meta(0);
-    /// A slot that is kept for a write to come.
-    pub(super) const RESERVED: Meta = Meta(RESERVED);
+    /// No record.
+    pub(super) const NONE: Meta = Meta(0);
+
+    /// A cell that is kept for a record of `bytes` to come.
+    pub(super) fn reserved_for(bytes: usize) -> Meta {
+        Meta(RESERVED | bytes as u32)
+    }
 
     /// A record that was read.
     pub(super) fn of_read(key: &[u8], value: &[u8], rank: Rank) -> Meta {
@@ -140,6 +143,12 @@ impl Meta {
         self.key_len() + self.value_len()
     }
 
+    /// Bytes that it takes in its slab.
+    pub(super) fn cell(self) -> usize {
+        let bytes = if self.reserved() { self.key_len() } else { self.header() + self.bytes() };
+        bytes.next_multiple_of(2)
+    }
+
     /// Bytes before the key.
     fn header(self) -> usize {
         if self.0 & LONG != 0 { LONG_HEADER } else { SHORT_HEADER }
@@ -154,71 +163,71 @@ impl Meta {
     }
 }
 
-fn word(slot: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(slot[at..at + 4].try_into().expect("four bytes"))
+fn word(cell: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(cell[at..at + 4].try_into().expect("four bytes"))
 }
 
-fn set_word(slot: &mut [u8], at: usize, word: u32) {
-    slot[at..at + 4].copy_from_slice(&word.to_le_bytes());
+fn set_word(cell: &mut [u8], at: usize, word: u32) {
+    cell[at..at + 4].copy_from_slice(&word.to_le_bytes());
 }
 
-/// The next record of the hash chain; in a free slot, the next free slot.
+/// The next record of the hash chain.
 #[inline]
-pub(super) fn next(slot: &[u8]) -> Link {
-    Link(word(slot, NEXT))
+pub(super) fn next(cell: &[u8]) -> Link {
+    Link(word(cell, NEXT))
 }
 
-pub(super) fn set_next(slot: &mut [u8], next: Link) {
-    set_word(slot, NEXT, next.0);
+pub(super) fn set_next(cell: &mut [u8], next: Link) {
+    set_word(cell, NEXT, next.0);
 }
 
 #[inline]
-pub(super) fn meta(slot: &[u8]) -> Meta {
-    Meta(word(slot, META))
+pub(super) fn meta(cell: &[u8]) -> Meta {
+    Meta(word(cell, META))
 }
 
-pub(super) fn set_meta(slot: &mut [u8], meta: Meta) {
-    set_word(slot, META, meta.0);
+pub(super) fn set_meta(cell: &mut [u8], meta: Meta) {
+    set_word(cell, META, meta.0);
 }
 
 /// Place in the chains, while the record is chained. Means nothing at other times.
-pub(super) fn entry(slot: &[u8]) -> u32 {
-    word(slot, ENTRY)
+pub(super) fn entry(cell: &[u8]) -> u32 {
+    word(cell, ENTRY)
 }
 
-pub(super) fn set_entry(slot: &mut [u8], entry: u32) {
-    set_word(slot, ENTRY, entry);
-}
-
-#[inline]
-pub(super) fn keyspace(slot: &[u8]) -> u16 {
-    u16::from_le_bytes([slot[KEYSPACE], slot[KEYSPACE + 1]])
+pub(super) fn set_entry(cell: &mut [u8], entry: u32) {
+    set_word(cell, ENTRY, entry);
 }
 
 #[inline]
-pub(super) fn key(slot: &[u8]) -> &[u8] {
-    let meta = meta(slot);
-    &slot[meta.header()..meta.header() + meta.key_len()]
+pub(super) fn keyspace(cell: &[u8]) -> u16 {
+    u16::from_le_bytes([cell[KEYSPACE], cell[KEYSPACE + 1]])
+}
+
+#[inline]
+pub(super) fn key(cell: &[u8]) -> &[u8] {
+    let meta = meta(cell);
+    &cell[meta.header()..meta.header() + meta.key_len()]
 }
 
 /// The value; `None` in a tombstone.
 #[inline]
-pub(super) fn value(slot: &[u8]) -> Option<&[u8]> {
-    let meta = meta(slot);
+pub(super) fn value(cell: &[u8]) -> Option<&[u8]> {
+    let meta = meta(cell);
     let start = meta.header() + meta.key_len();
-    (!meta.tombstone()).then(|| &slot[start..start + meta.value_len()])
+    (!meta.tombstone()).then(|| &cell[start..start + meta.value_len()])
 }
 
-/// Whether the slot holds this key.
+/// Whether the cell holds this key.
 #[inline]
-pub(super) fn holds(slot: &[u8], keyspace_of_key: u16, wanted: &[u8]) -> bool {
-    keyspace(slot) == keyspace_of_key && key(slot) == wanted
+pub(super) fn holds(cell: &[u8], keyspace_of_key: u16, wanted: &[u8]) -> bool {
+    keyspace(cell) == keyspace_of_key && key(cell) == wanted
 }
 
 /// Writes keyspace, key and value where `meta` has them, which the slab sets.
-pub(super) fn fill(slot: &mut [u8], meta: Meta, keyspace: u16, key: &[u8], value: &[u8]) {
-    slot[KEYSPACE..SHORT_HEADER].copy_from_slice(&keyspace.to_le_bytes());
-    let (head, rest) = slot[meta.header()..].split_at_mut(key.len());
+pub(super) fn fill(cell: &mut [u8], meta: Meta, keyspace: u16, key: &[u8], value: &[u8]) {
+    cell[KEYSPACE..SHORT_HEADER].copy_from_slice(&keyspace.to_le_bytes());
+    let (head, rest) = cell[meta.header()..].split_at_mut(key.len());
     head.copy_from_slice(key);
     rest[..value.len()].copy_from_slice(value);
 }

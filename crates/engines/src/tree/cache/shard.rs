@@ -9,13 +9,13 @@ use ecotone_substrate::{Seq, history::History, memory::Memory};
 
 use super::{
     Purpose,
-    class::Class,
     clock::Hands,
     dirty::{DirtyMap, Entry},
     handle::{Address, Handle, Link},
     hash::{KeyHash, KeyHasher},
     heat::Heat,
     record::{self, Meta, Rank},
+    slab::SLAB,
     slabs::Slabs,
     stats::CacheStats,
     table::Table,
@@ -64,7 +64,7 @@ pub(super) struct Shard {
     pub(super) stats: CacheStats,
     /// Requests to the disk that were saved, or would have been with more memory, and are not told yet.
     uses: u32,
-    /// Requests for a slab left out after a refusal.
+    /// Requests of the table for memory that are left out after a refusal.
     pub(super) patience: u8,
 }
 
@@ -73,7 +73,7 @@ impl Shard {
         Shard {
             number,
             common,
-            slabs: Slabs::new(),
+            slabs: Slabs::default(),
             table: Table::default(),
             hands: Hands::default(),
             history: History::default(),
@@ -115,16 +115,16 @@ impl Shard {
     pub(super) fn find(&self, hash: KeyHash, keyspace: u16, key: &[u8]) -> Option<Handle> {
         let mut link = Link(self.table.get(self.table.bucket(hash.bucket())));
         while let Some(handle) = link.handle() {
-            let slot = self.slabs.slot(handle);
-            if link.tag() == hash.tag() && record::holds(slot, keyspace, key) {
+            let cell = self.slabs.cell(handle);
+            if link.tag() == hash.tag() && record::holds(cell, keyspace, key) {
                 return Some(handle);
             }
-            link = record::next(slot);
+            link = record::next(cell);
         }
         None
     }
 
-    /// The slot of a key, counted as an access.
+    /// The cell of a key, counted as an access.
     #[inline]
     pub(super) fn access(&mut self, hash: KeyHash, keyspace: u16, key: &[u8], purpose: Purpose) -> Option<&[u8]> {
         let Some(handle) = self.find(hash, keyspace, key) else {
@@ -132,31 +132,35 @@ impl Shard {
             return None;
         };
         self.stats.hits += 1;
-        let slot = self.slabs.slot_mut(handle);
-        let meta = record::meta(slot);
+        let cell = self.slabs.cell_mut(handle);
+        let meta = record::meta(cell);
         self.stats.hits_on_tombstones += u64::from(meta.tombstone());
         self.stats.hits_on_dirty += u64::from(meta.dirty());
         if purpose == Purpose::Read && meta.promoted() != meta {
-            record::set_meta(slot, meta.promoted());
+            record::set_meta(cell, meta.promoted());
         }
-        Some(slot)
+        Some(cell)
     }
 
-    /// Changes the state of a slot and everything that counts it.
+    /// Changes the state of a cell and everything that counts it.
     pub(super) fn set_meta(&mut self, handle: Handle, meta: Meta) {
         let slab = self.slabs.slab_mut(handle.slab()).expect("a handle in use has its slab");
-        let bytes = slab.class().bytes();
-        let before = record::meta(slab.slot(handle.slot()));
+        let before = record::meta(slab.cell(handle.slot()));
         slab.set_meta(handle.slot(), meta);
-        let counts = |meta: Meta| usize::from(meta.is_clean() && meta.on_probation());
-        self.on_probation = self.on_probation + counts(meta) - counts(before);
-        if meta.chained() && !before.chained() {
-            self.stats.dirty_records += 1;
-            self.common.dirty_bytes.fetch_add(bytes, Ordering::Relaxed);
-        } else if before.chained() && !meta.chained() {
-            self.stats.dirty_records -= 1;
-            self.common.dirty_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        }
+        self.recount(before, meta);
+    }
+
+    /// Counts a record whose state changed, [`Meta::NONE`] if it comes or goes.
+    fn recount(&mut self, before: Meta, meta: Meta) {
+        let probation = |meta: Meta| usize::from(meta.is_clean() && meta.on_probation());
+        self.on_probation = self.on_probation + probation(meta) - probation(before);
+        self.stats.dirty_records = self.stats.dirty_records + usize::from(meta.chained()) - usize::from(before.chained());
+        let dirty = |meta: Meta| if meta.chained() { meta.cell() } else { 0 };
+        match (dirty(before), dirty(meta)) {
+            (before, now) if before < now => self.common.dirty_bytes.fetch_add(now - before, Ordering::Relaxed),
+            (before, now) if before > now => self.common.dirty_bytes.fetch_sub(before - now, Ordering::Relaxed),
+            _ => 0,
+        };
     }
 
     /// Records that could be evicted.
@@ -164,30 +168,24 @@ impl Shard {
         self.stats.records - self.stats.dirty_records
     }
 
-    /// Frees a slot that no chain links.
+    /// Frees a cell that no chain links.
     pub(super) fn release(&mut self, handle: Handle) {
-        self.set_meta(handle, Meta::FREE);
+        self.recount(self.slabs.meta(handle), Meta::NONE);
         self.slabs.give(handle);
     }
 
     pub(super) fn hash_of(&self, handle: Handle) -> KeyHash {
-        let slot = self.slabs.slot(handle);
-        self.common.hasher.hash(record::keyspace(slot), record::key(slot))
+        let cell = self.slabs.cell(handle);
+        self.common.hasher.hash(record::keyspace(cell), record::key(cell))
     }
 
-    /// Drops a record and frees its slot.
+    /// Drops a record and frees its cell.
     pub(super) fn remove(&mut self, handle: Handle) {
-        self.unlink(handle);
-        self.slabs.give(handle);
-    }
-
-    /// Drops a record; its slot holds nothing then.
-    pub(super) fn unlink(&mut self, handle: Handle) {
         let hash = self.hash_of(handle);
-        let next = record::next(self.slabs.slot(handle));
+        let next = record::next(self.slabs.cell(handle));
         self.redirect(hash, handle, next);
         self.stats.records -= 1;
-        self.set_meta(handle, Meta::FREE);
+        self.release(handle);
     }
 
     /// Lets whatever links to `from` link to `to`.
@@ -198,10 +196,10 @@ impl Shard {
             return self.table.set(bucket, to.0);
         }
         while let Some(handle) = link.handle() {
-            let slot = self.slabs.slot_mut(handle);
-            link = record::next(slot);
+            let cell = self.slabs.cell_mut(handle);
+            link = record::next(cell);
             if link.handle() == Some(from) {
-                return record::set_next(slot, to);
+                return record::set_next(cell, to);
             }
         }
         unreachable!("a record is in the chain of its bucket");
@@ -216,7 +214,7 @@ impl Shard {
 
     fn hook(&mut self, hash: KeyHash, handle: Handle) {
         let bucket = self.table.bucket(hash.bucket());
-        record::set_next(self.slabs.slot_mut(handle), Link(self.table.get(bucket)));
+        record::set_next(self.slabs.cell_mut(handle), Link(self.table.get(bucket)));
         self.table.set(bucket, Link::new(hash.tag(), handle).0);
     }
 
@@ -229,62 +227,56 @@ impl Shard {
         let mut link = Link(self.table.get(split));
         self.table.set(split, Link::NONE.0);
         while let Some(handle) = link.handle() {
-            link = record::next(self.slabs.slot(handle));
+            link = record::next(self.slabs.cell(handle));
             self.hook(self.hash_of(handle), handle);
         }
     }
 
-    /// Applies a write to the slot that was reserved for it, or in place.
+    /// Applies a write to the cell that was reserved for it, or in place.
     pub(super) fn apply(&mut self, hash: KeyHash, reserved: Handle, write: Write<'_>, page_of: &mut dyn FnMut(&[u8]) -> u32) {
-        assert!(self.slabs.meta(reserved).reserved(), "a write is applied to a slot that was not reserved for it");
+        assert!(self.slabs.meta(reserved).reserved(), "a write is applied to a cell that was not reserved for it");
         self.count_write(hash);
         let old = self.find(hash, write.keyspace, write.key);
-        let before = old.map_or(Meta::FREE, |old| self.slabs.meta(old));
-        let entry = old.map(|old| record::entry(self.slabs.slot(old)));
+        let before = old.map_or(Meta::NONE, |old| self.slabs.meta(old));
+        let entry = old.filter(|_| before.dirty()).map(|old| record::entry(self.slabs.cell(old)));
         let handle = self.settle(hash, reserved, old);
         let entry = match entry {
-            Some(entry) if before.dirty() => self.keep_entry(entry, old != Some(handle), handle),
+            Some(entry) => self.keep_entry(entry, old != Some(handle), handle),
             _ => self.chain(write, handle, before.writing(), page_of),
         };
         let rank = if old.is_some() { before.promoted().rank() } else { self.rank_of_new(hash) };
         let meta = Meta::of_written(write.key, write.value, rank);
-        let slot = self.slabs.slot_mut(handle);
-        record::fill(slot, meta, write.keyspace, write.key, write.value.unwrap_or_default());
-        record::set_entry(slot, entry);
+        let cell = self.slabs.cell_mut(handle);
+        record::fill(cell, meta, write.keyspace, write.key, write.value.unwrap_or_default());
+        record::set_entry(cell, entry);
         self.set_meta(handle, meta);
     }
 
-    /// Replaces the content of a dirty record in place, if its slot has the size for the new one.
+    /// Replaces the content of a dirty record in place, if its cell has room for the new one.
     pub(super) fn overwrite(&mut self, hash: KeyHash, keyspace: u16, key: &[u8], value: Option<&[u8]>) -> bool {
         let Some(handle) = self.find(hash, keyspace, key) else { return false };
-        let class = Class::of(record::bytes_written(key.len(), value.map_or(0, <[u8]>::len)));
-        let slot = self.slabs.slot_mut(handle);
-        let before = record::meta(slot);
-        if !before.dirty() || class.bytes() != slot.len() {
+        let before = self.slabs.meta(handle);
+        let meta = Meta::of_written(key, value, before.promoted().rank());
+        if !before.dirty() || meta.cell() > before.cell() {
             return false;
         }
-        let meta = Meta::of_written(key, value, before.promoted().rank());
-        record::fill(slot, meta, keyspace, key, value.unwrap_or_default());
-        // It is dirty as before, so nothing that is counted changes.
-        record::set_meta(slot, meta);
+        record::fill(self.slabs.cell_mut(handle), meta, keyspace, key, value.unwrap_or_default());
+        self.set_meta(handle, meta);
         self.count_write(hash);
         true
     }
 
-    /// Has a clean record replaced by its new value, if its slot has the size for that, or go.
+    /// Has a clean record replaced by its new value, if its cell has room for that, or go.
     pub(super) fn refresh(&mut self, hash: KeyHash, keyspace: u16, key: &[u8], value: Option<&[u8]>) {
         self.count_write(hash);
         let Some(handle) = self.find(hash, keyspace, key) else { return };
-        let slot = self.slabs.slot_mut(handle);
-        let before = record::meta(slot);
+        let before = self.slabs.meta(handle);
         assert!(before.is_clean(), "what is dirty is newer");
-        let fits = |value: &&[u8]| Class::of(record::bytes_read(key.len(), value.len())).bytes() == slot.len();
-        match value.filter(fits) {
-            Some(value) => {
-                let meta = Meta::of_read(key, value, before.rank());
-                record::fill(slot, meta, keyspace, key, value);
-                // It is clean as before, and on probation if it was, so nothing that is counted changes.
-                record::set_meta(slot, meta);
+        let after = value.map(|value| (value, Meta::of_read(key, value, before.rank())));
+        match after.filter(|(_, meta)| meta.cell() <= before.cell()) {
+            Some((value, meta)) => {
+                record::fill(self.slabs.cell_mut(handle), meta, keyspace, key, value);
+                self.set_meta(handle, meta);
             }
             None => self.remove(handle),
         }
@@ -295,18 +287,18 @@ impl Shard {
         if self.history.note(hash.bucket(), hash.long_tag()) { Rank::KNOWN } else { Rank::NEWCOMER }
     }
 
-    /// Decides between the old slot and the reserved one, frees the other, and has the table link the one that stays.
+    /// Decides between the old cell and the reserved one, frees the other, and has the table link the one that stays.
     fn settle(&mut self, hash: KeyHash, reserved: Handle, old: Option<Handle>) -> Handle {
         let Some(old) = old else {
             self.link(hash, reserved);
             return reserved;
         };
-        if self.slabs.slot(old).len() == self.slabs.slot(reserved).len() {
+        if self.slabs.meta(old).cell() >= self.slabs.meta(reserved).cell() {
             self.release(reserved);
             return old;
         }
-        let next = record::next(self.slabs.slot(old));
-        record::set_next(self.slabs.slot_mut(reserved), next);
+        let next = record::next(self.slabs.cell(old));
+        record::set_next(self.slabs.cell_mut(reserved), next);
         self.redirect(hash, old, Link::new(hash.tag(), reserved));
         self.release(old);
         reserved
@@ -324,10 +316,10 @@ impl Shard {
         self.common.chains.push(write.keyspace, page, self.address(handle), write.seq, rewritten).0
     }
 
-    /// Takes in a record that was just read from its page. Its slot is free and its key absent.
+    /// Takes in a record that was just read from its page. Its cell is free and its key absent.
     pub(super) fn admit(&mut self, hash: KeyHash, handle: Handle, keyspace: u16, key: &[u8], value: &[u8]) {
         let meta = Meta::of_read(key, value, self.rank_of_new(hash));
-        record::fill(self.slabs.slot_mut(handle), meta, keyspace, key, value);
+        record::fill(self.slabs.cell_mut(handle), meta, keyspace, key, value);
         self.set_meta(handle, meta);
         self.link(hash, handle);
         self.stats.admitted += 1;
@@ -336,9 +328,8 @@ impl Shard {
     /// Drops all records of a keyspace, whatever their state.
     pub(super) fn forget_keyspace(&mut self, keyspace: u16) {
         for number in 0..self.slabs.bound() {
-            for slot in 0..self.slabs.slab(number).map_or(0, |slab| slab.fresh()) {
-                let handle = Handle::new(number, slot);
-                if self.slabs.meta(handle).live() && record::keyspace(self.slabs.slot(handle)) == keyspace {
+            for handle in self.slabs.handles(number).collect::<Vec<_>>() {
+                if self.slabs.meta(handle).live() && record::keyspace(self.slabs.cell(handle)) == keyspace {
                     self.remove(handle);
                 }
             }
@@ -348,7 +339,7 @@ impl Shard {
 
     /// What it counted, and its present size.
     pub(super) fn stats(&self) -> CacheStats {
-        let bytes = self.slabs.count() * super::class::SLAB + self.table.bytes() + self.history.bytes();
+        let bytes = self.slabs.count() * SLAB + self.table.bytes() + self.history.bytes();
         CacheStats { bytes, ..self.stats }
     }
 }

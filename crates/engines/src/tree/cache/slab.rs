@@ -1,112 +1,176 @@
-//! One block of memory, cut into slots of one size.
+//! One block of memory with records of any size in it: cells from below, and from above a table of slots that says where each one is. Whoever has the number
+//! of a slot does not notice when its cell moves.
 
-use ecotone_sys::chunk::Block;
+use ecotone_sys::chunk::{Block, Size};
 
-use super::{
-    class::Class,
-    handle::Link,
-    record::{self, Meta},
-};
+use super::record::{self, Meta};
 
-/// A slab. Free slots are chained through their first word.
+/// Bytes of a slab.
+pub(super) const SLAB: usize = Size::Slab.bytes();
+/// Bytes of a place in the table of slots.
+pub(super) const PLACE: usize = 2;
+/// Slots of a slab at most: a handle has 12 bits for them.
+const MAX_SLOTS: usize = 1 << 12;
+/// The place of a free slot; the number of the next one is below it.
+const FREE: u16 = 1 << 15;
+/// The end of the chain of free slots.
+const END: u16 = FREE - 1;
+
+/// A slab. What a cell takes is told by the state of its record ([`Meta::cell`]).
 #[derive(Debug)]
 pub(super) struct Slab {
     block: Block,
-    class: Class,
-    /// Bytes of a slot.
-    size: usize,
-    /// The first free slot that was used before.
-    free: Link,
-    /// Slots from here on were never used.
-    fresh: u16,
-    used: u16,
-    reserved: u16,
-    chained: u16,
-    /// Whether the list of slabs with room names it.
-    pub(super) listed: bool,
+    /// Slots in the table, free ones among them.
+    slots: usize,
+    /// The first free slot.
+    free: u16,
+    /// Where the next cell begins.
+    top: usize,
+    /// Bytes of the cells in use.
+    used: usize,
+    /// Cells that hold nothing yet: a writer has their handle.
+    reserved: usize,
+    /// Bytes of cells whose records are dirty or being written.
+    chained: usize,
 }
 
 impl Slab {
-    pub(super) fn new(block: Block, class: Class) -> Self {
-        Slab { block, class, size: class.bytes(), free: Link::NONE, fresh: 0, used: 0, reserved: 0, chained: 0, listed: false }
+    pub(super) fn new(block: Block) -> Self {
+        Slab { block, slots: 0, free: END, top: 0, used: 0, reserved: 0, chained: 0 }
     }
 
-    pub(super) fn class(&self) -> Class {
-        self.class
-    }
-
-    /// Free slots.
+    /// Bytes that cells and slots to come may take, mostly once it is [compacted](Self::compact).
     pub(super) fn vacant(&self) -> usize {
-        self.class.slots() - usize::from(self.used)
+        SLAB - self.slots * PLACE - self.used
     }
 
-    /// Slots that hold nothing but must not move: a writer has their handle.
     pub(super) fn reserved(&self) -> usize {
-        usize::from(self.reserved)
+        self.reserved
     }
 
-    /// Records that are dirty or being written.
+    #[cfg(test)]
     pub(super) fn chained(&self) -> usize {
-        usize::from(self.chained)
+        self.chained
     }
 
-    /// Slots that were ever used: those that are worth looking at.
-    pub(super) fn fresh(&self) -> u16 {
-        self.fresh
-    }
-
-    #[inline]
-    pub(super) fn slot(&self, slot: u16) -> &[u8] {
-        let start = usize::from(slot) * self.size;
-        &self.block[start..start + self.size]
+    /// The slots in use are below this.
+    pub(super) fn slots(&self) -> u16 {
+        self.slots as u16
     }
 
     #[inline]
-    pub(super) fn slot_mut(&mut self, slot: u16) -> &mut [u8] {
-        let start = usize::from(slot) * self.size;
-        &mut self.block[start..start + self.size]
+    fn place(&self, slot: u16) -> u16 {
+        let at = SLAB - (usize::from(slot) + 1) * PLACE;
+        u16::from_le_bytes([self.block[at], self.block[at + 1]])
     }
 
-    /// Changes the state of a slot and counts.
-    pub(super) fn set_meta(&mut self, slot: u16, meta: Meta) {
-        let bytes = self.slot_mut(slot);
-        let before = record::meta(bytes);
-        record::set_meta(bytes, meta);
-        self.chained = self.chained + u16::from(meta.chained()) - u16::from(before.chained());
-        self.reserved = self.reserved + u16::from(meta.reserved()) - u16::from(before.reserved());
+    fn set_place(&mut self, slot: u16, place: u16) {
+        let at = SLAB - (usize::from(slot) + 1) * PLACE;
+        self.block[at..at + PLACE].copy_from_slice(&place.to_le_bytes());
     }
 
-    /// Takes a free slot.
-    pub(super) fn take(&mut self) -> Option<u16> {
-        let slot = match self.free.handle() {
-            Some(handle) => {
-                self.free = record::next(self.slot(handle.slot()));
-                handle.slot()
-            }
-            None if usize::from(self.fresh) < self.class.slots() => {
-                self.fresh += 1;
-                let slot = self.fresh - 1;
-                record::set_meta(self.slot_mut(slot), Meta::FREE);
-                slot
-            }
-            None => return None,
-        };
-        self.used += 1;
+    #[inline]
+    fn start(&self, slot: u16) -> usize {
+        usize::from(self.place(slot)) * 2
+    }
+
+    /// Whether a slot exists and has a cell; its number may be stale.
+    #[inline]
+    pub(super) fn is_used(&self, slot: u16) -> bool {
+        slot < self.slots() && self.place(slot) & FREE == 0
+    }
+
+    /// The cell of a slot in use, and what comes behind it.
+    #[inline]
+    pub(super) fn cell(&self, slot: u16) -> &[u8] {
+        &self.block[self.start(slot)..]
+    }
+
+    #[inline]
+    pub(super) fn cell_mut(&mut self, slot: u16) -> &mut [u8] {
+        let start = self.start(slot);
+        &mut self.block[start..]
+    }
+
+    /// Takes a slot and a cell for a record of `bytes`, reserved, if there is room at the top.
+    pub(super) fn take(&mut self, bytes: usize) -> Option<u16> {
+        let meta = Meta::reserved_for(bytes);
+        let fresh = self.free == END;
+        let end = SLAB - (self.slots + usize::from(fresh)) * PLACE;
+        if self.top + meta.cell() > end || (fresh && self.slots == MAX_SLOTS) {
+            return None;
+        }
+        let slot = if fresh { self.slots as u16 } else { self.free };
+        if fresh {
+            self.slots += 1;
+        } else {
+            self.free = self.place(slot) & END;
+        }
+        self.set_place(slot, (self.top / 2) as u16);
+        record::set_meta(self.cell_mut(slot), meta);
+        self.top += meta.cell();
+        self.used += meta.cell();
+        self.reserved += 1;
         Some(slot)
     }
 
-    /// Gives a slot back, which holds nothing any more.
-    pub(super) fn give(&mut self, slot: u16, as_link: Link) {
-        let free = self.free;
-        self.set_meta(slot, Meta::FREE);
-        record::set_next(self.slot_mut(slot), free);
-        self.free = as_link;
-        self.used -= 1;
+    /// Changes the state of a record, which may become shorter, and counts.
+    pub(super) fn set_meta(&mut self, slot: u16, meta: Meta) {
+        let before = record::meta(self.cell(slot));
+        debug_assert!(meta.cell() <= before.cell(), "a record does not fit into its cell");
+        self.uncount(slot, before);
+        self.used += meta.cell();
+        self.top = self.top.max(self.start(slot) + meta.cell());
+        self.reserved += usize::from(meta.reserved());
+        self.chained += if meta.chained() { meta.cell() } else { 0 };
+        record::set_meta(self.cell_mut(slot), meta);
+    }
+
+    /// Takes a cell out of all numbers.
+    fn uncount(&mut self, slot: u16, meta: Meta) {
+        self.used -= meta.cell();
+        self.reserved -= usize::from(meta.reserved());
+        self.chained -= if meta.chained() { meta.cell() } else { 0 };
+        if self.start(slot) + meta.cell() == self.top {
+            self.top = self.start(slot);
+        }
+    }
+
+    /// Gives a slot and its cell back.
+    pub(super) fn give(&mut self, slot: u16) {
+        let meta = record::meta(self.cell(slot));
+        self.uncount(slot, meta);
+        self.set_place(slot, FREE | self.free);
+        self.free = slot;
+    }
+
+    /// Moves all cells together, so that all that is vacant is at the top.
+    pub(super) fn compact(&mut self) {
+        let used = |slot: &u16| self.is_used(*slot);
+        let mut cells: Vec<(u16, u16)> = (0..self.slots()).filter(used).map(|slot| (self.place(slot), slot)).collect();
+        cells.sort_unstable();
+        self.top = 0;
+        for (place, slot) in &cells {
+            let start = usize::from(*place) * 2;
+            let bytes = record::meta(&self.block[start..]).cell();
+            if self.top < start {
+                self.block.copy_within(start..start + bytes, self.top);
+                self.set_place(*slot, (self.top / 2) as u16);
+            }
+            self.top += bytes;
+        }
+        debug_assert_eq!(self.top, self.used);
+        self.slots = cells.iter().map(|(_, slot)| usize::from(*slot) + 1).max().unwrap_or(0);
+        self.free = END;
+        for slot in (0..self.slots()).rev().filter(|slot| !self.is_used(*slot)).collect::<Vec<_>>() {
+            self.set_place(slot, FREE | self.free);
+            self.free = slot;
+        }
     }
 
     /// The memory, of a slab that nobody uses any more.
     pub(super) fn into_block(self) -> Block {
-        debug_assert!(self.chained == 0 && self.reserved == 0);
+        debug_assert!(self.used == 0);
         self.block
     }
 }

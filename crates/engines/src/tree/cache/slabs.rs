@@ -1,32 +1,28 @@
-//! The slabs of a shard, and which of them have room.
+//! The slabs of a shard, and which of them takes what comes.
 
 use ecotone_sys::chunk::Block;
 
 use super::{
-    class::{CLASSES, Class},
-    handle::{Handle, Link, MAX_SLABS},
+    handle::{Handle, MAX_SLABS},
     record::{self, Meta},
-    slab::Slab,
+    slab::{PLACE, Slab},
 };
 
+/// Slabs that are open at a time: what does not fit into one any more leaves room for a shorter record.
+const OPEN: usize = 8;
+
 /// Slabs by number.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Slabs {
     slabs: Vec<Option<Slab>>,
     count: usize,
-    slots: usize,
-    /// By class: slabs that may have free slots.
-    open: Box<[Vec<u16>]>,
-    /// By class: free slots.
-    vacant: Box<[usize]>,
+    /// Slabs that take what comes, those first that were opened first, which are the fullest.
+    open: Vec<usize>,
+    /// The slab that is being emptied, which takes nothing.
+    closed: Option<usize>,
 }
 
 impl Slabs {
-    pub(super) fn new() -> Self {
-        let open = (0..CLASSES).map(|_| Vec::new()).collect();
-        Slabs { slabs: Vec::new(), count: 0, slots: 0, open, vacant: vec![0; CLASSES].into() }
-    }
-
     /// Slabs held.
     pub(super) fn count(&self) -> usize {
         self.count
@@ -35,16 +31,6 @@ impl Slabs {
     /// Whether there is no number left for another slab.
     pub(super) fn is_full(&self) -> bool {
         self.count == MAX_SLABS
-    }
-
-    /// Free slots of a class.
-    pub(super) fn vacant(&self, class: Class) -> usize {
-        self.vacant[usize::from(class.0)]
-    }
-
-    /// Steps of the clock that lead once round all slots, with one for each slab.
-    pub(super) fn round(&self) -> usize {
-        self.slots + self.slabs.len()
     }
 
     /// Numbers that may be in use are below this.
@@ -63,85 +49,108 @@ impl Slabs {
         self.slabs.get_mut(number)?.as_mut()
     }
 
-    /// The bytes of a slot that is in use.
+    /// The record of a handle in use, and what comes behind it.
     #[inline]
-    pub(super) fn slot(&self, handle: Handle) -> &[u8] {
-        self.slab(handle.slab()).expect("a handle in use has its slab").slot(handle.slot())
+    pub(super) fn cell(&self, handle: Handle) -> &[u8] {
+        self.slab(handle.slab()).expect("a handle in use has its slab").cell(handle.slot())
     }
 
     #[inline]
-    pub(super) fn slot_mut(&mut self, handle: Handle) -> &mut [u8] {
-        self.slab_mut(handle.slab()).expect("a handle in use has its slab").slot_mut(handle.slot())
+    pub(super) fn cell_mut(&mut self, handle: Handle) -> &mut [u8] {
+        self.slab_mut(handle.slab()).expect("a handle in use has its slab").cell_mut(handle.slot())
     }
 
     pub(super) fn meta(&self, handle: Handle) -> Meta {
-        record::meta(self.slot(handle))
+        record::meta(self.cell(handle))
     }
 
-    /// The bytes of a slot if it exists; the handle may be stale.
+    /// The record of a handle that may be stale.
     pub(super) fn probe(&self, handle: Handle) -> Option<&[u8]> {
         let slab = self.slab(handle.slab())?;
-        (handle.slot() < slab.fresh()).then(|| slab.slot(handle.slot()))
+        slab.is_used(handle.slot()).then(|| slab.cell(handle.slot()))
     }
 
-    /// Adds a slab, unless all numbers are in use.
-    pub(super) fn add(&mut self, block: Block, class: Class) {
+    /// The handles in use of a slab.
+    pub(super) fn handles(&self, number: usize) -> impl Iterator<Item = Handle> + use<'_> {
+        let slab = self.slab(number);
+        let used = move |slot: &u16| slab.is_some_and(|slab| slab.is_used(*slot));
+        (0..slab.map_or(0, Slab::slots)).filter(used).map(move |slot| Handle::new(number, slot))
+    }
+
+    /// Adds a slab, unless all numbers are in use, and opens it.
+    pub(super) fn add(&mut self, block: Block) {
         let number = self.slabs.iter().position(Option::is_none).unwrap_or(self.slabs.len());
         assert!(number < MAX_SLABS, "a shard has no number for another slab");
-        let mut slab = Slab::new(block, class);
-        slab.listed = true;
         if number == self.slabs.len() {
             self.slabs.push(None);
         }
-        self.slabs[number] = Some(slab);
+        self.slabs[number] = Some(Slab::new(block));
         self.count += 1;
-        self.slots += class.slots();
-        self.open[usize::from(class.0)].push(number as u16);
-        self.vacant[usize::from(class.0)] += class.slots();
+        self.note_open(number);
     }
 
-    /// Takes a free slot of a class.
-    pub(super) fn take(&mut self, class: Class) -> Option<Handle> {
-        let open = &mut self.open[usize::from(class.0)];
-        while let Some(number) = open.last().copied() {
-            let slab = self.slabs[usize::from(number)].as_mut().expect("a listed slab is in use");
-            if let Some(slot) = slab.take() {
-                self.vacant[usize::from(class.0)] -= 1;
-                return Some(Handle::new(usize::from(number), slot));
-            }
-            slab.listed = false;
-            open.pop();
+    fn note_open(&mut self, number: usize) {
+        self.open.retain(|open| *open != number);
+        if self.open.len() == OPEN {
+            self.open.remove(0);
         }
-        None
+        self.open.push(number);
     }
 
-    /// Gives a slot back; gives its class.
-    pub(super) fn give(&mut self, handle: Handle) -> Class {
-        let slab = self.slabs[handle.slab()].as_mut().expect("a handle in use has its slab");
-        slab.give(handle.slot(), Link::new(0, handle));
-        let class = usize::from(slab.class().0);
-        if !slab.listed {
-            slab.listed = true;
-            self.open[class].push(handle.slab() as u16);
+    /// Takes a cell for a record of `bytes` in an open slab, reserved, if there is room at the top of one.
+    pub(super) fn take(&mut self, bytes: usize) -> Option<Handle> {
+        let in_slab = |number: usize| Some(Handle::new(number, self.slabs[number].as_mut()?.take(bytes)?));
+        self.open.iter().copied().find_map(in_slab)
+    }
+
+    /// Gives a cell back.
+    pub(super) fn give(&mut self, handle: Handle) {
+        self.slab_mut(handle.slab()).expect("a handle in use has its slab").give(handle.slot());
+    }
+
+    /// Bytes of a slab that could be taken, none of one that is being emptied.
+    fn vacant(&self, number: usize) -> usize {
+        let slab = self.slab(number).filter(|_| self.closed != Some(number));
+        slab.map_or(0, |slab| slab.vacant().saturating_sub(PLACE))
+    }
+
+    /// Bytes that could be taken in all slabs.
+    pub(super) fn all_vacant(&self) -> usize {
+        (0..self.bound()).map(|number| self.vacant(number)).sum()
+    }
+
+    /// Opens a slab, compacted, if that gives `bytes` for a record.
+    pub(super) fn open(&mut self, number: usize, bytes: usize) -> bool {
+        let gives = self.vacant(number) >= bytes;
+        if let Some(slab) = self.slab_mut(number).filter(|_| gives) {
+            slab.compact();
+            self.note_open(number);
         }
-        self.vacant[class] += 1;
-        Class(class as u8)
+        gives
     }
 
-    /// Keeps a slab from giving out slots, before it is emptied.
-    pub(super) fn close(&mut self, number: usize) {
-        let slab = self.slabs[number].as_mut().expect("only a slab in use is closed");
-        let class = usize::from(slab.class().0);
-        slab.listed = false;
-        self.vacant[class] -= slab.vacant();
-        self.open[class].retain(|listed| usize::from(*listed) != number);
+    /// Opens the slab that gives most, if that is `bytes`.
+    pub(super) fn open_roomiest(&mut self, bytes: usize) -> bool {
+        let roomiest = (0..self.bound()).max_by_key(|number| self.vacant(*number));
+        roomiest.is_some_and(|number| self.open(number, bytes))
     }
 
-    /// Takes a closed slab out.
+    /// The slab with most room of those that can be emptied: nothing in it is reserved.
+    pub(super) fn emptiest(&self) -> Option<usize> {
+        let can_go = |number: &usize| self.slab(*number).is_some_and(|slab| slab.reserved() == 0);
+        (0..self.bound()).filter(can_go).max_by_key(|number| self.vacant(*number))
+    }
+
+    /// Keeps a slab from taking anything, or none.
+    pub(super) fn close(&mut self, number: Option<usize>) {
+        self.closed = number;
+        self.open.retain(|open| Some(*open) != number);
+    }
+
+    /// Takes an empty slab out.
     pub(super) fn remove(&mut self, number: usize) -> Block {
         let slab = self.slabs[number].take().expect("only a slab in use is removed");
         self.count -= 1;
-        self.slots -= slab.class().slots();
         slab.into_block()
     }
 }

@@ -2,7 +2,7 @@
 
 use ecotone_sys::chunk::Block;
 
-use super::class::SLAB;
+use super::slab::SLAB;
 
 /// Buckets in a block.
 const PER_BLOCK: usize = SLAB / 4;

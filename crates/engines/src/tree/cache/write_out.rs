@@ -23,14 +23,14 @@ impl Shard {
     /// The state of the record at `handle`, if it is the one that `entry` chains. Entries of records that were written again are
     /// stale.
     fn chained(&self, handle: Handle, entry: Entry) -> Option<Meta> {
-        let slot = self.slabs.probe(handle)?;
-        let meta = record::meta(slot);
-        (meta.live() && meta.chained() && record::entry(slot) == entry.0).then_some(meta)
+        let cell = self.slabs.probe(handle)?;
+        let meta = record::meta(cell);
+        (meta.live() && meta.chained() && record::entry(cell) == entry.0).then_some(meta)
     }
 
     fn copy(&self, handle: Handle) -> DirtyRecord {
-        let slot = self.slabs.slot(handle);
-        DirtyRecord { key: record::key(slot).to_vec(), value: record::value(slot).map(<[u8]>::to_vec) }
+        let cell = self.slabs.cell(handle);
+        DirtyRecord { key: record::key(cell).to_vec(), value: record::value(cell).map(<[u8]>::to_vec) }
     }
 
     fn begin_write(&mut self, handle: Handle, entry: Entry, bytes: &mut usize) -> Option<DirtyRecord> {
@@ -52,8 +52,8 @@ impl Shard {
 
     /// The known bug: a record that was written again meanwhile is taken for clean.
     fn rewritten(&self, handle: Handle) -> Option<Meta> {
-        let slot = self.slabs.probe(handle).filter(|_| bug!(CleanAfterRewrite))?;
-        Some(record::meta(slot)).filter(|meta| meta.live() && meta.dirty())
+        let cell = self.slabs.probe(handle).filter(|_| bug!(CleanAfterRewrite))?;
+        Some(record::meta(cell)).filter(|meta| meta.live() && meta.dirty())
     }
 
     fn abort_write(&mut self, handle: Handle, entry: Entry) {
@@ -66,10 +66,10 @@ impl Shard {
         if self.chained(handle, entry).is_none() {
             return;
         }
-        let slot = self.slabs.slot(handle);
-        let (keyspace, page) = (record::keyspace(slot), page_of(record::key(slot)));
+        let cell = self.slabs.cell(handle);
+        let (keyspace, page) = (record::keyspace(cell), page_of(record::key(cell)));
         let entry = self.common.chains.pass(keyspace, page, self.address(handle), first);
-        record::set_entry(self.slabs.slot_mut(handle), entry.0);
+        record::set_entry(self.slabs.cell_mut(handle), entry.0);
     }
 }
 
@@ -159,7 +159,7 @@ impl Cache {
         let record = |(entry, address): &(Entry, Address)| {
             let shard = self.shards[address.shard()].lock();
             shard.chained(address.handle(), *entry)?;
-            wanted(record::key(shard.slabs.slot(address.handle()))).then(|| shard.copy(address.handle()))
+            wanted(record::key(shard.slabs.cell(address.handle()))).then(|| shard.copy(address.handle()))
         };
         loop {
             let copied = self.common.chains.chained(keyspace, page);

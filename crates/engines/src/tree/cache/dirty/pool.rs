@@ -2,7 +2,7 @@
 
 use ecotone_sys::chunk::Block;
 
-use super::super::class::SLAB;
+use super::super::slab::SLAB;
 
 /// No node.
 pub(super) const NONE: u32 = u32::MAX;
