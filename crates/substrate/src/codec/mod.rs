@@ -9,5 +9,12 @@ mod writer;
 pub use reader::{Malformed, Reader};
 pub use writer::{Writer, put_length, varint_len};
 
+/// Whether all bytes are zero.
+pub fn is_zero(bytes: &[u8]) -> bool {
+    const ZERO: [u8; 256] = [0; 256];
+    // Comparing runs is many times faster than looking at each byte, most of all without optimisation.
+    bytes.chunks(ZERO.len()).all(|run| *run == ZERO[..run.len()])
+}
+
 /// Longest encoding of a variable-length integer, in bytes.
 const MAX_VARINT: usize = 10;

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     Result,
+    codec::is_zero,
     limits::PAGE,
     memory::Component,
     page::{Page, PageError, Place},
@@ -64,7 +65,7 @@ fn read_torn(file: &dyn File, entry: &Entry, page: &mut [u8]) -> Result<bool> {
         return Ok(false);
     }
     file.read(page, offset(entry))?;
-    Ok(matches!(parse(entry, page), Err(PageError::Checksum)) && page.iter().any(|byte| *byte != 0))
+    Ok(matches!(parse(entry, page), Err(PageError::Checksum)) && !is_zero(page))
 }
 
 /// Lays the saved sectors over the page. Gives whether it now is the page that the batch wrote.

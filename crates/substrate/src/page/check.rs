@@ -4,7 +4,10 @@ use super::{
     layout::{HEADER, PageError, RecordKind, SLOT, head},
     read::{Page, slot_fields, slot_head},
 };
-use crate::limits::{MAX_KEY, MAX_RECORD, PAGE};
+use crate::{
+    codec::is_zero,
+    limits::{MAX_KEY, MAX_RECORD, PAGE},
+};
 
 impl Page<'_> {
     /// Checks everything that parsing leaves out: every record in its place, in order, within the fences and the limits.
@@ -19,7 +22,7 @@ impl Page<'_> {
         }
         self.check_order()?;
         let gap = self.bytes.get(HEADER + self.len() * SLOT..self.heap).unwrap_or_default();
-        if gap.iter().any(|&byte| byte != 0) {
+        if !is_zero(gap) {
             return Err(PageError::Malformed("the gap is not zero"));
         }
         Ok(())

@@ -7,7 +7,7 @@ use ecotone_sys::{checksum::crc32c, chunk::Size};
 use super::{Name, Role};
 use crate::{
     Error, Result,
-    codec::{Malformed, Reader, Writer},
+    codec::{Malformed, Reader, Writer, is_zero},
     environment::Environment,
     limits::PAGE,
     memory::Component,
@@ -92,7 +92,7 @@ impl Header {
         self.identify(name, page, &mut r)?;
         let parsed = fields(&mut r)?;
         let rest = r.clone().bytes(r.remaining())?;
-        if rest.iter().any(|&byte| byte != 0) {
+        if !is_zero(rest) {
             return r.fail("reserved bytes are not zero");
         }
         Ok(parsed)

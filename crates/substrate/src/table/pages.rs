@@ -6,6 +6,7 @@ use ecotone_sys::{checksum::crc32c, chunk::Size};
 
 use crate::{
     Error, Result,
+    codec::is_zero,
     environment::Environment,
     limits::PAGE,
     memory::{Component, Memory},
@@ -155,12 +156,12 @@ impl Pages {
     pub fn is_zero_behind(&self, len: usize) -> bool {
         let inside = self.frames.len().saturating_sub(1) * PAGE;
         let rest = len.checked_sub(inside).and_then(|at| self.iter().last().map_or(Some(&[][..]), |page| page.get(at..)));
-        rest.is_some_and(|rest| rest.iter().all(|&byte| byte == 0))
+        rest.is_some_and(is_zero)
     }
 
     /// Whether all pages are zero from byte `at` of the page on.
     pub fn is_zero_from(&self, at: usize) -> bool {
-        self.iter().all(|page| page[at..].iter().all(|&byte| byte == 0))
+        self.iter().all(|page| is_zero(&page[at..]))
     }
 }
 

@@ -2,7 +2,7 @@
 //! ends proves that what is missing there was damaged, and not torn by a crash (`docs/format/log.md`, "What damage looks like").
 
 use super::record::{FRAME_BYTES, Frame, RecordKind, body_checksum};
-use crate::{Seq, limits::SECTOR};
+use crate::{Seq, codec::is_zero, limits::SECTOR};
 
 /// Bytes of the body: the position.
 const BODY_BYTES: usize = 8;
@@ -32,7 +32,7 @@ impl Search {
         self.bytes.extend_from_slice(piece);
         for (start, sector) in (0..).step_by(SECTOR).zip(self.bytes.chunks(SECTOR)) {
             // Most of what is behind the end of a log was never written.
-            if sector.iter().any(|&byte| byte != 0) {
+            if !is_zero(sector) {
                 let found = (start..start + sector.len()).filter_map(|at| self.mark_at(at)).max();
                 self.synced = self.synced.max(found.unwrap_or(0));
             }

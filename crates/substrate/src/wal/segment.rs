@@ -6,7 +6,7 @@ use ecotone_sys::checksum::crc32c;
 
 use crate::{
     Error, Result, Seq,
-    codec::{Malformed, Reader, Writer},
+    codec::{Malformed, Reader, Writer, is_zero},
     limits::SECTOR,
     storage::{Access, File, FileId, Storage},
 };
@@ -59,7 +59,7 @@ impl SegmentHeader {
     /// header of a later version.
     pub fn decode(sector: &[u8; SECTOR], file: FileId) -> Result<Option<Self>> {
         let Some((body, checksum)) = sector.split_last_chunk::<4>() else { return Ok(None) };
-        if sector.iter().all(|&byte| byte == 0) {
+        if is_zero(sector) {
             return Ok(None);
         }
         if !body.starts_with(&MAGIC) || crc32c(0, body) != u32::from_le_bytes(*checksum) {

@@ -11,7 +11,7 @@ use rand::{RngExt, rngs::SmallRng};
 
 use super::{
     history::{Crash, History},
-    pages::{Page, Pages, ZERO},
+    pages::{Page, Pages, ZERO, shared},
 };
 
 /// Length and reserved space of a file. They travel together, as a journalled file system has it.
@@ -131,8 +131,8 @@ impl Inode {
                     page[part.clone()].copy_from_slice(&bytes[from..from + part.len()]);
                 }
             }
-            let durable = || History::new(self.durable.get(piece.page).cloned().unwrap_or_else(|| Arc::new(ZERO)));
-            self.dirty.entry(piece.page).or_insert_with(durable).push(Arc::new(page));
+            let durable = || History::new(self.durable.get(piece.page).cloned().unwrap_or_else(|| shared(&ZERO)));
+            self.dirty.entry(piece.page).or_insert_with(durable).push(shared(&page));
         }
     }
 
@@ -220,7 +220,7 @@ impl Inode {
             self.settle_pages(&mut durable, random);
         }
         durable.cut(extent.length);
-        extent.holes.iter().for_each(|page| durable.set(*page, Arc::new(ZERO)));
+        extent.holes.iter().for_each(|page| durable.set(*page, shared(&ZERO)));
         Inode { durable, dirty: BTreeMap::new(), extent: History::new(extent) }
     }
 

@@ -1,6 +1,6 @@
 //! The bytes of a file as copy-on-write pages, so that an image of a disk costs a few reference counts.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use ecotone_substrate::limits::PAGE;
 
@@ -9,6 +9,12 @@ pub(super) type Page = [u8; PAGE];
 
 /// A page that was never written.
 pub(super) static ZERO: Page = [0; PAGE];
+
+/// The page, shared where it is one of zeros: files are mostly made of these.
+pub(super) fn shared(page: &Page) -> Arc<Page> {
+    static SHARED: LazyLock<Arc<Page>> = LazyLock::new(|| Arc::new(ZERO));
+    if *page == ZERO { SHARED.clone() } else { Arc::new(*page) }
+}
 
 /// Pages in one shared piece of the page table.
 const FAN: usize = 64;

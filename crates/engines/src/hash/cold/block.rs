@@ -4,7 +4,7 @@ use std::{cmp::Ordering, ops::Range, result};
 
 use ecotone_substrate::{
     Result,
-    codec::{Malformed, Reader, put_length, varint_len},
+    codec::{Malformed, Reader, is_zero, put_length, varint_len},
     limits::{MAX_KEY, MAX_RECORD},
     memory::{Component, Memory},
     storage,
@@ -152,7 +152,7 @@ impl<'a> Block<'a> {
             before = Some((hash, entry.key));
         }
         let gap = self.bytes.get(HEADER + self.len() * SLOT..self.heap).unwrap_or_default();
-        if end != self.heap || gap.iter().any(|&byte| byte != 0) {
+        if end != self.heap || !is_zero(gap) {
             return Err(Malformed::new(6, "the heap has bytes of no record, or the gap is not zero"));
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::{ops::Range, result};
 
 use ecotone_substrate::{
     Result,
-    codec::Malformed,
+    codec::{Malformed, is_zero},
     limits::PAGE,
     memory::{Component, Memory},
     search::partition_near,
@@ -56,8 +56,7 @@ impl Fences {
             };
         }
         let rest = fences.groups() % GROUPS;
-        let last_is_zero =
-            rest == 0 || fences.pages.get::<PAGE>(fences.pages.len() - 1, 0)[rest * GROUP..].iter().all(|&byte| byte == 0);
+        let last_is_zero = rest == 0 || is_zero(&fences.pages.get::<PAGE>(fences.pages.len() - 1, 0)[rest * GROUP..]);
         if !last_is_zero || !fences.pages.is_zero_from(GROUPS * GROUP) {
             return Err(Malformed::new(0, "reserved bytes are not zero"));
         }
@@ -175,7 +174,7 @@ impl Group<'_> {
         let numbers = self.numbers();
         let (used, unused) = numbers.split_at(used);
         let smallest = self.shift() == 0 || used.last().is_some_and(|last| *last >= 1 << 15);
-        let zeros = self.0[9..HEAD].iter().all(|&byte| byte == 0);
+        let zeros = is_zero(&self.0[9..HEAD]);
         zeros && smallest && used[0] == 0 && used.is_sorted() && unused.iter().all(|number| *number == UNUSED)
     }
 }

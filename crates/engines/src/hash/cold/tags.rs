@@ -4,7 +4,7 @@ use std::{ops::Range, result};
 
 use ecotone_substrate::{
     Result,
-    codec::Malformed,
+    codec::{Malformed, is_zero},
     limits::PAGE,
     memory::{Component, Memory},
     table::Pages,
@@ -51,7 +51,7 @@ impl Tags {
             before = tag;
         }
         let rest = (count % TAGS) as usize * TAG;
-        let last_is_zero = rest == 0 || tags.pages.get::<PAGE>(tags.pages.len() - 1, 0)[rest..].iter().all(|&byte| byte == 0);
+        let last_is_zero = rest == 0 || is_zero(&tags.pages.get::<PAGE>(tags.pages.len() - 1, 0)[rest..]);
         if !last_is_zero || !tags.pages.is_zero_from(TAGS as usize * TAG) {
             return Err(Malformed::new(0, "reserved bytes are not zero"));
         }

@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, result};
 
 use ecotone_substrate::{
-    codec::{Malformed, Reader},
+    codec::{Malformed, Reader, is_zero},
     table::Place,
 };
 
@@ -198,7 +198,7 @@ impl<'a> Block<'a> {
             Ok(())
         })?;
         let gap = self.bytes.get(self.end..self.restarts_at()).unwrap_or_default();
-        if at != self.end || gap.iter().any(|&byte| byte != 0) {
+        if at != self.end || !is_zero(gap) {
             return Err(Malformed::new(
                 8,
                 "the entries end elsewhere, or keys leave out less than they can, or the gap is not zero",

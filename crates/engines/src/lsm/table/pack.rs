@@ -4,7 +4,7 @@ use std::result;
 
 use ecotone_substrate::{
     Error, Result,
-    codec::{Malformed, Reader},
+    codec::{Malformed, Reader, is_zero},
     memory::{Component, Memory},
     storage,
 };
@@ -81,7 +81,7 @@ pub(super) fn unpack<'r>(bytes: &[u8], room: &'r mut [u8]) -> result::Result<&'r
     if plain != usize::from(end) + restarts || !(HEADER..=plain_room(bytes.len())).contains(&plain) {
         return Err(Malformed::new(12, "a packed block says of what length it is without, and cannot be"));
     }
-    if bytes.get(r.position()..).is_some_and(|gap| gap.iter().any(|&byte| byte != 0)) {
+    if bytes.get(r.position()..).is_some_and(|gap| !is_zero(gap)) {
         return Err(Malformed::new(r.position(), "the gap behind what is packed is not zero"));
     }
     let Some((header, entries)) = room.get_mut(..plain).and_then(|room| room.split_first_chunk_mut::<HEADER>()) else {

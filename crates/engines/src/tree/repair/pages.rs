@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ecotone_substrate::{
     Result,
+    codec::is_zero,
     double_write::SavedPages,
     limits::{MAX_PAGES, PAGE},
     memory::{Component, Memory},
@@ -54,7 +55,7 @@ impl Pages {
     pub(super) fn look<'a>(&self, number: u32, bytes: &'a mut [u8]) -> Result<Look<'a>> {
         let place = Place { file: self.file.id().identity(), page: number };
         if matches!(Page::parse(bytes, place), Err(PageError::Checksum)) {
-            if bytes.iter().all(|&byte| byte == 0) {
+            if is_zero(bytes) {
                 return Ok(Look::Blank);
             }
             if !self.saved.as_ref().is_some_and(|saved| saved.restore(place, bytes)) {
