@@ -9,6 +9,7 @@ pub mod front;
 pub mod hash;
 pub mod lsm;
 pub mod merge;
+mod page_cache;
 mod rest;
 #[cfg(test)]
 mod tests;

@@ -39,8 +39,9 @@ const LARGEST: u64 =
     if cfg!(feature = "loom") { PAGE - PAGE_HEADER } else { Record::bytes(Record::capacity_for(limits::MAX_RECORD)) };
 /// A frame, and a block of the index. A model of loom has few words, whatever the block.
 pub(super) const BLOCK: Size = if cfg!(any(feature = "loom", feature = "shuttle")) { Size::Frame } else { Size::Slab };
-/// Frames in memory of which one leaves at a time to make room.
+/// Frames in memory of which one leaves at a time to make room, and those that leave at most: who waits for one waits for all of them to be written.
 const SPILLED_PART: u64 = 8;
+const SPILLED_MOST: u64 = 16;
 /// Looks for a block that is on its way out of memory, and the time between two. Pins last microseconds, a compaction that holds frames tenths of a second.
 const LOOKS: u32 = 50_000;
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
@@ -230,7 +231,7 @@ impl Hash {
             return Ok(false);
         }
         self.counts.spills.increment();
-        self.spill(Address::of_frame(oldest + (last - oldest).div_ceil(SPILLED_PART)))?;
+        self.spill(Address::of_frame(oldest + (last - oldest).div_ceil(SPILLED_PART).min(SPILLED_MOST)))?;
         Ok(true)
     }
 

@@ -129,10 +129,12 @@ impl Split {
         let hot = self.gain.swap(0, Ordering::Relaxed);
         // For each byte that either would have had more.
         let bytes_of_hot = self.taken.bytes() as u64 / 2 * SAMPLE * BYTES * 100 / self.alive_percent.load(Ordering::Relaxed);
-        let (for_hot, for_copies) = (hot * remembered * BYTES, copies * bytes_of_hot);
+        // Large budgets leave 64 bits.
+        let gain = |hits: u64, per: u64| u128::from(hits) * u128::from(per);
+        let (for_hot, for_copies) = (gain(hot, remembered * BYTES), gain(copies, bytes_of_hot));
         let wish = match () {
-            () if for_hot * 100 > for_copies * MARGIN => Wish::Hot,
-            () if for_copies * 100 > for_hot * MARGIN => Wish::Copies,
+            () if for_hot * 100 > for_copies * u128::from(MARGIN) => Wish::Hot,
+            () if for_copies * 100 > for_hot * u128::from(MARGIN) => Wish::Copies,
             () => Wish::Neither,
         };
         let mut last = self.wish.lock();

@@ -10,6 +10,7 @@ impl Lsm {
         let (runs, levels) = view.version.runs().partition::<Vec<_>, _>(|(place, _)| place.is_run());
         let sum = |of: fn(&Handle) -> u64| view.version.tables().map(|handle| of(handle)).sum();
         let memtable_bytes: usize = view.memtables.iter().map(|member| member.memtable.bytes()).sum();
+        let [pages, bytes, hits, misses] = self.files.loader().cache().blocks().counts();
         let mut stats = vec![
             ("memtables", view.memtables.len() as u64),
             ("memtable_bytes", (memtable_bytes + self.room.bytes()) as u64),
@@ -23,6 +24,10 @@ impl Lsm {
             ("filter_bytes", sum(Handle::filter_bytes)),
             ("index_loads", self.files.loader().indexes.get()),
             ("filter_loads", self.files.loader().filters.get()),
+            ("block_cache_pages", pages),
+            ("block_cache_bytes", bytes),
+            ("block_cache_hits", hits),
+            ("block_cache_misses", misses),
             ("flushes", self.flushes.get()),
             ("compactions", self.compactions.get()),
             ("compaction_parts", self.parts.get()),

@@ -100,7 +100,7 @@ impl Handle {
         let (index, filter) = (Part::absent(domain), Part::absent(domain));
         let partitions = (0..table.partitions()).map(|_| Part::absent(domain)).collect();
         let reads = Reads::new(&loader.heat);
-        let (table, loader) = (Arc::new(table), loader.clone());
+        let (table, loader) = (Arc::new(table.cached(loader.cache.blocks())), loader.clone());
         let (vain, reads_in_vain) = (AtomicUsize::new(0), AtomicU64::new(0));
         Handle { table, loader, index, partitions, filter, vain, reads_in_vain, reads }
     }

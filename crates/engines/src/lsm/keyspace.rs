@@ -93,6 +93,14 @@ impl LsmKeyspace {
     }
 }
 
+#[cfg(all(test, not(feature = "loom")))]
+impl LsmKeyspace {
+    /// Has the next scans read again what was kept.
+    pub(crate) fn forget_blocks(&self) {
+        self.lsm().files.loader().cache().blocks().shrink(usize::MAX);
+    }
+}
+
 impl Engine for LsmKeyspace {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = Vec::new();

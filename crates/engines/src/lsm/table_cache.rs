@@ -15,6 +15,8 @@ use ecotone_sys::{
     primitive::{Mutex, RwLock, atomic::AtomicBool, thread},
 };
 
+use crate::page_cache::PageCache;
+
 use super::{
     clock::{Clock, Victim},
     part::Resident,
@@ -58,6 +60,8 @@ pub(super) struct TableCache {
     share: OnceLock<Share>,
     /// By sort.
     clocks: [Mutex<Clock>; 2],
+    /// Blocks that scans read.
+    blocks: Arc<PageCache>,
     /// Held shared by who loads, and alone by who found no memory while others were loading too.
     loads: RwLock<()>,
     this: Weak<TableCache>,
@@ -68,6 +72,7 @@ impl TableCache {
     pub(super) fn new(memory: &Arc<Memory>, domain: &Arc<Domain>, capacity: usize) -> Arc<TableCache> {
         Arc::new_cyclic(|this| TableCache {
             memory: memory.clone(),
+            blocks: PageCache::of_blocks(memory.clone()),
             domain: domain.clone(),
             capacity,
             share: OnceLock::new(),
@@ -75,6 +80,11 @@ impl TableCache {
             loads: RwLock::default(),
             this: this.clone(),
         })
+    }
+
+    /// Blocks that scans read.
+    pub(super) fn blocks(&self) -> &Arc<PageCache> {
+        &self.blocks
     }
 
     /// In this parts are looked at.

@@ -48,7 +48,8 @@ impl Tree {
         stats.extend(self.store.file.traffic().named());
         stats.extend(delay::named(&self.writeback.delays));
         stats.extend(self.cache.stats());
-        stats.extend(self.pages.stats());
+        let names = ["page_cache_pages", "page_cache_bytes", "page_cache_hits", "page_cache_misses"];
+        stats.extend(names.into_iter().zip(self.pages.counts()));
         stats
     }
 }

@@ -14,13 +14,15 @@ use super::{
     forecast::{Forecast, Pace},
     index::{Index, Segment},
     merge::{self, Shape},
-    page_cache::PageCache,
     scan::Lengths,
     space::{Cause, PageFile, Space},
     store::Store,
     writeback::Writeback,
 };
-use crate::engine::{Context, Family, Made, Root, Shared};
+use crate::{
+    engine::{Context, Family, Made, Root, Shared},
+    page_cache::PageCache,
+};
 
 /// The tree engine. A clone is of the same database.
 #[derive(Debug, Default, Clone)]
@@ -46,7 +48,7 @@ impl TreeFamily {
     fn commons(&self, shared: &Shared) -> &Commons {
         self.commons.get_or_init(|| {
             let cache = Cache::new(shared.memory.clone(), shared.clock.random());
-            let (writeback, pages) = (Writeback::new(cache.clone()), PageCache::new(shared.memory.clone()));
+            let (writeback, pages) = (Writeback::new(cache.clone()), PageCache::of_pages(shared.memory.clone()));
             Commons { cache, pages, writeback, next: Mutex::new(0) }
         })
     }

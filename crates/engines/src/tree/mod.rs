@@ -22,7 +22,6 @@ mod layout;
 mod lookup;
 mod merge;
 mod options;
-mod page_cache;
 mod records;
 mod reorganise;
 pub mod repair;
@@ -54,7 +53,6 @@ use self::{
     counters::Counters,
     forecast::Forecast,
     lookup::{Lookup, Step},
-    page_cache::{PageCache, PageId},
     scan::Lengths,
     space::Cause,
     store::Store,
@@ -64,6 +62,7 @@ use crate::delay::Delay;
 use crate::engine::{
     Admission, Check, Context, Cursor, Engine, Operation, Ordered, Range, Record, Root, Stats, Survey, VisitValue,
 };
+use crate::page_cache::{PageCache, PageId};
 
 pub use self::{family::TreeFamily, forecast::ForecastKind, layout::Model, options::TreeOptions};
 
@@ -117,7 +116,7 @@ impl Tree {
 
     /// The name of a page in the page cache.
     fn page_id(&self, page: u32) -> PageId {
-        PageId { keyspace: self.number, page }
+        PageId::of_tree(self.number, page)
     }
 
     /// A slot in the cache for an operation, once write-out has made room for it.

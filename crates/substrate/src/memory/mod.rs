@@ -36,6 +36,8 @@ pub enum Component {
     DirtyChains,
     /// Pages that scans of a tree read, and the table that finds them.
     PageCache,
+    /// Blocks of tables that scans read, and the table that finds them.
+    BlockCache,
     /// Indexes of pages.
     PageIndex,
     /// Indexes of the blocks of tables.
@@ -66,11 +68,12 @@ pub enum Component {
 
 impl Component {
     /// All of them, in the order of [`Memory::usage`].
-    pub const ALL: [Component; 17] = [
+    pub const ALL: [Component; 18] = [
         Component::RecordCache,
         Component::CacheTable,
         Component::DirtyChains,
         Component::PageCache,
+        Component::BlockCache,
         Component::PageIndex,
         Component::TableIndex,
         Component::Filter,
@@ -93,6 +96,7 @@ impl Component {
             Component::CacheTable => "cache table",
             Component::DirtyChains => "dirty chains",
             Component::PageCache => "page cache",
+            Component::BlockCache => "block cache",
             Component::PageIndex => "page index",
             Component::TableIndex => "table index",
             Component::Filter => "filters",

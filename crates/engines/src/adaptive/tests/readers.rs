@@ -30,6 +30,7 @@ fn world() -> (World, Model) {
     // Indexes and filters are loaded under locks, with which no reader may stand still.
     world.expect(&model);
     (0..KEYS).for_each(|number| assert_eq!(world.keyspace.get(&key(number)).unwrap().as_ref(), model.get(&key(number))));
+    world.keyspace.lsm.forget_blocks();
     (world, model)
 }
 

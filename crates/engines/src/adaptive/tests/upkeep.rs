@@ -35,6 +35,8 @@ fn scan(world: &World, (lower, upper): (u32, u32), seconds: u32) {
         let mut cursor = world.keyspace.clone().cursor((Bound::Included(key(from)), Bound::Unbounded));
         (0..20).for_each(|_| assert!(step(&mut *cursor, false).is_some()));
         drop(cursor);
+        // As if there were more data than memory.
+        world.keyspace.lsm.forget_blocks();
         if number % 100 == 99 {
             world.pass(SECOND);
         }

@@ -3,6 +3,7 @@
 //! Neither the log nor the database is known here: an engine that is made of tables takes them as they are.
 
 mod block;
+mod blocks;
 mod boundaries;
 mod builder;
 mod check;
@@ -32,7 +33,6 @@ use ecotone_substrate::{
 };
 use ecotone_sys::chunk::Size;
 
-use self::header::Header;
 pub(super) use self::rank::common;
 pub use self::{
     block::{Block, Find},
@@ -43,6 +43,8 @@ pub use self::{
     pack::{Compression, plain_room},
     writer::{Options, TableWriter, block_size},
 };
+use self::{blocks::Blocks, header::Header};
+use crate::page_cache::PageCache;
 pub use ecotone_substrate::table::Answer;
 
 /// What gives frames of memory.
@@ -54,6 +56,8 @@ pub struct Table {
     file: Arc<dyn File>,
     name: Name,
     header: Header,
+    /// Its part in the block cache, if it has one.
+    blocks: Option<Blocks>,
 }
 
 impl Table {
@@ -63,12 +67,17 @@ impl Table {
     /// If the file is another one, is damaged there, or cannot be read.
     pub fn open(environment: &Environment, name: Name) -> Result<Table> {
         let (file, header) = Header::open(environment, name)?;
-        Ok(Table { file, name, header })
+        Ok(Table { file, name, header, blocks: None })
     }
 
     /// A table that was just written.
     fn of(file: Arc<dyn File>, name: Name, header: Header) -> Table {
-        Table { file, name, header }
+        Table { file, name, header, blocks: None }
+    }
+
+    /// The same, whose blocks are kept in a cache when scans come to them.
+    pub(crate) fn cached(self, cache: &Arc<PageCache>) -> Table {
+        Table { blocks: Blocks::new(cache), ..self }
     }
 
     /// Its name.

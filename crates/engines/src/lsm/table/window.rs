@@ -31,6 +31,8 @@ pub(super) struct Window {
     memory: Option<storage::Block>,
     /// Those that are in memory.
     there: Range<u32>,
+    /// Whether they may come into the block cache.
+    fresh: bool,
     ahead: Option<Ahead>,
     /// Where more memory comes from for who goes far, and how often it was read so far.
     growth: Option<Environment>,
@@ -48,7 +50,7 @@ impl Window {
     /// For some blocks of a table, in memory for one of them or more.
     pub(super) fn new(table: Arc<Table>, within: Range<u32>, memory: storage::Block) -> Window {
         assert!(within.end <= table.blocks() && memory.len() >= table.bytes_for_a_block());
-        Window { table, within, memory: Some(memory), there: 0..0, ahead: None, growth: None, reads: 0 }
+        Window { table, within, memory: Some(memory), there: 0..0, fresh: false, ahead: None, growth: None, reads: 0 }
     }
 
     /// From now on it becomes larger with the number of its reads, if there is memory to spare.
@@ -108,11 +110,36 @@ impl Window {
         let (place, room) = (self.place(block), self.room());
         let memory = self.memory.as_mut().expect(RECEIVED);
         let (blocks, room) = memory.split_at_mut(room);
-        self.table.parse_in(block, &blocks[place], room)
+        let bytes = &blocks[place];
+        let parsed = self.table.parse_in(block, bytes, room)?;
+        if let Some(cache) = self.table.blocks.as_ref().filter(|_| self.fresh) {
+            cache.admit(block, bytes);
+        }
+        Ok(parsed)
     }
 
-    /// Asks for what is read when this block is the first to be entered. What `waits` gets has to be [received](Self::receive) before.
+    /// Whether it looks into the block cache: unless all is gone through, or it has gone on for long (a long scan and a compaction leave that as it is).
+    fn is_short(&self) -> bool {
+        self.growth.is_some() && self.ahead.is_none() && self.reads <= SHORT
+    }
+
+    /// Takes a block from the block cache, if it is there.
+    fn take_cached(&mut self, block: u32) -> bool {
+        let Some(cache) = self.table.blocks.as_ref().filter(|_| self.is_short()) else { return false };
+        let memory = self.memory.as_mut().expect(RECEIVED);
+        let found = cache.copy(block, &mut memory[..self.table.block_size()]);
+        if found {
+            (self.there, self.fresh) = (block..block + 1, false);
+        }
+        found
+    }
+
+    /// Asks for what is read when this block is the first to be entered, unless that is in the block cache. What `waits` gets has to be
+    /// [received](Self::receive) before.
     pub(super) fn ask<W>(&mut self, block: u32, direction: Direction, reads: &mut Reads<'_, W>, waits: W) -> Result<()> {
+        if self.take_cached(block) {
+            return Ok(());
+        }
         let (blocks, offset, len) = self.next_read(block, direction)?;
         let memory = self.memory.take().expect(RECEIVED);
         reads.ask(waits, self.table.file().clone(), offset, len, memory);
@@ -158,6 +185,9 @@ impl Window {
     }
 
     fn fetch(&mut self, block: u32, direction: Direction) -> Result<()> {
+        if self.take_cached(block) {
+            return Ok(());
+        }
         if !self.take_ahead(block)? {
             let (blocks, offset, len) = self.next_read(block, direction)?;
             let memory = self.memory.as_mut().expect(RECEIVED);
@@ -178,6 +208,7 @@ impl Window {
     fn next_read(&mut self, block: u32, direction: Direction) -> Result<(Range<u32>, u64, usize)> {
         self.there = 0..0;
         self.grow_for_next_read()?;
+        self.fresh = self.is_short();
         let blocks = match direction {
             Direction::Forward => self.forward(block),
             Direction::Backward => self.backward(block + 1),

@@ -2,14 +2,19 @@
 
 use std::{iter, ops::Bound, sync::Arc, thread};
 
-use ecotone_substrate::{memory::Component, storage::FileId};
+use ecotone_substrate::{Seq, memory::Component, storage::FileId};
 use ecotone_sys::chunk::Size;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::world::{ALL, World, collect, step};
 use crate::{
     engine::{Engine, Ordered, Range},
-    lsm::{family::Sizes, keyspace::LsmKeyspace, table::Kind},
+    lsm::{
+        family::Sizes,
+        keyspace::LsmKeyspace,
+        options::LsmOptions,
+        table::{Compression, Kind},
+    },
     tests::{
         cursors::{Said, change, go_through},
         stat,
@@ -168,8 +173,9 @@ fn the_sources_of_a_scan_begin_together() {
                 let index = (handle.table().name().file(), handle.table().index_at());
                 assert_eq!(reads_beside(&world, &keyspace, index, reverse), RUNS - 1);
             }
-            let blocks = handle.located(&bound).expect("it was loaded");
-            let block = (handle.table().name().file(), handle.table().block_at(blocks.first));
+            keyspace.forget_blocks();
+            let first = handle.located(&bound).expect("it was loaded").first;
+            let block = (handle.table().name().file(), handle.table().block_at(first));
             assert_eq!(reads_beside(&world, &keyspace, block, reverse), RUNS - 1);
         }
     }
@@ -189,10 +195,57 @@ fn a_first_read_that_fails_ends_the_scan_and_not_the_next_one() {
         (0..RUNS).for_each(fail);
         assert_eq!(collect(&keyspace, ten(), reverse).len(), 10);
         // Of the blocks.
+        keyspace.forget_blocks();
         (0..RUNS).for_each(fail);
         assert_eq!(collect(&keyspace, ten(), reverse).len(), 10);
         assert_eq!(stat(&keyspace.stats(), "index_loads"), RUNS, "none is loaded twice");
     }
+}
+
+/// And a compaction, whose tables are others, has the next scan read again.
+#[test]
+fn blocks_that_short_scans_come_to_again_are_read_once() {
+    for compression in [Compression::None, Compression::Lz4] {
+        let world = World::new(1, Kind::Linear);
+        let options = LsmOptions { compression, ..LsmOptions::default() };
+        let keyspace = world.another_with(3, options, Sizes { level_0: u64::MAX, ..Sizes::TINY });
+        let fill = |value: u8| {
+            (0..KEYS / 2).for_each(|number| world.write_to(&keyspace, &key(number), Some(&[value; 40])));
+            keyspace.flush(Seq::MAX).unwrap();
+        };
+        let scan = |reverse, value: u8| {
+            reads(&world, || {
+                let found = collect(&keyspace, ten(), reverse);
+                assert!(found.len() == 10 && found.iter().all(|(_, found)| *found == [value; 40]));
+            })
+        };
+        (1..=RUNS as u8).for_each(fill);
+        assert!(scan(false, RUNS as u8) > RUNS, "blocks and indexes, {compression:?}");
+        // Forward and backward may begin in blocks that lie side by side.
+        assert_eq!(scan(false, RUNS as u8), 0, "{compression:?}");
+        scan(true, RUNS as u8);
+        assert_eq!(scan(true, RUNS as u8), 0, "{compression:?}");
+        assert!(stat(&keyspace.stats(), "block_cache_hits") >= 2 * RUNS);
+        fill(77);
+        let found = scan(false, 77);
+        assert!((1..=2).contains(&found), "index and block of the run that is new: {found} reads, {compression:?}");
+        keyspace.compact(&mut |_, _| ()).unwrap();
+        assert!(scan(false, 77) > 0, "{compression:?}");
+        assert_eq!(scan(false, 77), 0, "{compression:?}");
+    }
+}
+
+#[test]
+fn a_long_scan_leaves_the_block_cache_as_it_is() {
+    let world = World::with(1, Kind::Linear, Sizes { table: 1 << 20, ..Sizes::TINY });
+    let records = 20_000;
+    let mut all = (0..records).map(|number| Ok((key(number), vec![1; 100])));
+    assert_eq!(world.keyspace.clone().bulk_load(&mut all).unwrap(), u64::from(records));
+    for reverse in [false, true] {
+        assert_eq!(collect(&world.keyspace, ALL, reverse).len(), records as usize);
+    }
+    let (pages, tables) = (world.stat("block_cache_pages"), world.stat("tables"));
+    assert!(pages <= 4 * tables, "{pages} pages of {tables} tables are kept");
 }
 
 #[test]

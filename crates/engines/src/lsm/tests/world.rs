@@ -111,6 +111,13 @@ impl World {
         self.another_by(self.context.shared.clock.clone(), number, sizes)
     }
 
+    /// The same with these options.
+    pub(super) fn another_with(&self, number: u32, options: LsmOptions, sizes: Sizes) -> Arc<LsmKeyspace> {
+        let context = Context { keyspace: number, ..self.context.clone() };
+        let files = Files::new(context, options, Structure::default(), &self.cache);
+        Arc::new(LsmKeyspace::create(files, sizes, self.pool.clone(), Around::default()))
+    }
+
     /// The same by a clock of its own.
     pub(super) fn another_by(&self, clock: Arc<dyn Clock>, number: u32, sizes: Sizes) -> Arc<LsmKeyspace> {
         let shared = Shared { clock, ..self.context.shared.clone() };

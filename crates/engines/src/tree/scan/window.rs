@@ -11,10 +11,10 @@ use ecotone_substrate::{
 use ecotone_sys::chunk::Size;
 
 use super::{
-    super::{Tree, index::Home, page_cache::Ticket, space::Cause},
+    super::{Tree, index::Home, space::Cause},
     plan::{Expected, Position},
 };
-use crate::rest::Direction;
+use crate::{page_cache::Ticket, rest::Direction};
 
 /// Pages of the largest request, which fill a slab.
 pub(super) const WIDEST: usize = Size::Slab.bytes() / PAGE;

@@ -136,7 +136,7 @@ impl Says {
 use Says::{Count, Name, Size};
 
 /// Lines of a keyspace with the counters that they tell; what is in none of them has a line of its own.
-const GROUPS: [(&str, &[(&str, Says)]); 11] = [
+const GROUPS: [(&str, &[(&str, Says)]); 12] = [
     ("space", &[("file_bytes", Size("in the file")), ("used_bytes", Size("in use")), ("hole_bytes", Size("given back"))]),
     (
         "index",
@@ -192,6 +192,15 @@ const GROUPS: [(&str, &[(&str, Says)]); 11] = [
             ("page_cache_bytes", Size("in all")),
             ("page_cache_hits", Count("hits")),
             ("page_cache_misses", Count("misses")),
+        ],
+    ),
+    (
+        "blocks for scans",
+        &[
+            ("block_cache_pages", Count("pages there")),
+            ("block_cache_bytes", Size("in all")),
+            ("block_cache_hits", Count("hits")),
+            ("block_cache_misses", Count("misses")),
         ],
     ),
     ("background", &[("write_outs", Count("write-outs")), ("reorganisations", Count("reorganisations"))]),

@@ -2,22 +2,29 @@
 
 use ecotone_sys::chunk::{Block, Size};
 
-/// A page of one keyspace.
+/// A page of a tree, or a page of a block of a table: 48 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PageId {
-    /// The keyspace's number within the process.
-    pub(crate) keyspace: u16,
-    pub(crate) page: u32,
-}
+pub(crate) struct PageId(u64);
 
 impl PageId {
-    fn bits(self) -> u64 {
-        u64::from(self.keyspace) << 32 | u64::from(self.page)
+    /// A page of a tree, whose keyspace has this number within the process.
+    pub(crate) fn of_tree(keyspace: u16, page: u32) -> PageId {
+        PageId(u64::from(keyspace) << 32 | u64::from(page))
+    }
+
+    /// A page of the blocks of a table, by [its number](super::PageCache::number_of_table).
+    pub(crate) fn of_table(table: u32, page: u16) -> PageId {
+        PageId(u64::from(table) << 16 | u64::from(page))
+    }
+
+    /// The keyspace of a page of a tree.
+    pub(super) fn keyspace(self) -> u16 {
+        (self.0 >> 32) as u16
     }
 
     /// Its lower bits pick the shard, the next ones the place in the table, the upper ones the stripe.
     pub(super) fn hash(self) -> u64 {
-        let mixed = (self.bits() ^ self.bits() >> 17).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ self.0 >> 17).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         (mixed ^ mixed >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93)
     }
 }
@@ -38,11 +45,11 @@ const FRAME_BITS: u32 = 4;
 
 impl Entry {
     fn new(id: PageId, frame: u16) -> Entry {
-        Entry(id.bits() << 16 | u64::from(frame) << FRAME_BITS | 1)
+        Entry(id.0 << 16 | u64::from(frame) << FRAME_BITS | 1)
     }
 
     pub(super) fn id(self) -> PageId {
-        PageId { keyspace: (self.0 >> 48) as u16, page: (self.0 >> 16) as u32 }
+        PageId(self.0 >> 16)
     }
 
     /// Its frame; none for a ghost.

@@ -8,7 +8,9 @@ use ecotone_sys::primitive::{
 
 use super::*;
 
-const PAGE_ID: PageId = PageId { keyspace: 1, page: 7 };
+fn page_id() -> PageId {
+    PageId::of_tree(1, 7)
+}
 
 /// A cache and one page with one record, as numbers that only rise.
 struct World {
@@ -25,10 +27,11 @@ fn all_orders(preemptions: usize, is_cached: bool, work: impl Fn(Arc<World>) + S
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 10_000;
     builder.check(move || {
-        let world = World { cache: PageCache::new(Memory::new(16 * MIB)), page: AtomicU64::new(1), dirty: AtomicU64::new(2) };
+        let world =
+            World { cache: PageCache::of_pages(Memory::new(16 * MIB)), page: AtomicU64::new(1), dirty: AtomicU64::new(2) };
         if is_cached {
-            world.cache.admit(PAGE_ID, &content(1), world.cache.ticket(PAGE_ID));
-            assert_eq!(copied(&world.cache, PAGE_ID), Some(1));
+            world.cache.admit(page_id(), &content(1), world.cache.ticket(page_id()));
+            assert_eq!(copied(&world.cache, page_id()), Some(1));
         }
         work(Arc::new(world));
     });
@@ -38,17 +41,17 @@ impl World {
     /// Writes the dirty record into its page, as write-out does.
     fn write_out(&self) {
         self.page.store(self.dirty.load(Ordering::SeqCst), Ordering::SeqCst);
-        self.cache.forget(PAGE_ID);
+        self.cache.forget(page_id());
         self.dirty.store(0, Ordering::SeqCst);
     }
 
     /// What a scan sees: the chain is looked at first, then the page is taken from the cache, or is read and comes in.
     fn scan(&self) -> u64 {
         let dirty = self.dirty.load(Ordering::SeqCst);
-        let page = copied(&self.cache, PAGE_ID).unwrap_or_else(|| {
-            let ticket = self.cache.ticket(PAGE_ID);
+        let page = copied(&self.cache, page_id()).unwrap_or_else(|| {
+            let ticket = self.cache.ticket(page_id());
             let stored = self.page.load(Ordering::SeqCst);
-            self.cache.admit(PAGE_ID, &content(stored), ticket);
+            self.cache.admit(page_id(), &content(stored), ticket);
             stored
         });
         dirty.max(page)
@@ -57,7 +60,7 @@ impl World {
     /// The cache has the page as it is on disk, or not at all.
     fn check(&self) {
         let stored = self.page.load(Ordering::SeqCst);
-        assert!(copied(&self.cache, PAGE_ID).is_none_or(|page| page == stored), "an old page stayed");
+        assert!(copied(&self.cache, page_id()).is_none_or(|page| page == stored), "an old page stayed");
         assert_eq!(self.scan().max(self.scan()), stored.max(self.dirty.load(Ordering::SeqCst)));
     }
 }

@@ -13,7 +13,7 @@ use super::*;
 const MIB: usize = 1 << 20;
 
 fn id(page: u32) -> PageId {
-    PageId { keyspace: (page % 3) as u16, page: page / 3 }
+    PageId::of_tree((page % 3) as u16, page / 3)
 }
 
 fn content(number: u64) -> Vec<u8> {
@@ -40,7 +40,7 @@ fn admit(cache: &PageCache, id: PageId, number: u64) {
 #[test]
 fn what_it_gives_is_what_came_in_last_or_nothing() {
     let memory = Memory::new(24 * MIB);
-    let cache = PageCache::new(memory.clone());
+    let cache = PageCache::of_pages(memory.clone());
     let mut random = SmallRng::seed_from_u64(5);
     let mut newest: HashMap<u32, u64> = HashMap::new();
     let mut hits = 0;
@@ -65,14 +65,14 @@ fn what_it_gives_is_what_came_in_last_or_nothing() {
     assert!(hits > 40_000, "{hits} hits");
     assert!(memory.held() <= 24 * MIB);
     while cache.shrink(MIB) > 0 {}
-    assert_eq!(memory.used(COMPONENTS), 0, "all of it can be given back");
+    assert_eq!(memory.used(&[Component::PageCache]), 0, "all of it can be given back");
     assert!((0..9_000).all(|page| copied(&cache, id(page)).is_none()));
 }
 
 #[test]
 fn pages_that_are_asked_for_stay_and_others_go() {
     let memory = Memory::new(16 * MIB);
-    let cache = PageCache::new(memory);
+    let cache = PageCache::of_pages(memory);
     for page in 0..1_000 {
         admit(&cache, id(page), 1);
     }
@@ -86,7 +86,7 @@ fn pages_that_are_asked_for_stay_and_others_go() {
 
 #[test]
 fn a_full_cache_takes_in_what_it_is_asked_for_again() {
-    let cache = PageCache::new(Memory::new(16 * MIB));
+    let cache = PageCache::of_pages(Memory::new(16 * MIB));
     let once = |page: u32| cache.admit(id(page), &content(1), cache.ticket(id(page)));
     (0..10_000).for_each(once);
     let first = (0..10_000).filter(|page| cache.touch(id(*page))).count();
@@ -99,7 +99,7 @@ fn a_full_cache_takes_in_what_it_is_asked_for_again() {
 
 #[test]
 fn trap_01_a_page_that_was_written_meanwhile_does_not_come_in() {
-    let cache = PageCache::new(Memory::new(16 * MIB));
+    let cache = PageCache::of_pages(Memory::new(16 * MIB));
     let ticket = cache.ticket(id(7));
     cache.forget(id(7));
     cache.admit(id(7), &content(1), ticket);
@@ -110,9 +110,9 @@ fn trap_01_a_page_that_was_written_meanwhile_does_not_come_in() {
 
 #[test]
 fn a_keyspace_goes_alone() {
-    let cache = PageCache::new(Memory::new(16 * MIB));
-    let ids = [0, 1].map(|keyspace| PageId { keyspace, page: 5 });
-    ids.iter().for_each(|id| admit(&cache, *id, id.keyspace.into()));
+    let cache = PageCache::of_pages(Memory::new(16 * MIB));
+    let ids = [0, 1].map(|keyspace| PageId::of_tree(keyspace, 5));
+    ids.iter().for_each(|id| admit(&cache, *id, id.keyspace().into()));
     cache.forget_keyspace(0);
     assert_eq!(ids.map(|id| copied(&cache, id)), [None, Some(1)]);
 }
@@ -126,11 +126,11 @@ fn without_memory_it_asks_for_what_it_is_due() {
     let give = move |_| held.lock().pop().map_or(0, |block| block.len());
     let other = memory.join(Held::Components(&[Component::Memtable]), Box::new(give));
     other.count(10);
-    let cache = PageCache::new(memory.clone());
+    let cache = PageCache::of_pages(memory.clone());
     for page in 0..100_000 {
         cache.count(1);
         admit(&cache, id(page), 1);
     }
-    let used = memory.used(COMPONENTS);
+    let used = memory.used(&[Component::PageCache]);
     assert!(used > 12 * MIB && used <= 15 * MIB, "{used} bytes");
 }

@@ -1,4 +1,5 @@
-//! The page cache: pages that scans came to lately, of all tree keyspaces of a database (T17; decision 8).
+//! The page cache: pages that scans came to lately (T17; decision 8). A database has one for the pages of its trees and one, the *block cache*, for the blocks of
+//! its tables (decision 11, "Caches").
 //!
 //! The record cache serves points and is blind to scans: whether a key between two cached ones is absent only its page knows. Pages come in
 //! when a scan opens them, and lie here as they were checked. Invariants 17 to 19 and the division of the memory are in
@@ -11,7 +12,7 @@ mod tests;
 
 use std::sync::{
     Arc, OnceLock, Weak,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use ecotone_substrate::{
@@ -30,9 +31,6 @@ pub(crate) use self::table::PageId;
 const SHARD_BUDGET: usize = 8 << 20;
 /// Counters of writes.
 const STRIPES: usize = 1 << 12;
-/// What the cache leases.
-const COMPONENTS: &[Component] = &[Component::PageCache];
-
 /// The moment before a page is read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Ticket(u32);
@@ -44,6 +42,10 @@ pub(crate) struct PageCache {
     /// By stripe: how often pages were written.
     versions: Box<[AtomicU32]>,
     memory: Arc<Memory>,
+    /// What it leases.
+    component: &'static [Component; 1],
+    /// The number of the next table whose blocks come in.
+    tables: AtomicU64,
     /// Its claim, once there was a page to keep: who does not scan gives nothing up for it.
     share: OnceLock<Share>,
     /// Where the next search for a slab begins.
@@ -52,17 +54,33 @@ pub(crate) struct PageCache {
 }
 
 impl PageCache {
-    /// An empty cache that will lease from `memory`.
-    pub(crate) fn new(memory: Arc<Memory>) -> Arc<PageCache> {
+    /// An empty cache of pages of trees that will lease from `memory`.
+    pub(crate) fn of_pages(memory: Arc<Memory>) -> Arc<PageCache> {
+        PageCache::new(memory, &[Component::PageCache])
+    }
+
+    /// One of blocks of tables.
+    pub(crate) fn of_blocks(memory: Arc<Memory>) -> Arc<PageCache> {
+        PageCache::new(memory, &[Component::BlockCache])
+    }
+
+    fn new(memory: Arc<Memory>, component: &'static [Component; 1]) -> Arc<PageCache> {
         let count = (memory.budget() / SHARD_BUDGET).next_power_of_two();
         Arc::new_cyclic(|this| PageCache {
             shards: (0..count).map(|_| Mutex::default()).collect(),
             versions: (0..STRIPES).map(|_| AtomicU32::new(0)).collect(),
             memory,
+            component,
+            tables: AtomicU64::new(0),
             share: OnceLock::new(),
             turn: AtomicUsize::new(0),
             this: this.clone(),
         })
+    }
+
+    /// A number for a table. None is given twice, so nobody asks for blocks of one that is gone.
+    pub(crate) fn number_of_table(&self) -> Option<u32> {
+        u32::try_from(self.tables.fetch_add(1, Ordering::Relaxed)).ok()
     }
 
     fn shard(&self, id: PageId) -> MutexGuard<'_, Shard> {
@@ -95,7 +113,7 @@ impl PageCache {
         if self.ticket(id) != ticket && !bug!(StalePage) {
             return;
         }
-        let is_refused = shard.admit(id, page, &self.memory);
+        let is_refused = shard.admit(id, page, (&self.memory, self.component[0]));
         drop(shard);
         if is_refused {
             // Memory that comes free this way is there for the next pages.
@@ -106,7 +124,7 @@ impl PageCache {
     fn join(&self) -> Share {
         let this = self.this.clone();
         self.memory
-            .join(Held::Components(COMPONENTS), Box::new(move |bytes| this.upgrade().map_or(0, |cache| cache.shrink(bytes))))
+            .join(Held::Components(self.component), Box::new(move |bytes| this.upgrade().map_or(0, |cache| cache.shrink(bytes))))
     }
 
     /// Forgets a page that was written: the new bytes are on disk, and neither the record cache nor the index has come to rely on them yet (invariant 17).
@@ -131,21 +149,20 @@ impl PageCache {
     }
 
     /// Gives whole slabs back to the budget; gives the bytes.
-    fn shrink(&self, bytes: usize) -> usize {
+    pub(crate) fn shrink(&self, bytes: usize) -> usize {
         gather(bytes, self.shards.len(), || {
             let number = self.turn.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
             self.shards[number].lock().give_back()
         })
     }
 
-    /// What it counted, and its present size.
-    pub(crate) fn stats(&self) -> [(&'static str, u64); 4] {
+    /// Its pages and their bytes, hits and misses.
+    pub(crate) fn counts(&self) -> [u64; 4] {
         let mut sum = [0; 3];
         for shard in &self.shards {
             sum.iter_mut().zip(shard.lock().counts()).for_each(|(sum, count)| *sum += count);
         }
         let [pages, hits, misses] = sum;
-        let bytes = self.memory.used(COMPONENTS) as u64;
-        [("page_cache_pages", pages), ("page_cache_bytes", bytes), ("page_cache_hits", hits), ("page_cache_misses", misses)]
+        [pages, self.memory.used(self.component) as u64, hits, misses]
     }
 }

@@ -61,7 +61,7 @@ impl Shard {
     }
 
     /// Takes in a page unless it is here. When memory is short, only one that was here or was refused lately. True if the budget is to be asked for more.
-    pub(super) fn admit(&mut self, id: PageId, page: &[u8], memory: &Memory) -> bool {
+    pub(super) fn admit(&mut self, id: PageId, page: &[u8], memory: (&Memory, Component)) -> bool {
         let known = self.find(id).map(|(_, entry)| entry.frame());
         if let Some(Some(_)) = known {
             return false;
@@ -93,7 +93,7 @@ impl Shard {
     }
 
     pub(super) fn forget_keyspace(&mut self, keyspace: u16) {
-        self.remove_where(|entry| entry.id().keyspace == keyspace);
+        self.remove_where(|entry| entry.id().keyspace() == keyspace);
     }
 
     /// Gives back the slab whose pages are least worth, and with the last one the table; gives the bytes.
@@ -123,12 +123,12 @@ impl Shard {
     }
 
     /// Leases a slab, not too often after a refusal.
-    fn grow(&mut self, memory: &Memory) -> bool {
+    fn grow(&mut self, (memory, component): (&Memory, Component)) -> bool {
         if self.patience > 0 {
             self.patience -= 1;
             return false;
         }
-        let lease = || memory.lease(Component::PageCache, Size::Slab);
+        let lease = || memory.lease(component, Size::Slab);
         if self.table.is_none() {
             self.table = lease().map(Table::new);
         }

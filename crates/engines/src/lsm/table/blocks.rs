@@ -1,0 +1,43 @@
+//! The part of one table in the block cache (decision 11, "Caches").
+
+use std::sync::Arc;
+
+use ecotone_substrate::limits::PAGE;
+
+use crate::page_cache::{PageCache, PageId};
+
+/// Its blocks, each as pages by their numbers. They never change, so whatever is there is right.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    cache: Arc<PageCache>,
+    table: u32,
+}
+
+impl Blocks {
+    /// Those of one more table, unless there are no numbers left.
+    pub(super) fn new(cache: &Arc<PageCache>) -> Option<Blocks> {
+        cache.number_of_table().map(|table| Blocks { cache: cache.clone(), table })
+    }
+
+    /// The names of the pages of a block of so many bytes. Tables of more than 256 MiB keep blocks of their first part.
+    fn pages(&self, block: u32, len: usize) -> impl Iterator<Item = PageId> {
+        let pages = len / PAGE;
+        let first = u16::try_from(block as usize * pages + pages - 1).map(|last| last - (pages - 1) as u16);
+        let numbers = first.into_iter().flat_map(move |first| first..=first + (pages - 1) as u16);
+        numbers.map(|page| PageId::of_table(self.table, page))
+    }
+
+    /// Copies a block, if all of it is there. That counts as a request that was saved, or that more memory would save.
+    pub(super) fn copy(&self, block: u32, to: &mut [u8]) -> bool {
+        self.cache.count(1);
+        let mut pages = self.pages(block, to.len()).zip(to.chunks_exact_mut(PAGE)).peekable();
+        pages.peek().is_some() && pages.all(|(id, page)| self.cache.touch(id) && self.cache.copy(id, page))
+    }
+
+    /// Takes a block in that was read and checked.
+    pub(super) fn admit(&self, block: u32, bytes: &[u8]) {
+        for (id, page) in self.pages(block, bytes.len()).zip(bytes.chunks_exact(PAGE)) {
+            self.cache.admit(id, page, self.cache.ticket(id));
+        }
+    }
+}
