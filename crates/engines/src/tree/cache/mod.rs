@@ -43,8 +43,10 @@ use self::{
 };
 pub(crate) use self::{hash::KeyHash, stats::CacheStats, write_out::DirtyRecord};
 
-/// Budget that one shard serves, in bytes.
+/// Budget that one shard serves, in bytes, and the least for which there are as many as [`FEW`], so that threads seldom meet.
 const SHARD_BUDGET: usize = 16 << 20;
+const LEAST_BUDGET: usize = 4 << 20;
+const FEW: usize = 4;
 /// Shards that share one part of the map of dirty pages.
 const SHARDS_PER_PART: usize = 16;
 /// Counters of writes in the whole cache.
@@ -110,7 +112,8 @@ pub(crate) struct Cache {
 impl Cache {
     /// An empty cache that leases from `memory` and gives back when asked. `seed` is for its hashes.
     pub(crate) fn new(memory: Arc<Memory>, seed: u64) -> Arc<Cache> {
-        let count = (memory.budget() / SHARD_BUDGET).next_power_of_two().clamp(2, 256);
+        let (usual, few) = (memory.budget() / SHARD_BUDGET, (memory.budget() / LEAST_BUDGET).min(FEW));
+        let count = usual.max(few).next_power_of_two().clamp(2, 256);
         let chains = DirtyMap::new((count / SHARDS_PER_PART).clamp(1, 16), memory.clone());
         let (chains, dirty_bytes, hungry) = (Arc::new(chains), Arc::default(), Arc::default());
         let heat = Arc::new(Heat::default());
