@@ -48,7 +48,7 @@ const SHARD_BUDGET: usize = 16 << 20;
 const LEAST_BUDGET: usize = 4 << 20;
 const FEW: usize = 4;
 /// Shards that share one part of the map of dirty pages.
-const SHARDS_PER_PART: usize = 16;
+const SHARDS_PER_PART: usize = 8;
 /// Counters of writes in the whole cache.
 const STRIPES: usize = 1 << 14;
 /// Shards that are asked for a slab when one has nothing left.
