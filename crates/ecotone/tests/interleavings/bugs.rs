@@ -6,7 +6,7 @@ use ecotone::internal::substrate::bug::{Bug, switch};
 
 use super::{
     CHECKPOINTS, Crew, Engine, READS, REORGANISATION, SCANS, SWITCH,
-    hash_crews::{COMPACTION, EVICTION, UPDATES, unlogged},
+    hash_crews::{COMPACTION, EVICTION, MERGES, UPDATES, unlogged},
     tree, wrong,
 };
 
@@ -16,7 +16,7 @@ const RUNS: u64 = 3;
 const SCHEDULES: u64 = 5_000;
 
 /// The bugs, each with the engine and the crew that go where it is.
-const BUGS: [(Bug, Engine, &Crew); 10] = [
+const BUGS: [(Bug, Engine, &Crew); 11] = [
     (Bug::StaleAdmission, tree, &READS),
     (Bug::StalePage, tree, &SCANS),
     (Bug::KeepPage, tree, &SCANS),
@@ -26,6 +26,7 @@ const BUGS: [(Bug, Engine, &Crew); 10] = [
     (Bug::ApplyDuringInstall, tree, &REORGANISATION),
     (Bug::StaleAdmission, unlogged, &EVICTION),
     (Bug::SkipSeal, unlogged, &UPDATES),
+    (Bug::SkipSeal, unlogged, &MERGES),
     (Bug::BeginBeforeRun, unlogged, &COMPACTION),
 ];
 

@@ -8,7 +8,7 @@ use ecotone_testkit::suite::{
     Kind,
     crew::{
         Crew,
-        Role::{Batcher, Evicter, Flusher, Reader, Scanner, Updater, Writer},
+        Role::{Batcher, Evicter, Flusher, Merger, Reader, Scanner, Updater, Writer},
     },
 };
 
@@ -20,6 +20,12 @@ pub(super) const POINTS: Crew =
 /// Writes that read beside writes that do not.
 pub(super) const UPDATES: Crew =
     Crew { threads: &[(Updater, 8), (Updater, 8), (Writer, 6), (Batcher, 4), (Flusher, 3)], registers: 4, crash: false };
+/// Counters and lists, which grow beyond the place of the record while others add, beside writes that have all of it compacted.
+pub(super) const MERGES: Crew =
+    Crew { threads: &[(Merger, 8), (Merger, 8), (Merger, 6), (Writer, 8), (Flusher, 3)], registers: 4, crash: false };
+/// The same, crashed in the end.
+pub(super) const CRASHED_MERGES: Crew =
+    Crew { threads: &[(Merger, 8), (Merger, 8), (Writer, 8), (Flusher, 3)], registers: 4, crash: true };
 /// Reads of more than there may be copies of, beside writes of the same chains, and another cache that wants the memory.
 pub(super) const COPIES: Crew = Crew {
     threads: &[(Reader, 24), (Reader, 24), (Updater, 4), (Writer, 4), (Flusher, 3), (Evicter, 3)],

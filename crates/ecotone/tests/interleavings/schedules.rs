@@ -2,11 +2,11 @@
 
 use std::{sync::PoisonError, time::Instant};
 
-use ecotone_testkit::suite::crew::Role::{Batcher, Evicter, Flusher, Updater};
+use ecotone_testkit::suite::crew::Role::{Batcher, Evicter, Flusher, Merger, Updater};
 
 use super::{
     CHECKPOINTS, Crew, Engine, READS, REORGANISATION, SCANS, SWITCH,
-    hash_crews::{COMPACTION, COPIES, EVICTION, GROWTH, POINTS, UPDATES, WALKS, logged, unlogged},
+    hash_crews::{COMPACTION, COPIES, CRASHED_MERGES, EVICTION, GROWTH, MERGES, POINTS, UPDATES, WALKS, logged, unlogged},
     lsm_crews::{CHANGES, FLUSHES, GETS, RANGES, with_log, without_log},
     tree, wrong,
 };
@@ -27,8 +27,11 @@ const GROWN: [&str; 2] = ["compactions", "index_doublings"];
 const MERGED: [&str; 2] = ["flushes", "compactions"];
 
 /// Writes that read, over two keyspaces.
-const TREE_UPDATES: Crew =
-    Crew { threads: &[(Updater, 6), (Updater, 6), (Batcher, 4), (Flusher, 2), (Evicter, 2)], registers: 4, crash: false };
+const TREE_UPDATES: Crew = Crew {
+    threads: &[(Updater, 6), (Merger, 6), (Merger, 6), (Batcher, 4), (Flusher, 2), (Evicter, 2)],
+    registers: 4,
+    crash: false,
+};
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |number| number.parse().expect("a number"))
@@ -81,6 +84,13 @@ fn points_of_a_hash_keyspace() {
 fn updates_of_a_hash_keyspace() {
     right(logged, &UPDATES, &KEPT);
     right(unlogged, &UPDATES, &KEPT);
+}
+
+#[test]
+fn merges_of_a_hash_keyspace() {
+    right(logged, &MERGES, &KEPT);
+    right(unlogged, &MERGES, &KEPT);
+    right(logged, &CRASHED_MERGES, &KEPT);
 }
 
 #[test]

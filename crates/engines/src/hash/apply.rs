@@ -3,7 +3,7 @@
 use ecotone_substrate::{Error, Seq, health::Health};
 use ecotone_sys::primitive::thread;
 
-use super::Hash;
+use super::{Hash, room::LOOK_AGAIN};
 use crate::engine::Operation;
 
 impl Hash {
@@ -23,7 +23,7 @@ impl Hash {
                     Ok(()) => {}
                     Err(Error::Closed { .. }) => return,
                     Err(_) if health.cause().is_some() => return,
-                    Err(_) => thread::yield_now(),
+                    Err(_) => thread::sleep(LOOK_AGAIN),
                 },
             }
         }

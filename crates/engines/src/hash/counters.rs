@@ -20,6 +20,8 @@ pub(super) struct Counts {
     pub(super) evictions: Counter,
     /// Times that frames of the hot log had to be written to make room, since compaction was behind.
     pub(super) spills: Counter,
+    /// Work in the background that was put off, since memory or space on the disk was wanting.
+    pub(super) postponed: Counter,
 }
 
 impl Hash {
@@ -42,11 +44,15 @@ impl Hash {
             ("deltas", runs.deltas().len() as u64),
             ("base_bytes", runs.base_bytes()),
             ("delta_bytes", runs.delta_bytes()),
+            ("base_records", runs.base_records()),
+            ("delta_records", runs.delta_records()),
+            ("cold_index_bytes", runs.index_bytes()),
             ("compactions", self.counts.compactions.get()),
             ("folds", self.counts.folds.get()),
             ("merges", self.counts.merges.get()),
             ("records_kept", self.counts.kept.get()),
             ("spills", self.counts.spills.get()),
+            ("work_postponed", self.counts.postponed.get()),
         ]
     }
 }

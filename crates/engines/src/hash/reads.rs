@@ -36,13 +36,18 @@ impl Hash {
     ) -> Result<()> {
         let (mut searches, mut queue, mut value) = (searches.into_iter(), storage.queue()?, Vec::new());
         let mut reads = Reads::<(Search<'k>, Lookup)>::new(&mut *queue);
+        // One that had no memory for what it reads next. Nobody waits for memory while he has some in flight: many together would wait for each other.
+        let mut waiting: Option<(Search<'k>, Lookup)> = None;
         loop {
-            let (search, mut step, block) = if reads.in_flight() < IN_FLIGHT
+            let (mut search, mut step, mut block) = if reads.in_flight() < IN_FLIGHT
+                && waiting.is_none()
                 && let Some(search) = searches.next()
             {
                 (search, self.leave_memory(&search.key, search.beyond, &mut value)?, None)
             } else if let Some(((search, lookup), block)) = reads.wait()? {
                 (search, self.resume(&search.key, lookup, &block, &mut value)?, Some(block))
+            } else if let Some((search, lookup)) = waiting.take() {
+                (search, Step::Reads(lookup), Some(self.room.frame()?))
             } else {
                 return Ok(());
             };
@@ -50,12 +55,18 @@ impl Hash {
                 match step {
                     Step::Again => step = self.begin_again(&search.key, &mut value)?,
                     Step::Reads(lookup) => {
-                        let block = block.map_or_else(|| self.room.frame(), Ok)?;
+                        let Some(block) = block.take().or_else(|| self.room.free_frame()) else {
+                            break waiting = Some((search, lookup));
+                        };
                         let (file, offset, len) = lookup.wanted();
                         let file = file.clone();
                         break reads.ask((search, lookup), file, offset, len, block);
                     }
-                    Step::Ended(seen) => break ended(&search, &seen, &value),
+                    Step::Ended(seen) => {
+                        ended(&search, &seen, &value);
+                        let Some(next) = waiting.take_if(|_| block.is_some()) else { break };
+                        (search, step) = (next.0, Step::Reads(next.1));
+                    }
                 }
             }
         }

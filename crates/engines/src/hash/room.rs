@@ -44,7 +44,7 @@ const SPILLED_PART: u64 = 8;
 const SPILLED_MOST: u64 = 16;
 /// Looks for a block that is on its way out of memory, and the time between two. Pins last microseconds, a compaction that holds frames tenths of a second.
 const LOOKS: u32 = 50_000;
-const LOOK_AGAIN: Duration = Duration::from_micros(100);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_micros(100);
 /// Looks of who wants to read.
 const LOOKS_FOR_A_BLOCK: u32 = 5_000;
 /// Looks after which more frames are to leave.
@@ -106,12 +106,17 @@ impl Room {
     /// A block for what is read at one place of a file. Where compaction has just taken what is left, that comes back.
     pub(super) fn frame(&self) -> Result<Block> {
         for _ in 0..LOOKS_FOR_A_BLOCK {
-            if let Ok(block) = self.memory.lease_essential(Component::Frames, Size::Frame) {
+            if let Some(block) = self.free_frame() {
                 return Ok(block);
             }
             thread::sleep(LOOK_AGAIN);
         }
         self.memory.lease_essential(Component::Frames, Size::Frame)
+    }
+
+    /// The same, if there is one without waiting.
+    pub(super) fn free_frame(&self) -> Option<Block> {
+        self.memory.lease_essential(Component::Frames, Size::Frame).ok()
     }
 
     /// The first block of a hot log, which it cannot do without.

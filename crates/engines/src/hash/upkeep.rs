@@ -6,7 +6,7 @@ use ecotone_substrate::{Error, Result, environment::Environment, metrics::Histog
 use ecotone_sys::{
     epoch,
     primitive::{
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
         thread,
     },
 };
@@ -30,6 +30,11 @@ enum Work {
 
 impl Work {
     const ALL: [Work; 4] = [Work::Grow, Work::WriteOut, Work::Compact, Work::Fold];
+    /// What writers wait for is not behind what they wait for late.
+    fn priority(self) -> Priority {
+        if let Work::Grow = self { Priority::Flush } else { Priority::Compact }
+    }
+
     /// What gives space on the disk back.
     const SAVING: [Work; 2] = [Work::Compact, Work::Fold];
 
@@ -43,6 +48,11 @@ impl Work {
     }
 }
 
+/// States of a kind of work: nobody does it; somebody is asked to; somebody is about it, and what becomes due from now on may be missed.
+const IDLE: u8 = 0;
+const ASKED: u8 = 1;
+const BEGUN: u8 = 2;
+
 /// The background of one keyspace.
 #[derive(Debug)]
 pub(super) struct Upkeep {
@@ -50,8 +60,8 @@ pub(super) struct Upkeep {
     files: Arc<Files>,
     environment: Environment,
     goals: Goals,
-    /// Which work waits or runs, by its number.
-    busy: [AtomicBool; Work::ALL.len()],
+    /// The state of each kind of work, by its number.
+    states: [AtomicU8; Work::ALL.len()],
     /// Steps of work that have ended.
     steps: AtomicU64,
     /// How far compaction is behind for those who write: the bits of a part, which is 0 as long as none is delayed.
@@ -73,8 +83,8 @@ const SLOW_FROM_SHORTAGE: f64 = 0.75;
 impl Upkeep {
     pub(super) fn new(hash: Arc<Hash>, files: Arc<Files>, goals: Goals) -> Arc<Upkeep> {
         let environment = files.environment().clone();
-        let (busy, steps, behind, behind_for_deletes, full, pace, delays) = Default::default();
-        Arc::new(Upkeep { hash, files, environment, goals, busy, steps, behind, behind_for_deletes, full, pace, delays })
+        let (states, steps, behind, behind_for_deletes, full, pace, delays) = Default::default();
+        Arc::new(Upkeep { hash, files, environment, goals, states, steps, behind, behind_for_deletes, full, pace, delays })
     }
 
     /// Has the background do what there is to do, if the keyspace has taken memory since it was asked last.
@@ -136,7 +146,7 @@ impl Upkeep {
     }
 
     fn is_busy(&self, work: &[Work]) -> bool {
-        work.iter().any(|work| self.busy[*work as usize].load(Ordering::Acquire))
+        work.iter().any(|work| self.states[*work as usize].load(Ordering::Acquire) != IDLE)
     }
 
     fn look_behind(&self) {
@@ -176,11 +186,11 @@ impl Upkeep {
     }
 
     fn spawn(self: &Arc<Self>, work: Work) {
-        if self.busy[work as usize].swap(true, Ordering::AcqRel) {
+        if self.states[work as usize].swap(ASKED, Ordering::AcqRel) != IDLE {
             return;
         }
         let upkeep = Arc::downgrade(self);
-        self.environment.scheduler.spawn(Priority::Compact, work.name(), move || {
+        self.environment.scheduler.spawn(work.priority(), work.name(), move || {
             if let Some(upkeep) = upkeep.upgrade() {
                 upkeep.run(work);
             }
@@ -189,19 +199,25 @@ impl Upkeep {
 
     /// One step, so that others come in between.
     fn run(self: Arc<Self>, work: Work) {
+        let state = &self.states[work as usize];
+        state.store(BEGUN, Ordering::Release);
         let done = match work {
             Work::Grow => Ok(self.hash.grow_index()),
             Work::WriteOut => self.compactor().write_out_if_due(),
             Work::Compact => self.compactor().compact_if_due(),
             Work::Fold => self.compactor().fold_if_due(),
         };
-        self.busy[work as usize].store(false, Ordering::Release);
+        let is_asked = state.swap(IDLE, Ordering::AcqRel) == ASKED;
         match done {
-            Ok(true) => self.begin(),
+            Ok(done) if done || is_asked => self.begin(),
             // There is no more to do. Without memory or space it is tried again when the keyspace has taken more memory.
-            Ok(false) => {}
+            Ok(_) => {}
             Err(_) if self.files.is_retired() => {}
-            Err(error) => drop(self.environment.health.poison(error)),
+            Err(error) => {
+                let is_put_off = error.is_no_space() || matches!(error, Error::Memory { .. });
+                is_put_off.then(|| self.hash.counts.postponed.increment());
+                self.environment.health.poison(error);
+            }
         }
         if self.behind.load(Ordering::Relaxed) > 0 {
             self.look_behind();

@@ -106,6 +106,11 @@ impl PageCache {
         self.shard(id).copy(id, to)
     }
 
+    /// Both: copies a page, if it is here.
+    pub(crate) fn read(&self, id: PageId, to: &mut [u8]) -> bool {
+        self.share.get().is_some() && self.shard(id).read(id, to)
+    }
+
     /// Takes a page in that was read after `ticket` was taken and was checked, unless it was written meanwhile (invariant 18). Waits for nothing.
     pub(crate) fn admit(&self, id: PageId, page: &[u8], ticket: Ticket) {
         let share = self.share.get_or_init(|| self.join());

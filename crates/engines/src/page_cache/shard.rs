@@ -60,6 +60,11 @@ impl Shard {
         })
     }
 
+    /// Both.
+    pub(super) fn read(&mut self, id: PageId, to: &mut [u8]) -> bool {
+        self.touch(id) && self.copy(id, to)
+    }
+
     /// Takes in a page unless it is here. When memory is short, only one that was here or was refused lately. True if the budget is to be asked for more.
     pub(super) fn admit(&mut self, id: PageId, page: &[u8], memory: (&Memory, Component)) -> bool {
         let known = self.find(id).map(|(_, entry)| entry.frame());

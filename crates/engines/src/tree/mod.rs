@@ -58,11 +58,11 @@ use self::{
     store::Store,
     writeback::Writeback,
 };
-use crate::delay::Delay;
-use crate::engine::{
-    Admission, Check, Context, Cursor, Engine, Operation, Ordered, Range, Record, Root, Stats, Survey, VisitValue,
+use crate::{
+    delay::Delay,
+    engine::{Admission, Check, Context, Cursor, Engine, Operation, Ordered, Range, Record, Root, Stats, Survey, VisitValue},
+    page_cache::{PageCache, PageId},
 };
-use crate::page_cache::{PageCache, PageId};
 
 pub use self::{family::TreeFamily, forecast::ForecastKind, layout::Model, options::TreeOptions};
 

@@ -10,6 +10,7 @@ use super::{
     Counters, Opener, Store, Verdict, add, guarded,
     history::{Caller, Event, Mix, Played, Registers, Ticks, Value, joined, survives},
     recovery::ending,
+    tally::{self, Merger},
     verified,
 };
 use crate::sim::{Crash, SimStorage};
@@ -67,6 +68,9 @@ const MIX: Mix = Mix {
     ..Mix::NONE
 };
 
+/// One call in so many merges.
+const MERGES: u32 = 20;
+
 /// Runs databases of these seeds. The opener must give databases that may be used by many threads.
 pub fn run(opener: &dyn Opener, seeds: std::ops::Range<u64>, extent: Extent) -> Verdict<Done> {
     let registers = Registers { kind: opener.kind(), count: extent.registers, cold: extent.cold };
@@ -116,13 +120,15 @@ impl Lives<'_> {
     /// Runs the threads up to a crash at some I/O, or until they have made their calls.
     fn live(&mut self) -> Verdict<(Vec<Event>, Counters)> {
         let store = self.open_again()?;
+        tally::prepare(&*store)?;
         // A call has a few I/Os, so that some lives see all of their calls.
         let most = u64::from(self.extent.threads * self.extent.calls) * 4;
         self.disk.crash_at(self.disk.io_index() + self.random.random_range(1..=most));
-        let seeds: Vec<u64> = (0..self.extent.threads).map(|_| self.random.next_u64()).collect();
+        let seeds: Vec<(u64, u8)> = (0..self.extent.threads).map(|number| (self.random.next_u64(), number as u8)).collect();
         let (life, store) = (&*self, &*store);
         let histories: Vec<Verdict<Played>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = seeds.into_iter().map(|seed| scope.spawn(move || life.call(store, seed))).collect();
+            let threads: Vec<_> =
+                seeds.into_iter().map(|(seed, number)| scope.spawn(move || life.call(store, seed, number))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         });
         life.disk.power_off();
@@ -130,12 +136,21 @@ impl Lives<'_> {
     }
 
     /// What one thread does.
-    fn call(&self, store: &dyn Store, seed: u64) -> Verdict<Played> {
+    fn call(&self, store: &dyn Store, seed: u64, number: u8) -> Verdict<Played> {
         let mut random = SmallRng::seed_from_u64(seed);
         let mut caller = Caller::new(store, self.registers, &self.ticks);
+        let mut merger = match Merger::new(store, number)? {
+            Ok(merger) => merger,
+            Err(_) if self.disk.is_off() => return Ok(Played::default()),
+            Err(error) => return Err(format!("reading a tally failed on a sound disk: {error}")),
+        };
         for _ in 0..self.extent.calls {
-            let call = caller.draw(&mut random, &MIX);
-            match caller.make(&call)? {
+            let call = (!random.random_ratio(1, MERGES)).then(|| caller.draw(&mut random, &MIX));
+            let made = match &call {
+                Some(call) => caller.make(call)?,
+                None => merger.merge(random.next_u32())?,
+            };
+            match made {
                 Ok(()) => {}
                 Err(_) if self.disk.is_off() => break,
                 Err(error) => return Err(format!("{call:?} failed on a sound disk: {error}")),
@@ -155,12 +170,18 @@ impl Lives<'_> {
         let store = self.open()?;
         let recovered = self.registers.read(&*store)?;
         survives(&self.values, events, ending(how), &recovered)?;
+        self.check_tallies(&*store)?;
         self.values = recovered;
         // What was only opened and read is killed too.
         self.disk.power_off();
         drop(store);
         self.disk = self.disk.crash(Crash::DropAll);
         Ok(())
+    }
+
+    /// In each life each thread may have been stopped within a merge.
+    fn check_tallies(&self, store: &dyn Store) -> Verdict {
+        tally::check(store, u64::from(self.extent.threads * self.extent.lives))
     }
 
     /// Opens what was recovered before: it must be there.
@@ -173,6 +194,7 @@ impl Lives<'_> {
     /// The last life: everything is checked, and closed.
     fn check_all(&self) -> Verdict {
         let store = self.open_again()?;
+        self.check_tallies(&*store)?;
         verified(&*store)?;
         store.close().map_err(|error| format!("closing failed: {error}"))
     }

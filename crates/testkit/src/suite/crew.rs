@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 
 use ecotone_substrate::storage::FileId;
 use ecotone_sys::primitive::thread;
-use rand::{SeedableRng, rngs::SmallRng};
+use rand::{Rng, SeedableRng, rngs::SmallRng};
 
 use super::{
     Counters, Opener, Store, Verdict, guarded,
     history::{Call, Caller, Event, Mix, Played, Registers, Ticks, Value, joined, linearizable, survives},
     recovery::ending,
+    tally::{self, Merger},
     verified,
 };
 use crate::{
@@ -33,6 +34,8 @@ pub enum Role {
     Batcher,
     /// Updates, and swaps that expect what was seen last.
     Updater,
+    /// Adds to counters and appends to lists.
+    Merger,
     /// Flushes, which end with a checkpoint.
     Flusher,
     /// Has caches evict what is clean.
@@ -64,7 +67,7 @@ impl Role {
             Role::Batcher => Mix { batch: 1, ..Mix::NONE },
             Role::Updater => Mix { update: 1, swap: 1, ..Mix::NONE },
             Role::Flusher => Mix { flush: 1, ..Mix::NONE },
-            Role::Evicter => Mix::NONE,
+            Role::Merger | Role::Evicter => Mix::NONE,
         }
     }
 }
@@ -141,6 +144,10 @@ impl<'a> Work<'a> {
 
     fn run(&self) -> Verdict<Done> {
         let store = self.open(&self.disk)?;
+        let mergers = self.crew.threads.iter().filter(|(role, _)| *role == Role::Merger).count() as u64;
+        if mergers > 0 {
+            tally::prepare(&*store)?;
+        }
         let mut events = self.calls(&*store)?;
         let done = Done { answers: events.len() as u64, counters: store.counters() };
         if self.crew.crash {
@@ -150,10 +157,14 @@ impl<'a> Work<'a> {
             drop(store);
             let store = self.open(&found)?;
             survives(self.initial, &events, ending(how), &self.registers.read(&*store)?)?;
+            tally::check(&*store, mergers)?;
             return verified(&*store).map(|()| done);
         }
         events.extend(self.last_look(&*store)?);
         linearizable(self.initial, &events)?;
+        if mergers > 0 {
+            tally::check(&*store, 0)?;
+        }
         verified(&*store).map(|()| done)
     }
 
@@ -174,6 +185,14 @@ impl<'a> Work<'a> {
     /// What one thread does.
     fn play(&self, store: &dyn Store, (role, calls): (Role, u32), number: u64) -> Verdict<Played> {
         let mut random = SmallRng::seed_from_u64(self.seed ^ number << 48);
+        if role == Role::Merger {
+            let failed = |error| format!("a merge failed on a sound disk: {error}");
+            let mut merger = Merger::new(store, number as u8)?.map_err(failed)?;
+            for _ in 0..calls {
+                merger.merge(random.next_u32())?.map_err(failed)?;
+            }
+            return Ok(Played::default());
+        }
         let mut caller = Caller::new(store, self.registers, &self.ticks);
         for _ in 0..calls {
             let call = (role != Role::Evicter).then(|| caller.draw(&mut random, &role.mix()));

@@ -25,6 +25,7 @@ mod recovery;
 pub mod space;
 mod step;
 mod store;
+mod tally;
 mod unlogged;
 
 pub use store::{Counters, Kind, Opener, Store, UNLOGGED, Update, add};

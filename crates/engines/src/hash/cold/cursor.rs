@@ -59,15 +59,6 @@ impl Cursor {
         self.window
     }
 
-    /// Goes to the end.
-    ///
-    /// # Errors
-    /// The first damage that is met.
-    pub(super) fn check(mut self, hash_of: &HashOf<'_>) -> Result<()> {
-        while self.advance(hash_of)? {}
-        Ok(())
-    }
-
     /// The hash of the present record.
     #[inline]
     pub fn hash(&self) -> u64 {

@@ -128,6 +128,11 @@ impl Partition {
         self.map.as_ref().map_or(0, |map| map.len())
     }
 
+    /// Bytes of memory of its map, and of the fences of its base.
+    pub fn index_bytes(&self) -> u64 {
+        self.map.as_ref().map_or(0, |map| map.bytes()) + self.base.as_ref().map_or(0, |base| base.index_bytes())
+    }
+
     /// Alive as long as somebody may read what was to be read before the next fold.
     pub(super) fn readers(&self) -> Weak<()> {
         Arc::downgrade(&self.readers)

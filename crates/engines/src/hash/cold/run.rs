@@ -17,11 +17,11 @@ use ecotone_substrate::{
 use ecotone_sys::chunk::Size;
 
 use super::{
-    block::{Block, Entry},
+    block::Block,
     fences::{self, Fences},
     header::{Header, RunKind},
     stretch::Stretch,
-    tags::{self, Tags},
+    tags::Tags,
 };
 
 /// What has to be read for a block: whole units of the disk.
@@ -101,6 +101,11 @@ impl Run {
     /// Its tombstones.
     pub fn tombstones(&self) -> u64 {
         self.header.tombstones
+    }
+
+    /// Bytes of its fences, which are in memory.
+    pub fn index_bytes(&self) -> u64 {
+        self.fences.pages().len() as u64 * PAGE as u64
     }
 
     /// The file, for who reads by a queue.
@@ -227,57 +232,16 @@ impl Run {
         Tags::parse(pages, records).map_err(|e| e.at(self.name.file(), at))
     }
 
-    /// Reads all of it and checks all that is left out otherwise; `hash_of` makes the hash of a key.
+    /// Reads one page of the tags of a delta.
     ///
     /// # Errors
-    /// The first damage that is met.
-    pub fn check(&self, environment: &Environment, hash_of: &dyn Fn(&[u8]) -> u64) -> Result<()> {
-        let mut frame = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
-        let mut check =
-            Check { run: self, hash_of, tags: self.tags(environment)?, records: 0, tombstones: 0, last: (0, Vec::new()) };
-        for block in 0..self.blocks() {
-            let parsed = self.read(block, &mut frame)?;
-            parsed.check(hash_of).and_then(|()| check.block(&parsed)).map_err(|e| self.damaged(block, e))?;
-        }
-        if (check.records, check.tombstones) != (self.records(), self.tombstones()) {
-            return Err(Error::corruption(self.name.file(), 72, "the run has other numbers of records than its header says"));
-        }
-        Ok(())
-    }
-}
-
-/// What a check has seen.
-struct Check<'r> {
-    run: &'r Run,
-    hash_of: &'r dyn Fn(&[u8]) -> u64,
-    tags: Tags,
-    records: u64,
-    tombstones: u64,
-    /// Hash and key of the last record.
-    last: (u64, Vec<u8>),
-}
-
-impl Check<'_> {
-    /// Goes on with the next block.
-    fn block(&mut self, block: &Block<'_>) -> std::result::Result<(), Malformed> {
-        block.entries().try_for_each(|entry| self.entry(entry?))
+    /// If it cannot be read.
+    pub(super) fn read_tags(&self, page: u64, frame: &mut storage::Block) -> Result<()> {
+        self.file.read(&mut frame[..PAGE], self.header.tags_at() + page * PAGE as u64)
     }
 
-    fn entry(&mut self, entry: Entry<'_>) -> std::result::Result<(), Malformed> {
-        let fail = |what| Err(Malformed::new(0, what));
-        let (hash, delta) = ((self.hash_of)(entry.key), self.tags.len() > 0);
-        if (self.last.0, &*self.last.1) >= (hash, entry.key) {
-            return fail("the records of the run are out of order");
-        }
-        if !self.run.stretch().has(hash) || (entry.value.is_none() && !delta) {
-            return fail("a record does not belong into this run");
-        }
-        if delta && (self.records >= self.tags.len() || self.tags.get(self.records) != tags::upper(hash)) {
-            return fail("a tag is not that of its record");
-        }
-        self.records += 1;
-        self.tombstones += u64::from(entry.value.is_none());
-        self.last = (hash, entry.key.to_vec());
-        Ok(())
+    /// Damage in the tags.
+    pub(super) fn tags_damaged(&self, what: &'static str) -> Error {
+        Error::corruption(self.name.file(), self.header.tags_at(), what)
     }
 }

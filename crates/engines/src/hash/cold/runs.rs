@@ -6,23 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use ecotone_substrate::{
-    Error, Result, bug,
-    environment::Environment,
-    memory::{Component, Memory},
-    table::Name,
-};
-use ecotone_sys::chunk::Size;
+use ecotone_substrate::{Error, Result, bug, environment::Environment, memory::Memory, table::Name};
 
-use super::{
-    cursor::{Cursor, HashOf},
-    deltas::Deltas,
-    header::RunKind,
-    partition::Partition,
-    run::Run,
-    stretch::Stretch,
-    tags::Tags,
-};
+use super::{cursor::HashOf, deltas::Deltas, header::RunKind, partition::Partition, run::Run, stretch::Stretch, tags::Tags};
 
 /// Deltas whose tags are in memory at a time while a keyspace is opened.
 const AT_ONCE: usize = 8;
@@ -141,10 +127,21 @@ impl Runs {
         self.partitions().filter_map(|partition| partition.base()).map(|base| base.records()).sum()
     }
 
+    /// Records of all deltas, where they count.
+    pub fn delta_records(&self) -> u64 {
+        self.partitions().map(|partition| partition.delta_records()).sum()
+    }
+
+    /// Bytes of memory that tell where the records of all runs are.
+    pub fn index_bytes(&self) -> u64 {
+        let deltas: u64 = self.deltas.runs().map(|run| run.index_bytes()).sum();
+        deltas + self.partitions().map(|partition| partition.index_bytes()).sum::<u64>()
+    }
+
     /// Bytes of the blocks of all deltas, where they count: as many of their records as are in maps.
     pub fn delta_bytes(&self) -> u64 {
         let bytes_of = self.bytes_of_deltas();
-        bytes_of(self.partitions().map(|partition| partition.delta_records()).sum())
+        bytes_of(self.delta_records())
     }
 
     /// How many bytes a number of records of deltas have of blocks.
@@ -164,20 +161,21 @@ impl Runs {
     /// Reads all that counts and gives every damage to `damage`, after which it goes on with the next run. The number of blocks that were read.
     ///
     /// # Errors
-    /// If there is no memory for a window.
+    /// If there is no memory for a block.
     pub fn check(&self, environment: &Environment, hash_of: &HashOf<'_>, damage: &mut dyn FnMut(Error)) -> Result<u64> {
         let mut blocks = 0;
         for partition in self.partitions() {
             let hashes = partition.stretch().hashes();
             for run in partition.runs() {
                 blocks += run.blocks_of(&hashes).len() as u64;
-                let window = environment.memory.lease_essential(Component::Frames, Size::Slab)?;
                 let checked = match run.kind() {
                     RunKind::Base(_) => run.check(environment, hash_of),
-                    // Other stretches of it may be gone.
-                    RunKind::Delta { .. } => Cursor::new(run, hashes.clone(), window).check(hash_of),
+                    RunKind::Delta { .. } => run.check_part(environment, partition.stretch(), hash_of).map(drop),
                 };
-                checked.unwrap_or_else(&mut *damage);
+                match checked {
+                    Err(error @ Error::Memory { .. }) => return Err(error),
+                    checked => checked.unwrap_or_else(&mut *damage),
+                }
             }
         }
         Ok(blocks)

@@ -16,8 +16,10 @@ use ecotone_substrate::{
     Error,
     health::Health,
     limits::PAGE,
+    memory::Component,
     storage::{FileId, FileKind, Storage},
 };
+use ecotone_sys::chunk::Size;
 use ecotone_testkit::sim::SimStorage;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
@@ -86,6 +88,29 @@ impl World {
 
 pub(super) fn key(number: u64) -> [u8; 8] {
     number.to_le_bytes()
+}
+
+/// Batches have three frames between them, and no other memory comes free.
+#[test]
+fn batches_go_on_with_what_their_own_reads_give_back() {
+    const COUNT: u64 = 10_000;
+    let world = World::new(1, Sizes { bucket_bits: 12, frames: 4, copies: 0 });
+    (0..COUNT).for_each(|number| world.write(&key(number), Some(&[number as u8; 100])));
+    let lease = || world.ground.environment.memory.lease_essential(Component::Other, Size::Frame).ok();
+    let mut taken: Vec<_> = std::iter::from_fn(lease).collect();
+    taken.truncate(taken.len() - 3);
+    let keys: Vec<_> = (0..COUNT / 2).step_by(7).map(key).collect();
+    let slices: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut found = 0;
+                let storage = &*world.ground.environment.storage;
+                world.hash.multi_get(storage, &slices, |_, value| found += usize::from(value.is_some())).unwrap();
+                assert_eq!(found, slices.len());
+            });
+        }
+    });
 }
 
 #[test]

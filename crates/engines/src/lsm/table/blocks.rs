@@ -31,7 +31,7 @@ impl Blocks {
     pub(super) fn copy(&self, block: u32, to: &mut [u8]) -> bool {
         self.cache.count(1);
         let mut pages = self.pages(block, to.len()).zip(to.chunks_exact_mut(PAGE)).peekable();
-        pages.peek().is_some() && pages.all(|(id, page)| self.cache.touch(id) && self.cache.copy(id, page))
+        pages.peek().is_some() && pages.all(|(id, page)| self.cache.read(id, page))
     }
 
     /// Takes a block in that was read and checked.

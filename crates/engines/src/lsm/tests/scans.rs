@@ -85,6 +85,14 @@ fn an_idle_cursor_keeps_its_tables_and_no_memtable() {
     assert_eq!(left, 2 * KEYS - 2);
 }
 
+/// A keyspace of so many records of 100 bytes, in tables of so many bytes.
+fn loaded(records: u32, table: u64) -> (World, u32) {
+    let world = World::with(1, Kind::Linear, Sizes { table, ..Sizes::TINY });
+    let mut all = (0..records).map(|number| Ok((key(number), vec![1; 100])));
+    assert_eq!(world.keyspace.clone().bulk_load(&mut all).unwrap(), u64::from(records));
+    (world, records)
+}
+
 /// Requests that a call makes.
 fn reads(world: &World, call: impl FnOnce()) -> u64 {
     let before = world.reads();
@@ -94,10 +102,7 @@ fn reads(world: &World, call: impl FnOnce()) -> u64 {
 
 #[test]
 fn a_long_scan_reads_many_blocks_at_a_time_and_a_short_one_few() {
-    let world = World::with(1, Kind::Linear, Sizes { table: 1 << 20, ..Sizes::TINY });
-    let records = 20_000;
-    let loaded = world.keyspace.clone().bulk_load(&mut (0..records).map(|number| Ok((key(number), vec![1; 100]))));
-    assert_eq!(loaded.unwrap(), u64::from(records));
+    let (world, records) = loaded(20_000, 1 << 20);
     let tables = world.stat("tables");
     assert!(tables >= 2);
     for reverse in [false, true] {
@@ -116,10 +121,7 @@ fn a_long_scan_reads_many_blocks_at_a_time_and_a_short_one_few() {
 /// There is memory for blocks one by one, from table to table.
 #[test]
 fn a_long_scan_goes_on_where_there_is_no_memory_to_spare() {
-    let world = World::with(1, Kind::Linear, Sizes { table: 256 << 10, ..Sizes::TINY });
-    let records = 10_000;
-    let mut all = (0..records).map(|number| Ok((key(number), vec![1; 100])));
-    assert_eq!(world.keyspace.clone().bulk_load(&mut all).unwrap(), u64::from(records));
+    let (world, records) = loaded(10_000, 256 << 10);
     assert!(world.stat("tables") > 3);
     let slab = || world.environment.memory.lease_essential(Component::Other, Size::Slab).ok();
     let mut taken: Vec<_> = iter::from_fn(slab).collect();
@@ -237,10 +239,7 @@ fn blocks_that_short_scans_come_to_again_are_read_once() {
 
 #[test]
 fn a_long_scan_leaves_the_block_cache_as_it_is() {
-    let world = World::with(1, Kind::Linear, Sizes { table: 1 << 20, ..Sizes::TINY });
-    let records = 20_000;
-    let mut all = (0..records).map(|number| Ok((key(number), vec![1; 100])));
-    assert_eq!(world.keyspace.clone().bulk_load(&mut all).unwrap(), u64::from(records));
+    let (world, records) = loaded(20_000, 1 << 20);
     for reverse in [false, true] {
         assert_eq!(collect(&world.keyspace, ALL, reverse).len(), records as usize);
     }

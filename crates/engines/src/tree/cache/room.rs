@@ -17,8 +17,6 @@ use super::{
 const PATIENCE: u8 = 63;
 /// Bytes that must come free for a slab to be compacted, as long as there is another way.
 const GAIN: usize = SLAB / 64;
-/// Records for each byte of history: one remembered miss for two records.
-const RECORDS_A_BYTE: usize = 1;
 /// Slabs that the two clocks look at, for each slab, after which every clean record has come down to priority 0.
 const ROUNDS: usize = 2 * (record::MAX_PRIORITY as usize + 1);
 /// Records a bucket, in tenths, above which a slab of records is given up for a longer table.
@@ -32,13 +30,11 @@ impl Shard {
             return None;
         }
         let gain = GAIN.max(bytes);
-        let mut taken = self.slabs.take(bytes);
-        if taken.is_none()
-            && (self.slabs.open_roomiest(gain) || self.lease_slab() || self.evict_for(gain) || self.slabs.open_roomiest(bytes))
-        {
-            taken = self.slabs.take(bytes);
+        let taken = self.slabs.take_roomy(bytes, gain);
+        if taken.is_none() && (self.lease_slab() || self.evict_for(gain)) {
+            return self.slabs.take(bytes);
         }
-        taken
+        taken.or_else(|| self.slabs.take_roomy(bytes, bytes))
     }
 
     /// Evicts until a slab has so many bytes, and opens that one.
@@ -74,9 +70,9 @@ impl Shard {
         true
     }
 
-    /// Keeps the history in proportion to the records.
+    /// Keeps the history in proportion to the records: a byte for each, which is one remembered miss for two.
     fn grow_history(&mut self) {
-        if self.stats.records >= (self.history.bytes() + History::BLOCK.bytes()) * RECORDS_A_BYTE {
+        if self.stats.records >= self.history.bytes() + History::BLOCK.bytes() {
             let block = self.common.memory.lease(Component::CacheTable, History::BLOCK);
             block.into_iter().for_each(|block| self.history.add(block));
         }
@@ -146,8 +142,10 @@ impl Shard {
         for from in handles {
             let Some(meta) = self.slabs.probe(from).map(record::meta) else { continue };
             let bytes = meta.cell();
-            let roomy = self.slabs.take(bytes).or_else(|| self.slabs.open_roomiest(bytes).then(|| self.slabs.take(bytes))?);
-            let to = roomy.or_else(|| (meta.chained() && self.evict_for(bytes)).then(|| self.slabs.take(bytes))?);
+            let to = self
+                .slabs
+                .take_roomy(bytes, bytes)
+                .or_else(|| (meta.chained() && self.evict_for(bytes)).then(|| self.slabs.take(bytes))?);
             match to {
                 Some(to) => self.relocate(from, to),
                 None if meta.chained() => return false,
@@ -163,15 +161,12 @@ impl Shard {
     /// Moves a record to a cell of its size.
     fn relocate(&mut self, from: Handle, to: Handle) {
         let hash = self.hash_of(from);
-        let (meta, reserved) = (self.slabs.meta(from), self.slabs.meta(to));
-        let copy = self.slabs.cell(from)[..meta.cell()].to_vec();
-        let cell = self.slabs.cell_mut(to);
-        cell[..copy.len()].copy_from_slice(&copy);
-        record::set_meta(cell, reserved);
+        let meta = self.slabs.meta(from);
+        self.slabs.copy(from, to);
         self.set_meta(to, meta);
         self.redirect(hash, from, Link::new(hash.tag(), to));
         if meta.chained() {
-            self.common.chains.moved(Entry(record::entry(&copy)), self.address(to));
+            self.common.chains.moved(Entry(record::entry(self.slabs.cell(to))), self.address(to));
         }
         self.release(from);
     }

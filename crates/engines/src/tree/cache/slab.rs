@@ -30,13 +30,11 @@ pub(super) struct Slab {
     used: usize,
     /// Cells that hold nothing yet: a writer has their handle.
     reserved: usize,
-    /// Bytes of cells whose records are dirty or being written.
-    chained: usize,
 }
 
 impl Slab {
     pub(super) fn new(block: Block) -> Self {
-        Slab { block, slots: 0, free: END, top: 0, used: 0, reserved: 0, chained: 0 }
+        Slab { block, slots: 0, free: END, top: 0, used: 0, reserved: 0 }
     }
 
     /// Bytes that cells and slots to come may take, mostly once it is [compacted](Self::compact).
@@ -46,11 +44,6 @@ impl Slab {
 
     pub(super) fn reserved(&self) -> usize {
         self.reserved
-    }
-
-    #[cfg(test)]
-    pub(super) fn chained(&self) -> usize {
-        self.chained
     }
 
     /// The slots in use are below this.
@@ -122,7 +115,6 @@ impl Slab {
         self.used += meta.cell();
         self.top = self.top.max(self.start(slot) + meta.cell());
         self.reserved += usize::from(meta.reserved());
-        self.chained += if meta.chained() { meta.cell() } else { 0 };
         record::set_meta(self.cell_mut(slot), meta);
     }
 
@@ -130,7 +122,6 @@ impl Slab {
     fn uncount(&mut self, slot: u16, meta: Meta) {
         self.used -= meta.cell();
         self.reserved -= usize::from(meta.reserved());
-        self.chained -= if meta.chained() { meta.cell() } else { 0 };
         if self.start(slot) + meta.cell() == self.top {
             self.top = self.start(slot);
         }

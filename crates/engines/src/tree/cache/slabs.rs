@@ -103,6 +103,24 @@ impl Slabs {
         self.open.iter().copied().find_map(in_slab)
     }
 
+    /// The same, or in the slab with most room if that is `least` bytes: it is compacted then.
+    pub(super) fn take_roomy(&mut self, bytes: usize, least: usize) -> Option<Handle> {
+        let taken = self.take(bytes);
+        if taken.is_none() && self.open_roomiest(least) { self.take(bytes) } else { taken }
+    }
+
+    /// Copies a record to a cell of its size in another slab; the state stays.
+    pub(super) fn copy(&mut self, from: Handle, to: Handle) {
+        let slabs = self.slabs.get_disjoint_mut([from.slab(), to.slab()]);
+        let [Some(source), Some(target)] = slabs.expect("a record moves to another slab") else {
+            unreachable!("handles in use have their slabs")
+        };
+        let (cell, target) = (source.cell(from.slot()), target.cell_mut(to.slot()));
+        let (bytes, state) = (record::meta(cell).cell(), record::meta(target));
+        target[..bytes].copy_from_slice(&cell[..bytes]);
+        record::set_meta(target, state);
+    }
+
     /// Gives a cell back.
     pub(super) fn give(&mut self, handle: Handle) {
         self.slab_mut(handle.slab()).expect("a handle in use has its slab").give(handle.slot());
@@ -130,7 +148,7 @@ impl Slabs {
     }
 
     /// Opens the slab that gives most, if that is `bytes`.
-    pub(super) fn open_roomiest(&mut self, bytes: usize) -> bool {
+    fn open_roomiest(&mut self, bytes: usize) -> bool {
         let roomiest = (0..self.bound()).max_by_key(|number| self.vacant(*number));
         roomiest.is_some_and(|number| self.open(number, bytes))
     }

@@ -62,6 +62,11 @@ impl DeltaMap {
         self.slots
     }
 
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> u64 {
+        self.pages.len() as u64 * PAGE as u64
+    }
+
     /// Its buckets.
     pub(super) fn buckets(&self) -> u64 {
         self.buckets

@@ -128,3 +128,38 @@ fn a_changed_block_with_a_right_checksum_fails_the_check_or_is_a_whole_one() {
     }
     assert!((1..8 * 1024).contains(&passed), "a value may be any");
 }
+
+/// What searches do not look at: the slot of a record that is another's, in a delta of which other partitions' stretches are gone.
+#[test]
+fn a_slot_that_says_something_else_is_noticed_in_a_part_of_a_delta() {
+    let (disk, records) = original(DELTA);
+    let environment = environment(&disk);
+    let run = Arc::new(Run::open(&environment, NAME).unwrap());
+    let stretch = Stretch::new(1, 1).unwrap();
+    let of_stretch = records.keys().filter(|(hash, _)| stretch.has(*hash)).count() as u64;
+    let (number, tombstones) = run.check_part(&environment, stretch, &hash).unwrap();
+    assert!(number == of_stretch && of_stretch > 0 && tombstones < number);
+    let last = run.blocks() - 1;
+    let at = PAGE + last as usize * 1024;
+    let mut block = disk.files()[&NAME.file()][at..][..1024].to_vec();
+    block[16] ^= 1;
+    seal_block(NAME.place(last), &mut block);
+    disk.patch(NAME.file(), at as u64, &block);
+    let error = run.check_part(&environment, stretch, &hash).unwrap_err();
+    assert!(error.to_string().contains("a hash is not that of its key"), "{error}");
+    run.check_part(&environment, Stretch::new(1, 0).unwrap(), &hash).unwrap();
+}
+
+/// Tags that are those of no record have a right checksum too.
+#[test]
+fn a_tag_of_another_record_is_noticed_in_a_part_of_a_delta() {
+    let (disk, records) = original(DELTA);
+    let environment = environment(&disk);
+    let run = Run::open(&environment, NAME).unwrap();
+    let tags = disk.files()[&NAME.file()].len() - PAGE;
+    let last = (records.len() - 1) * 5;
+    disk.patch(NAME.file(), (tags + last) as u64, &[disk.files()[&NAME.file()][tags + last] ^ 1]);
+    let error = run.check_part(&environment, Stretch::new(1, 1).unwrap(), &hash).unwrap_err();
+    assert!(error.to_string().contains("a tag is not that of its record"), "{error}");
+    run.check_part(&environment, Stretch::new(1, 0).unwrap(), &hash).unwrap();
+}

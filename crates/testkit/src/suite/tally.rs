@@ -1,0 +1,122 @@
+//! Merges: counters that threads add to, and lists that they append to. What a thread has done is in them once, and in its order.
+
+use ecotone_engines::merge::Merge;
+use ecotone_substrate::Result;
+
+use super::{Store, Verdict};
+
+/// The keyspace of the tallies, which holds nothing else.
+const KEYSPACE: u32 = 3;
+/// Tallies: a counter and a list each.
+const TALLIES: u8 = 2;
+
+fn counter_key(tally: u8) -> [u8; 2] {
+    [tally, b'c']
+}
+
+fn list_key(tally: u8) -> [u8; 2] {
+    [tally, b'l']
+}
+
+/// Makes the keyspace of the tallies, unless it is there.
+pub(super) fn prepare(store: &dyn Store) -> Verdict {
+    let made = if store.keyspaces().contains(&KEYSPACE) { Ok(()) } else { store.create(KEYSPACE) };
+    made.map_err(|error| format!("making the keyspace of the tallies failed: {error}"))
+}
+
+/// One thread that merges.
+pub(super) struct Merger<'a> {
+    store: &'a dyn Store,
+    thread: u8,
+    /// What it has added to each tally.
+    made: [u8; TALLIES as usize],
+}
+
+impl<'a> Merger<'a> {
+    /// Goes on where the thread of this number was. Results as of [`merge`](Self::merge).
+    pub(super) fn new(store: &'a dyn Store, thread: u8) -> Verdict<Result<Merger<'a>>> {
+        let mut made = [0; TALLIES as usize];
+        for tally in 0..TALLIES {
+            match read(store, tally)? {
+                Ok(read) => made[usize::from(tally)] = read.last_of(thread),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        Ok(Ok(Merger { store, thread, made }))
+    }
+
+    /// Adds to a tally and looks at it. The inner result is the store's; the outer one tells of what nothing could explain.
+    pub(super) fn merge(&mut self, draw: u32) -> Verdict<Result<()>> {
+        let tally = (draw % u32::from(TALLIES)) as u8;
+        let Some(number) = self.made[usize::from(tally)].checked_add(1) else { return Ok(Ok(())) };
+        self.made[usize::from(tally)] = number;
+        let added = self.store.merge(KEYSPACE, &counter_key(tally), Merge::Add(1));
+        let append = || self.store.merge(KEYSPACE, &list_key(tally), Merge::Append(&[self.thread, number]));
+        let found = match added.and_then(|()| append()) {
+            Ok(()) => read(self.store, tally)?,
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok(found) if found.last_of(self.thread) != number => {
+                Err(format!("thread {} has added {number} to tally {tally}, and finds {found:?}", self.thread))
+            }
+            found => Ok(found.map(drop)),
+        }
+    }
+}
+
+/// What all threads have come to: at most `unfinished` of them were stopped between a counter and its list.
+pub(super) fn check(store: &dyn Store, unfinished: u64) -> Verdict {
+    for tally in 0..TALLIES {
+        let found = read(store, tally)?.map_err(|error| format!("reading a tally failed: {error}"))?;
+        if found.counter > found.list.len() as u64 + unfinished {
+            return Err(format!("tally {tally} has counted what its list has not: {found:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// A tally as it was read.
+#[derive(Debug)]
+struct Tally {
+    counter: u64,
+    /// Who has added what.
+    list: Vec<[u8; 2]>,
+}
+
+impl Tally {
+    /// The last number that a thread has added.
+    fn last_of(&self, thread: u8) -> u8 {
+        self.list.iter().rfind(|[its, _]| *its == thread).map_or(0, |[_, number]| *number)
+    }
+
+    /// Nothing is missing, or is there twice, or in another order than a thread's, or is not counted.
+    fn check(&self) -> Verdict {
+        let follows = |at: usize| {
+            let [thread, number] = self.list[at];
+            let before = self.list[..at].iter().rfind(|[its, _]| *its == thread).map_or(0, |[_, number]| *number);
+            u16::from(number) == u16::from(before) + 1
+        };
+        if (0..self.list.len()).all(follows) && self.counter >= self.list.len() as u64 {
+            Ok(())
+        } else {
+            Err(format!("a tally has lost or doubled what was added: {self:?}"))
+        }
+    }
+}
+
+/// Reads a tally: the list first, since who appends to it has counted before.
+fn read(store: &dyn Store, tally: u8) -> Verdict<Result<Tally>> {
+    let both = store.get(KEYSPACE, &list_key(tally)).and_then(|list| Ok((list, store.get(KEYSPACE, &counter_key(tally))?)));
+    let (list, counter) = match both {
+        Ok(both) => both,
+        Err(error) => return Ok(Err(error)),
+    };
+    let (list, []) = list.as_deref().unwrap_or_default().as_chunks() else {
+        return Err(format!("the list of a tally ends within what was appended: {list:?}"));
+    };
+    let counter = counter.as_deref().unwrap_or(&[0; 8]).try_into().map_err(|_| "the counter of a tally is none")?;
+    let tally = Tally { counter: u64::from_le_bytes(counter), list: list.to_vec() };
+    tally.check()?;
+    Ok(Ok(tally))
+}
