@@ -11,7 +11,6 @@ use ecotone_substrate::{
 };
 
 use super::{
-    front::Looks,
     handle::{Handle, Known},
     loads::Waits,
     records::Lsm,
@@ -19,7 +18,10 @@ use super::{
     table_cache::TableCache,
     version::{Run, Version},
 };
-use crate::engine::VisitValue;
+use crate::{
+    engine::VisitValue,
+    front::{Front, Look as Looked, Ticket},
+};
 
 /// Keys that are looked for together, in one view.
 const BATCH: usize = 256;
@@ -27,7 +29,7 @@ const BATCH: usize = 256;
 const IN_FLIGHT: usize = 64;
 const IN_FLIGHT_OF_SLABS: usize = 16;
 
-/// A key that no memtable has.
+/// A key that is looked for.
 #[derive(Debug, Clone, Copy)]
 struct Sought<'k> {
     /// The caller's.
@@ -58,11 +60,16 @@ impl Lsm {
     pub(super) fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
         let (mut queue, mut first) = (None, 0);
         for batch in keys.chunks(BATCH) {
-            // Before the view is loaded, as for one key.
-            let (front, looks) = (self.front(), self.look_in_front(batch));
-            let (mut missing, version) = self.search_memtables(batch, &looks, first, found);
+            let all = (first..).zip(batch).map(|(number, key)| Sought { number, key, hash: self.hash(key) }).collect();
+            let (mut missing, mut version) = self.search_memtables(all, found);
+            let (front, mut tickets) = (self.front(), vec![None; batch.len()]);
+            if let Some(front) = front {
+                missing = search_front(front, missing, found, &mut |number, ticket| tickets[number - first] = Some(ticket));
+                // Once more, as for one key.
+                (missing, version) = self.search_memtables(missing, found);
+            }
             let found = &mut |number: usize, value: Option<&[u8]>| {
-                if let (Some(front), Some(value), Some(ticket)) = (front, value, looks.ticket(number - first)) {
+                if let (Some(front), Some(value), Some(ticket)) = (front, value, tickets[number - first]) {
                     front.admit(keys[number], value, ticket);
                 }
                 found(number, value);
@@ -106,35 +113,28 @@ impl Lsm {
         }
     }
 
-    /// Looks for keys in memory, where a memtable comes before the cache. Those that neither has, and the version of the same view, which may have them.
+    /// Looks for keys in memtables. Those that none has, and the version of the same view, which may have them.
     fn search_memtables<'k>(
         &self,
-        keys: &[&'k [u8]],
-        looks: &Looks,
-        first: usize,
+        mut keys: Vec<Sought<'k>>,
         found: &mut VisitValue<'_>,
     ) -> (Vec<Sought<'k>>, Arc<Version<Handle>>) {
-        let (mut missing, mut answers) = (Vec::new(), Vec::new());
-        let (mut values, mut value) = (Vec::new(), Vec::new());
+        let (mut answers, mut values, mut value) = (Vec::new(), Vec::new(), Vec::new());
         let version = {
             let pin = self.present.pin();
             let view = self.present.load(&pin);
-            for (number, key) in (first..).zip(keys.iter().copied()) {
+            keys.retain(|sought| {
                 value.clear();
-                match (view.find(key, &mut value), looks.value(number - first)) {
-                    (None, None) => missing.push(Sought { number, key, hash: self.hash(key) }),
-                    (Some(Answer::Deleted), _) => answers.push((number, None)),
-                    (found, cached) => {
-                        let start = values.len();
-                        values.extend_from_slice(cached.filter(|_| found.is_none()).unwrap_or(&value));
-                        answers.push((number, Some(start..values.len())));
-                    }
-                }
-            }
+                let answer = view.find(sought.key, &mut value);
+                let start = values.len();
+                values.extend_from_slice(&value);
+                answers.extend(answer.map(|answer| (sought.number, (answer == Answer::Value).then_some(start..values.len()))));
+                answer.is_none()
+            });
             view.version.clone()
         };
         answers.into_iter().for_each(|(number, place)| found(number, place.map(|place| &values[place])));
-        (missing, version)
+        (keys, version)
     }
 
     /// Looks for ascending keys in a run. Those that it does not have, ascending.
@@ -157,6 +157,28 @@ impl Lsm {
         missing.sort_unstable_by_key(|sought| sought.key);
         Ok(missing)
     }
+}
+
+/// Looks for keys in the cache. Those that it does not have; `missed` gets what it takes to offer their values.
+fn search_front<'k>(
+    front: &dyn Front,
+    mut keys: Vec<Sought<'k>>,
+    found: &mut VisitValue<'_>,
+    missed: &mut dyn FnMut(usize, Ticket),
+) -> Vec<Sought<'k>> {
+    let mut value = Vec::new();
+    keys.retain(|sought| {
+        value.clear();
+        match front.look(sought.key, &mut value) {
+            Looked::Found => found(sought.number, Some(&value)),
+            Looked::Missing(ticket) => {
+                missed(sought.number, ticket);
+                return true;
+            }
+        }
+        false
+    });
+    keys
 }
 
 impl<'v, 'k> Search<'v, 'k> {

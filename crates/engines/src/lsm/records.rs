@@ -25,9 +25,9 @@ use super::{
     room::{Credit, Room},
     turn::Turn,
     version::Version,
-    view::{Present, View},
+    view::{Beyond, Present},
 };
-use crate::{engine::Operation, front::Look};
+use crate::engine::Operation;
 
 /// What the records of one keyspace are in.
 #[derive(Debug)]
@@ -145,27 +145,22 @@ impl Lsm {
     /// The newest value of a key, in place of what `value` had. False, and an empty one, if there is none.
     pub(super) fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
-        // Before the view is loaded: what is flushed in between makes a ticket void. What memtables have is newer (invariant 9 of decision 15).
         let front = self.front();
-        let look = front.map(|front| front.look(key, value));
-        let version = {
-            let pin = self.present.pin();
-            let view = self.present.load(&pin);
-            match view.find(key, value) {
-                Some(answer) => return Ok(answer == Answer::Value),
-                None if look == Some(Look::Found) => return Ok(true),
-                // Of the same view: what is flushed in between would be in neither.
-                None => view.version.clone(),
+        self.present.search(key, value, front).or_else(|Beyond { version, ticket }| {
+            let found = self.find_on_disk(&version, key, value)?;
+            if let (true, Some(front), Some(ticket)) = (found, front, ticket) {
+                front.admit(key, value, ticket);
             }
-        };
-        let found = match version.find((self.hash(key), key), value)? {
-            Some(answer) => answer == Answer::Value,
-            None => self.find_below(&version, key, value)?,
-        };
-        if let (true, Some(front), Some(Look::Missing(ticket))) = (found, front, look) {
-            front.admit(key, value, ticket);
+            Ok(found)
+        })
+    }
+
+    /// Looks for a key that no memtable has.
+    fn find_on_disk(&self, version: &Version<Handle>, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        match version.find((self.hash(key), key), value)? {
+            Some(answer) => Ok(answer == Answer::Value),
+            None => self.find_below(version, key, value),
         }
-        Ok(found)
     }
 
     /// Looks below the tables of a version for a key that none of them has.
@@ -201,13 +196,5 @@ impl Lsm {
     #[inline]
     pub(super) fn check_live(&self) -> Result<()> {
         if self.files.is_retired() { Err(Error::Closed { what: "the keyspace" }) } else { Ok(()) }
-    }
-}
-
-impl<V> View<V> {
-    /// What the memtables say of a key. The value is put into `value`.
-    #[inline]
-    pub(super) fn find(&self, key: &[u8], value: &mut Vec<u8>) -> Option<Answer> {
-        self.memtables.iter().find_map(|member| member.memtable.get(key, value)).map(|(answer, _)| answer)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use ecotone_substrate::Seq;
+use ecotone_substrate::{Seq, table::Answer};
 use ecotone_sys::{
     epoch::{Domain, Pin, Slot},
     primitive::{
@@ -12,6 +12,7 @@ use ecotone_sys::{
 };
 
 use super::memtable::Memtable;
+use crate::front::{Front, Look, Ticket};
 
 /// A memtable of a view.
 #[derive(Debug)]
@@ -54,6 +55,12 @@ impl<V> View<V> {
         self.memtables.iter().filter(|member| !member.is_sealed()).map(|member| &member.memtable)
     }
 
+    /// What the memtables say of a key. The value is put into `value`.
+    #[inline]
+    pub(super) fn find(&self, key: &[u8], value: &mut Vec<u8>) -> Option<Answer> {
+        self.memtables.iter().find_map(|member| member.memtable.get(key, value)).map(|(answer, _)| answer)
+    }
+
     /// The smallest sequence of what is in no table (invariant 17).
     pub(super) fn first_unflushed(&self) -> Option<Seq> {
         self.memtables.iter().filter_map(|member| member.memtable.smallest()).min()
@@ -64,6 +71,14 @@ impl<V> Clone for View<V> {
     fn clone(&self) -> View<V> {
         View { memtables: self.memtables.clone(), version: self.version.clone() }
     }
+}
+
+/// Where the search for a key goes on that is not in memory.
+#[derive(Debug)]
+pub(super) struct Beyond<V> {
+    pub(super) version: Arc<V>,
+    /// What it takes to offer its value to the cache.
+    pub(super) ticket: Option<Ticket>,
 }
 
 /// The present view. Who replaces it holds the structure mutex of the keyspace.
@@ -92,6 +107,29 @@ impl<V: Send + Sync + 'static> Present<V> {
     #[inline]
     pub(super) fn load<'p>(&'p self, pin: &'p Pin<'_>) -> &'p View<V> {
         self.slot.load(pin).expect("there is always a view")
+    }
+
+    /// Looks for a key in memory: whether its newest record has a value, which is appended to `value`. What the cache in front of the version has is older than what
+    /// memtables have (invariant 9 of decision 15).
+    pub(super) fn search(&self, key: &[u8], value: &mut Vec<u8>, front: Option<&dyn Front>) -> Result<bool, Beyond<V>> {
+        let Some(front) = front else { return self.search_memtables(key, value, None) };
+        // Before the cache: what a flush takes out of them in between is newer than what the cache had till then.
+        if let Ok(is_value) = self.search_memtables(key, value, None) {
+            return Ok(is_value);
+        }
+        match front.look(key, value) {
+            Look::Found => Ok(true),
+            // And behind the ticket, which is too young for what an older version has.
+            Look::Missing(ticket) => self.search_memtables(key, value, Some(ticket)),
+        }
+    }
+
+    /// If no memtable has the key, the version of the same view: what is flushed in between would be in neither.
+    fn search_memtables(&self, key: &[u8], value: &mut Vec<u8>, ticket: Option<Ticket>) -> Result<bool, Beyond<V>> {
+        let pin = self.pin();
+        let view = self.load(&pin);
+        let beyond = || Beyond { version: view.version.clone(), ticket };
+        view.find(key, value).map(|answer| answer == Answer::Value).ok_or_else(beyond)
     }
 
     /// A copy that keeps what it has.

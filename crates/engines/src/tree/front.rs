@@ -23,6 +23,11 @@ struct Part {
     keeps: bool,
 }
 
+/// The part of a keyspace that has this number in a cache.
+pub(crate) fn part(cache: &Arc<Cache>, number: u16, keeps: bool) -> Arc<dyn Front> {
+    Arc::new(Part { cache: cache.clone(), number, keeps })
+}
+
 impl Front for Part {
     fn look(&self, key: &[u8], value: &mut Vec<u8>) -> Look {
         match self.cache.get(self.number, key, Purpose::Read, |found| value.extend_from_slice(found)) {
@@ -46,13 +51,13 @@ impl Front for Part {
 impl Tree {
     /// The cache of its records, where these come from elsewhere.
     pub(crate) fn front(&self) -> Arc<dyn Front> {
-        Arc::new(Part { cache: self.cache.clone(), number: self.number, keeps: self.options.record_cache })
+        part(&self.cache, self.number, self.options.record_cache)
     }
 }
 
 impl Fronts for TreeFamily {
     fn front(&self, shared: &Shared) -> Result<Arc<dyn Front>> {
         let (cache, number) = self.part_of_cache(shared)?;
-        Ok(Arc::new(Part { cache, number, keeps: true }))
+        Ok(part(&cache, number, true))
     }
 }

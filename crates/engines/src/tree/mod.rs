@@ -14,7 +14,7 @@ mod claims;
 mod counters;
 mod family;
 mod forecast;
-mod front;
+pub(crate) mod front;
 mod goals;
 pub mod index;
 mod install;

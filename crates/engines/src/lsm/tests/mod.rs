@@ -9,6 +9,8 @@ mod covers;
 #[cfg(not(feature = "loom"))]
 mod flow;
 #[cfg(not(feature = "loom"))]
+mod front;
+#[cfg(not(feature = "loom"))]
 mod heat;
 #[cfg(not(feature = "loom"))]
 mod memory;

@@ -22,6 +22,7 @@ use ecotone_testkit::sim::SimStorage;
 
 use crate::{
     engine::{Context, Cursor, Engine, Operation, Ordered, Range, Record, Shared},
+    front::Front,
     lsm::{
         base::Around, blob, family::Sizes, install::Files, keyspace::LsmKeyspace, options::LsmOptions, pool::Pool,
         structure::Structure, table::Kind, table_cache::TableCache,
@@ -116,6 +117,14 @@ impl World {
         let context = Context { keyspace: number, ..self.context.clone() };
         let files = Files::new(context, options, Structure::default(), &self.cache);
         Arc::new(LsmKeyspace::create(files, sizes, self.pool.clone(), Around::default()))
+    }
+
+    /// The same behind a cache.
+    pub(super) fn another_behind(&self, number: u32, front: Arc<dyn Front>) -> Arc<LsmKeyspace> {
+        let context = Context { keyspace: number, ..self.context.clone() };
+        let files = Files::new(context, LsmOptions::default(), Structure::default(), &self.cache);
+        let around = Around { front: Some(front), base: None };
+        Arc::new(LsmKeyspace::create(files, Sizes::TINY, self.pool.clone(), around))
     }
 
     /// The same by a clock of its own.
