@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     BfTree,
     /// A hash map in memory, of shards behind locks. What it holds lasts only if it is closed.
     Map,
+    /// The cold tier of the F2 paper, loaded once and then only read, with no cache: a chunk of its index and a record for each read.
+    F2Cold,
     /// Keeps nothing and does nothing: what a run costs then is the harness.
     Null,
 }
@@ -48,7 +50,7 @@ impl Kind {
 
     /// Whether it has a log, and so other durabilities than none.
     pub(crate) fn has_log(self) -> bool {
-        !matches!(self, Kind::BfTree | Kind::Map)
+        !matches!(self, Kind::BfTree | Kind::Map | Kind::F2Cold)
     }
 
     /// Variables of the environment that its process gets, unless they are set already.

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "bf-tree")]
 mod bf_tree;
+mod f2_cold;
 mod fault;
 #[cfg(feature = "fjall")]
 mod fjall;
@@ -36,7 +37,7 @@ use ecotone::Engine;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::kind::{Kind, Unavailable};
-use self::{hash::Hash, map::Map, null::Null, ordered::Ordered};
+use self::{f2_cold::F2Cold, hash::Hash, map::Map, null::Null, ordered::Ordered};
 use crate::error::Result;
 
 /// What a write promises when it returns.
@@ -179,6 +180,7 @@ pub(crate) fn opener(kind: Kind) -> Option<Opener> {
         Kind::Lsm => Some(|options| Ok(Box::new(Ordered::open(Engine::Lsm, options)?))),
         Kind::Adaptive => Some(|options| Ok(Box::new(Ordered::open(Engine::Adaptive, options)?))),
         Kind::Map => Some(|options| Ok(Box::new(Map::open(options)?))),
+        Kind::F2Cold => Some(|options| Ok(Box::new(F2Cold::open(options)?))),
         Kind::Null => Some(|options| Ok(Box::new(Null::open(options)?))),
         #[cfg(feature = "rocksdb")]
         Kind::Rocksdb => Some(self::rocksdb::open),

@@ -19,9 +19,10 @@ fn open_with(kind: Kind, directory: &TempDir, durability: Durability) -> Result<
     open(kind, &Options { directory: &directory.path().join("db"), memory: MEMORY, durability, settings: &[] })
 }
 
-/// Every store that is built in and keeps something, at every durability that it has.
+/// Every store that is built in and keeps whatever is written, at every durability that it has.
 fn each(test: impl Fn(&dyn Fn() -> Box<dyn Store>)) {
-    for kind in Kind::value_variants().iter().copied().filter(|kind| *kind != Kind::Null && opener(*kind).is_some()) {
+    let is_whole = |kind: &Kind| ![Kind::Null, Kind::F2Cold].contains(kind) && opener(*kind).is_some();
+    for kind in Kind::value_variants().iter().copied().filter(is_whole) {
         for durability in Durability::value_variants() {
             let directory = directory();
             if !kind.has_log() && *durability != Durability::None {
@@ -194,4 +195,21 @@ fn a_key_that_is_too_long_is_refused() {
         }
         store.close().unwrap();
     }
+}
+
+#[test]
+fn the_cold_tier_of_f2_is_loaded_once_and_then_read() {
+    const RECORDS: u32 = 50_000;
+    let directory = directory();
+    let open = || open_with(Kind::F2Cold, &directory, Durability::None).unwrap();
+    let store = open();
+    (0..RECORDS).for_each(|number| store.insert(&key(number), &value(number, 1)).unwrap());
+    store.settle().unwrap();
+    assert!(store.insert(&key(0), b"new").unwrap_err().to_string().contains("only read"));
+    store.close().unwrap();
+    let store = open();
+    (0..RECORDS).for_each(|number| assert_eq!(get(&*store, &key(number)), Some(value(number, 1))));
+    (RECORDS..RECORDS + 1000).for_each(|number| assert_eq!(get(&*store, &key(number)), None));
+    let bytes = store.stats().index_bytes as f64 / f64::from(RECORDS);
+    assert!((0.4..0.5).contains(&bytes), "{bytes} bytes a key");
 }

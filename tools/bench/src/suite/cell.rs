@@ -137,6 +137,8 @@ pub(super) struct Cell {
     pub(super) theta: f64,
     /// Memory as a part of the bytes of the records.
     pub(super) memory: f64,
+    /// Whether it is one point of a curve over memory, and named by that.
+    pub(super) on_curve: bool,
     pub(super) threads: u16,
     pub(super) batch: u16,
     /// Part of reads beside the inserts of the workload `insert`.
@@ -161,6 +163,7 @@ impl Cell {
             durability,
             theta: THETA,
             memory,
+            on_curve: false,
             threads: THREADS,
             batch: 1,
             read_share: 0.0,
@@ -180,6 +183,11 @@ impl Cell {
     /// With a warm-up until the device reads of an operation no longer fall.
     pub(super) fn steady(self) -> Self {
         Cell { warmup: Warm::Steady, ..self }
+    }
+
+    /// With another part of the bytes of the records as memory than the suite has.
+    pub(super) fn with_memory(self, memory: f64) -> Self {
+        Cell { memory, on_curve: true, ..self }
     }
 
     /// With so many threads.
@@ -211,6 +219,9 @@ impl Cell {
             name += &format!("-{}", self.theta);
         }
         name += &format!(" {}", self.data.label());
+        if self.on_curve {
+            name += &format!(" memory {}%", self.memory * 100.0);
+        }
         if self.batch != 1 {
             name += &format!(" batch {}", self.batch);
         }

@@ -25,6 +25,9 @@ pub(in super::super) fn suite() -> Suite {
         batches.compare(Comparison::with(Side::Disk, Metric::Throughput, None)),
         cell(C, Zipfian).compare(Comparison::with(Side::Ideal, Metric::DeviceReads, None)),
         amplified(cell(B, Zipfian), 5.5 / 16.51, 1.77 / 2.64),
+        cell(C, Zipfian).with_memory(0.025),
+        cell(C, Zipfian).with_memory(0.05),
+        cell(C, Zipfian).with_memory(0.2),
         skew(cell(B, Zipfian), 0.667),
         skew(cell(B, Zipfian), 0.999),
         amplified(cell(A, Zipfian), 6.41 / 21.47, 1.23 / 5.28),
@@ -34,8 +37,10 @@ pub(in super::super) fn suite() -> Suite {
         cell(F, Zipfian),
         cell(D, Latest),
     ];
-    let durable = |durability| Cell::new(A, Zipfian, &logged, durability, MEMORY);
-    cells.extend([durable(Buffered).steady(), durable(Sync).warmup(0.02)]);
+    let durable = |workload, shape, durability| Cell::new(workload, shape, &logged, durability, MEMORY);
+    let buffered = |workload, shape| durable(workload, shape, Buffered).steady();
+    cells.extend([buffered(B, Zipfian), buffered(A, Zipfian), buffered(F, Zipfian), buffered(D, Latest)]);
+    cells.push(durable(A, Zipfian, Sync).warmup(0.02));
     let few = Data::synthetic(500_000, 2_000_000, 8, 100);
     cells.extend(in_memory(&few));
     cells.push(read_cache(&few));
@@ -82,7 +87,7 @@ fn skew(cell: Cell, theta: f64) -> Cell {
 
 fn usual(cell: &Cell) -> bool {
     let plain = cell.stores.is_none() && cell.variants.iter().all(|variant| variant.settings.is_empty());
-    plain && cell.distribution != Uniform && cell.theta == 0.99 && with(cell, Unlogged)
+    plain && cell.distribution != Uniform && cell.theta == 0.99 && !cell.on_curve && with(cell, Unlogged)
 }
 
 fn with(cell: &Cell, durability: Durability) -> bool {
