@@ -26,11 +26,17 @@ const CHUNK: usize = 8 * ENTRIES;
 /// Bits of an address; a tag is above them.
 const ADDRESS: u32 = 48;
 /// Bytes of entries that are sorted at a time while the index is made.
-const SORTED: usize = 16 << 20;
+const SORTED: usize = 64 << 20;
+/// Pages that are read at a time while it is.
+const WINDOW: usize = 256;
 
 /// A page in memory, as direct I/O wants it.
 #[repr(align(4096))]
 struct Page([u8; PAGE]);
+
+/// Pages that follow each other.
+#[repr(align(4096))]
+struct Window([u8; WINDOW * PAGE]);
 
 impl Page {
     fn new() -> Box<Page> {
@@ -138,14 +144,16 @@ impl F2Cold {
 
     /// Gives the key and the address of every record.
     fn each(&self, mut each: impl FnMut(&[u8], u64)) -> Result<()> {
-        let mut page = Page::new();
-        for number in 0..self.tail.lock().pages {
-            let start = number * PAGE as u64;
-            self.records.read_exact_at(&mut page.0, start)?;
-            let mut at = 0;
-            while let Some((key, value)) = record(&page.0, at) {
-                each(key, start + at as u64);
-                at += 4 + key.len() + value.len();
+        let (pages, mut window) = (self.tail.lock().pages, Box::new(Window([0; WINDOW * PAGE])));
+        for first in (0..pages).step_by(WINDOW) {
+            let read = &mut window.0[..WINDOW.min((pages - first) as usize) * PAGE];
+            self.records.read_exact_at(read, first * PAGE as u64)?;
+            for (number, page) in (first..).zip(read.chunks_exact(PAGE)) {
+                let mut at = 0;
+                while let Some((key, value)) = record(page, at) {
+                    each(key, number * PAGE as u64 + at as u64);
+                    at += 4 + key.len() + value.len();
+                }
             }
         }
         Ok(())
