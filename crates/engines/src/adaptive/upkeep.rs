@@ -60,8 +60,9 @@ struct State {
     task: Option<Task>,
     /// What was done, the last few.
     done: Vec<Task>,
-    /// Bytes of the active memtable when it was looked last.
+    /// Bytes of the active memtable when it was looked last whether it rests, and when that was.
     filled: usize,
+    filled_at: u64,
 }
 
 /// Tasks that are remembered when they are done.
@@ -192,9 +193,13 @@ impl Upkeep {
         }
     }
 
-    /// Has a memtable flushed that nobody writes to any more, so that scans need not merge it and it can be absorbed.
+    /// Has a memtable flushed that nobody has written to for a tick, so that scans need not merge it and it can be absorbed.
     fn flush_what_rests(&self, lsm: &Arc<Lsm>) -> Result<()> {
-        let (filled, mut state) = (lsm.filled(), self.state.lock());
+        let (filled, now, mut state) = (lsm.filled(), self.shared.clock.now(), self.state.lock());
+        if now.saturating_sub(state.filled_at) < TICK {
+            return Ok(());
+        }
+        state.filled_at = now;
         let rests = filled > 0 && filled == mem::replace(&mut state.filled, filled);
         drop(state);
         if rests { lsm.begin_flush(Seq::MAX) } else { Ok(()) }
@@ -208,7 +213,7 @@ impl Upkeep {
         }
         state.heat.tick(self.shared.clock.now());
         state.task.take().or_else(|| {
-            let is_late = lsm.behind() > 0.0 || lsm.memtables_wait();
+            let is_late = lsm.behind() > 0.0 || lsm.others_wait();
             if is_late || self.share == 0 { None } else { state.choose(lsm) }
         })
     }

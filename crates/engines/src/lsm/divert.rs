@@ -122,7 +122,7 @@ impl Lsm {
     }
 
     /// Whether memtables wait besides the one that is flushed.
-    fn others_wait(&self) -> bool {
+    pub(crate) fn others_wait(&self) -> bool {
         self.present.load(&self.present.pin()).memtables.len() > 2
     }
 }

@@ -87,7 +87,7 @@ impl Lsm {
     }
 
     /// Whether a memtable waits for its flush.
-    pub(crate) fn memtables_wait(&self) -> bool {
+    fn memtables_wait(&self) -> bool {
         self.present.load(&self.present.pin()).memtables.len() > 1
     }
 

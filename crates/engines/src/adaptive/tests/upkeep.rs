@@ -178,3 +178,15 @@ fn a_memtable_that_rests_is_flushed() {
     assert!(world.keyspace.first_unflushed().is_none());
     world.expect(&model);
 }
+
+/// Pieces come one after the other, faster than writes.
+#[test]
+fn a_memtable_does_not_rest_since_nobody_writes_between_two_pieces() {
+    let (mut world, mut model) = layered(AdaptiveOptions::default());
+    world.put(&mut model, 1234, Some(&[9; 100]));
+    world.keyspace.hint(&range(200, 3800), Hint::ReadMostly).unwrap();
+    world.pass(Duration::from_millis(500));
+    assert!(world.stat("absorbed_pieces") > 1);
+    assert!(world.keyspace.first_unflushed().is_some());
+    world.expect(&model);
+}
