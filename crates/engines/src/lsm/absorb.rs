@@ -25,7 +25,7 @@ use super::{
 };
 use crate::rest::{Direction, Rest};
 
-/// Bytes of what counts that go together at most, about, and tables that these are at most.
+/// Bytes of what counts, or of pages below, that go together at most, about, and tables that these are at most.
 const PIECE: u64 = 32 << 20;
 const PIECE_TABLES: u64 = 4;
 /// How often a piece is halved at most.
@@ -147,7 +147,7 @@ impl Lsm {
         let end = cut.unwrap_or(end);
         let (lower, upper) = match stretch.cover {
             None => (from.to_vec(), end.to_vec()),
-            Some(cover) => self.rounded(base, covers, cover, (from, end))?,
+            Some(cover) => self.first_piece(base, covers, self.rounded(base, covers, cover, (from, end))?)?,
         };
         Ok(Piece { lower, upper, is_covered: stretch.cover.is_some() })
     }

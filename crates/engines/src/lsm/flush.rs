@@ -72,6 +72,7 @@ impl Lsm {
         let flushed = if needed() { self.flush_oldest() } else { Ok(false) };
         drop(turn);
         self.call_flush();
+        self.call_compaction();
         flushed.map(drop)
     }
 

@@ -126,6 +126,13 @@ impl Lsm {
         Ok((base.fence_before(from)?, if end < upper { base.fence_behind(end)? } else { upper.to_vec() }))
     }
 
+    /// The first piece of a part of a cover between fences: as much of what is below as goes together with one edit, however little counts above.
+    pub(super) fn first_piece(&self, base: &Arc<dyn Base>, covers: &Covers, (lower, upper): Span) -> Result<Span> {
+        let (reach, _) = base.extent(&lower, &upper, self.piece_bytes());
+        let is_cut = covers.has_room() && reach < upper;
+        Ok((lower, if is_cut { base.fence_behind(&reach)? } else { upper }))
+    }
+
     /// Has bounds alone kept apart that are some: those of covers, and of what is not cleared yet. The turn is held.
     pub(super) fn keep_apart(&self) {
         let Some(base) = self.base() else { return };

@@ -26,6 +26,8 @@ const EIGHTHS: usize = 3;
 const PARTS: usize = 3;
 /// The part of what all may have from which on writers are slowed down, in quarters.
 const SLOW_FROM: usize = 3;
+/// How often caches are asked for a slab before something is flushed for want of it.
+const TRIES: usize = 8;
 const COMPONENTS: &[Component] = &[Component::Memtable];
 
 /// What all memtables have together, and may have.
@@ -76,7 +78,9 @@ impl Pool {
         if used > part / PARTS * (PARTS - 1) {
             self.relieve();
         }
-        let leased = free.or_else(|| share.reclaim(slab).then(lease).flatten());
+        // What another cache gives back a third may take first, which has to give way then.
+        let reclaim = || (0..TRIES).find_map(|_| share.reclaim(slab).then(lease)?);
+        let leased = free.or_else(reclaim);
         leased.ok_or(Error::Memory { what: Component::Memtable.name(), budget: self.memory.budget() as u64 })
     }
 

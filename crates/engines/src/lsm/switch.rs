@@ -20,7 +20,6 @@ impl Lsm {
             if waiting >= WAITING {
                 delay.begin();
                 self.flush_if(|| matches!(self.fill_level(), (_, WAITING.., Some(_))))?;
-                self.call_compaction();
             } else {
                 self.switch(&full)?;
                 self.call_flush();

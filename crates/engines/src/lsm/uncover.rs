@@ -82,10 +82,8 @@ impl Lsm {
         let version = self.version();
         let (covers, stretch) = (version.covers(), version.covers().stretch_at(from));
         let Some(cover) = stretch.cover else { return Ok(stretch.upper.unwrap_or(upper).to_vec()) };
-        let (lower, end) = self.rounded(base, covers, cover, (from, upper))?;
-        let (reach, _) = base.extent(&lower, &end, self.piece_bytes());
-        let end = if covers.has_room() && reach < end { base.fence_behind(&reach)? } else { end };
-        let piece = (lower, end.clone());
+        let piece = self.first_piece(base, covers, self.rounded(base, covers, cover, (from, upper))?)?;
+        let end = piece.1.clone();
         self.begin_leaving(&piece);
         self.call_flush();
         let uncovered = self.uncover_piece(base, &version, piece);

@@ -202,3 +202,23 @@ fn many_keys_are_found_at_once_whatever_shape_their_ranges_have() {
     let keys: Vec<_> = (0..KEYS + 60).chain(0..KEYS).map(key).collect();
     assert!(world.multi_get(&keys).iter().zip(&keys).all(|(found, key)| found.as_ref() == model.get(key)));
 }
+
+/// A turn to compact is not held while all pages of a large range are written anew for a few records.
+#[test]
+fn a_piece_has_few_pages_however_little_counts_above_them() {
+    let insert = Insert::Batch;
+    let (mut world, mut model) = (World::new(6, AdaptiveOptions { insert, ..AdaptiveOptions::default() }), Model::new());
+    (0..4 * KEYS).for_each(|number| world.put(&mut model, number, Some(&[1; 100])));
+    world.flush();
+    let (lower, upper) = (key(0), key(4 * KEYS));
+    world.keyspace.absorb(&lower, &upper).unwrap();
+    [10, 4 * KEYS - 10].into_iter().for_each(|number| world.put(&mut model, number, Some(&[2; 100])));
+    world.flush();
+    let (lsm, mut from, mut pieces) = (world.keyspace.lsm.lsm().clone(), lower, 0);
+    while from < upper {
+        from = lsm.absorb_next(&from, &upper).unwrap();
+        pieces += 1;
+    }
+    assert!(pieces >= 4, "{pieces} pieces of 64 KiB for {} bytes", model.len() * 108);
+    world.expect(&model);
+}

@@ -61,3 +61,16 @@ fn writers_come_to_rest_with_their_background() {
     // Memtables of one slab are full long before the background begins, and so writers are slowed down.
     assert!(stat("writer_delays") > 0);
 }
+
+/// Who flushes for want of memory has what is due then compacted, as others have.
+#[test]
+fn runs_that_want_of_memory_makes_are_compacted() {
+    let world = World::new(1, Kind::Linear);
+    for run in 0..10 {
+        (0..20).for_each(|number| write(&world, 20 * run + number));
+        assert!(world.keyspace.lsm().give_memory().unwrap());
+    }
+    assert_eq!(world.stat("runs"), 10);
+    while world.environment.scheduler.run_one() {}
+    assert!(world.stat("runs") < 8, "{} runs", world.stat("runs"));
+}
