@@ -30,6 +30,11 @@ impl Single {
         schedule
     }
 
+    /// Whether it neither runs nor is scheduled.
+    pub fn is_idle(&self) -> bool {
+        *self.0.lock() == State::Idle
+    }
+
     /// The scheduled job begins.
     pub fn begin(&self) {
         *self.0.lock() = State::Running;
@@ -59,7 +64,7 @@ mod tests {
         assert!(single.end(), "it was called for meanwhile");
         assert!(!single.call(), "it is scheduled");
         single.begin();
-        assert!(!single.end());
-        assert!(single.call());
+        assert!(!single.end() && single.is_idle());
+        assert!(single.call() && !single.is_idle());
     }
 }

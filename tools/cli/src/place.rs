@@ -39,7 +39,13 @@ pub(crate) struct NewSpace {
     /// The engine of a keyspace that is made; without it that is tree
     #[arg(long)]
     engine: Option<Engine>,
+    /// An option of the engine of a keyspace that is made, such as `index=plr` of lsm or `disk=1073741824` of hash; may be given several times
+    #[arg(long = "set", value_name = "OPTION=VALUE", value_parser = parse_setting)]
+    settings: Vec<Setting>,
 }
+
+/// The name of an option, and a value.
+pub(crate) type Setting = (String, String);
 
 /// An engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -89,18 +95,29 @@ impl NewSpace {
                 let there = info.engine;
                 Err(Failure::Usage(format!("the keyspace {name:?} is there and has the engine {there}; leave --engine out")))
             }
+            (_, Some(_)) if !self.settings.is_empty() => Err(Failure::Usage(format!(
+                "the keyspace {name:?} is there and keeps the options that it was made with; leave --set out"
+            ))),
             (_, Some(_)) => self.space.open(database),
-            (engine, None) => engine.unwrap_or(Engine::Tree).create(database, name),
+            (engine, None) => engine.unwrap_or(Engine::Tree).create(database, name, &self.settings),
         }
     }
 }
 
 impl Engine {
-    /// Makes a keyspace with it.
-    pub(crate) fn create(self, database: &Database, name: &str) -> Result<Kept, Failure> {
+    /// Makes a keyspace with it, and with these options.
+    pub(crate) fn create(self, database: &Database, name: &str, settings: &[Setting]) -> Result<Kept, Failure> {
         Ok(match self.ordered() {
-            Some(engine) => Kept::Ordered(database.create_keyspace(name, KeyspaceOptions::default().engine(engine))?),
-            None => Kept::Hashed(database.create_hash_keyspace(name, HashOptions::default())?),
+            Some(engine) => {
+                let plain = KeyspaceOptions::default().engine(engine);
+                let options = settings.iter().fold(plain, |options, (option, value)| options.set(option, value));
+                Kept::Ordered(database.create_keyspace(name, options)?)
+            }
+            None => {
+                let plain = HashOptions::default();
+                let options = settings.iter().fold(plain, |options, (option, value)| options.set(option, value));
+                Kept::Hashed(database.create_hash_keyspace(name, options)?)
+            }
         })
     }
 
@@ -129,6 +146,12 @@ pub(crate) fn close(database: Database) -> Result<(), Failure> {
         }
         closed => Ok(closed?),
     }
+}
+
+/// Reads `option=value`.
+fn parse_setting(text: &str) -> Result<Setting, String> {
+    let (option, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is no option and value, such as index=plr"))?;
+    Ok((option.to_owned(), value.to_owned()))
 }
 
 /// Reads a size such as `65536`, `64KiB`, `32MiB` or `1GiB`.

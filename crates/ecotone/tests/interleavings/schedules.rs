@@ -26,9 +26,9 @@ const GROWN: [&str; 2] = ["compactions", "index_doublings"];
 /// What the background of the lsm engine does.
 const MERGED: [&str; 2] = ["flushes", "compactions"];
 
-/// Writes that read, over two keyspaces.
+/// Writes that read.
 const TREE_UPDATES: Crew = Crew {
-    threads: &[(Updater, 6), (Merger, 6), (Merger, 6), (Batcher, 4), (Flusher, 2), (Evicter, 2)],
+    threads: &[(Updater, 6), (Updater, 6), (Merger, 4), (Merger, 4), (Batcher, 4), (Flusher, 2), (Evicter, 2)],
     registers: 4,
     crash: false,
 };

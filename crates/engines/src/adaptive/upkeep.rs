@@ -200,7 +200,12 @@ impl Upkeep {
             return Ok(());
         }
         state.filled_at = now;
-        let rests = filled > 0 && filled == mem::replace(&mut state.filled, filled);
+        let before = mem::replace(&mut state.filled, filled);
+        let rests = filled > 0 && filled == before;
+        if rests {
+            // What comes next is another memtable, which may have as many bytes.
+            state.filled = 0;
+        }
         drop(state);
         if rests { lsm.begin_flush(Seq::MAX) } else { Ok(()) }
     }

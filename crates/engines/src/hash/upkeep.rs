@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use ecotone_substrate::{Error, Result, environment::Environment, metrics::Histogram, pace::Pace, scheduler::Priority};
+use ecotone_substrate::{
+    Error, Result, environment::Environment, metrics::Histogram, pace::Pace, scheduler::Priority, single::Single,
+};
 use ecotone_sys::{
     epoch,
     primitive::{
-        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         thread,
     },
 };
@@ -30,13 +32,13 @@ enum Work {
 
 impl Work {
     const ALL: [Work; 4] = [Work::Grow, Work::WriteOut, Work::Compact, Work::Fold];
+    /// What gives space on the disk back.
+    const SAVING: [Work; 2] = [Work::Compact, Work::Fold];
+
     /// What writers wait for is not behind what they wait for late.
     fn priority(self) -> Priority {
         if let Work::Grow = self { Priority::Flush } else { Priority::Compact }
     }
-
-    /// What gives space on the disk back.
-    const SAVING: [Work; 2] = [Work::Compact, Work::Fold];
 
     fn name(self) -> &'static str {
         match self {
@@ -48,11 +50,6 @@ impl Work {
     }
 }
 
-/// States of a kind of work: nobody does it; somebody is asked to; somebody is about it, and what becomes due from now on may be missed.
-const IDLE: u8 = 0;
-const ASKED: u8 = 1;
-const BEGUN: u8 = 2;
-
 /// The background of one keyspace.
 #[derive(Debug)]
 pub(super) struct Upkeep {
@@ -60,8 +57,8 @@ pub(super) struct Upkeep {
     files: Arc<Files>,
     environment: Environment,
     goals: Goals,
-    /// The state of each kind of work, by its number.
-    states: [AtomicU8; Work::ALL.len()],
+    /// The job of each kind of work, by its number.
+    jobs: [Single; Work::ALL.len()],
     /// Steps of work that have ended.
     steps: AtomicU64,
     /// How far compaction is behind for those who write: the bits of a part, which is 0 as long as none is delayed.
@@ -83,8 +80,8 @@ const SLOW_FROM_SHORTAGE: f64 = 0.75;
 impl Upkeep {
     pub(super) fn new(hash: Arc<Hash>, files: Arc<Files>, goals: Goals) -> Arc<Upkeep> {
         let environment = files.environment().clone();
-        let (states, steps, behind, behind_for_deletes, full, pace, delays) = Default::default();
-        Arc::new(Upkeep { hash, files, environment, goals, states, steps, behind, behind_for_deletes, full, pace, delays })
+        let (jobs, steps, behind, behind_for_deletes, full, pace, delays) = Default::default();
+        Arc::new(Upkeep { hash, files, environment, goals, jobs, steps, behind, behind_for_deletes, full, pace, delays })
     }
 
     /// Has the background do what there is to do, if the keyspace has taken memory since it was asked last.
@@ -146,7 +143,7 @@ impl Upkeep {
     }
 
     fn is_busy(&self, work: &[Work]) -> bool {
-        work.iter().any(|work| self.states[*work as usize].load(Ordering::Acquire) != IDLE)
+        !work.iter().all(|work| self.jobs[*work as usize].is_idle())
     }
 
     fn look_behind(&self) {
@@ -186,9 +183,12 @@ impl Upkeep {
     }
 
     fn spawn(self: &Arc<Self>, work: Work) {
-        if self.states[work as usize].swap(ASKED, Ordering::AcqRel) != IDLE {
-            return;
+        if self.jobs[work as usize].call() {
+            self.schedule(work);
         }
+    }
+
+    fn schedule(self: &Arc<Self>, work: Work) {
         let upkeep = Arc::downgrade(self);
         self.environment.scheduler.spawn(work.priority(), work.name(), move || {
             if let Some(upkeep) = upkeep.upgrade() {
@@ -199,23 +199,25 @@ impl Upkeep {
 
     /// One step, so that others come in between.
     fn run(self: Arc<Self>, work: Work) {
-        let state = &self.states[work as usize];
-        state.store(BEGUN, Ordering::Release);
+        self.jobs[work as usize].begin();
         let done = match work {
             Work::Grow => Ok(self.hash.grow_index()),
             Work::WriteOut => self.compactor().write_out_if_due(),
             Work::Compact => self.compactor().compact_if_due(),
             Work::Fold => self.compactor().fold_if_due(),
         };
-        let is_asked = state.swap(IDLE, Ordering::AcqRel) == ASKED;
+        if self.jobs[work as usize].end() {
+            self.schedule(work);
+        }
         match done {
-            Ok(done) if done || is_asked => self.begin(),
+            Ok(true) => self.begin(),
             // There is no more to do. Without memory or space it is tried again when the keyspace has taken more memory.
-            Ok(_) => {}
+            Ok(false) => {}
             Err(_) if self.files.is_retired() => {}
             Err(error) => {
-                let is_put_off = error.is_no_space() || matches!(error, Error::Memory { .. });
-                is_put_off.then(|| self.hash.counts.postponed.increment());
+                if error.is_no_space() || matches!(error, Error::Memory { .. }) {
+                    self.hash.counts.postponed.increment();
+                }
                 self.environment.health.poison(error);
             }
         }

@@ -23,7 +23,7 @@ use crate::{
     front::{Front, Look as Looked, Ticket},
 };
 
-/// Keys that are looked for together, in one view.
+/// Keys that are looked for together.
 const BATCH: usize = 256;
 /// Requests in flight at a time, and those of blocks above a page, which lie in slabs.
 const IN_FLIGHT: usize = 64;

@@ -76,8 +76,10 @@ impl Lsm {
         let open =
             || self.opening(base, version, sinking.iter().map(|part| (part.cover, part.from, part.upper.as_slice())), &files);
         let opening = open()?;
-        let pages: u64 = opening.edits.iter().map(|edit| base.extent(&edit.lower, &edit.upper, u64::MAX).1).sum();
-        if opening.bytes() + counting_bytes(&sinking, &piece.inputs) < pages {
+        // Of a large cover there is a piece a turn, so its pages are counted only as far as that decides.
+        let bytes = opening.bytes() + counting_bytes(&sinking, &piece.inputs);
+        let pages: u64 = opening.edits.iter().map(|edit| base.extent(&edit.lower, &edit.upper, bytes + 1).1).sum();
+        if bytes < pages {
             return Ok(Some(opening));
         }
         match self.absorb_before(base, version, first) {

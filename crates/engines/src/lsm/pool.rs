@@ -79,7 +79,8 @@ impl Pool {
             self.relieve();
         }
         // What another cache gives back a third may take first, which has to give way then.
-        let reclaim = || (0..TRIES).find_map(|_| share.reclaim(slab).then(lease)?);
+        let tries = if used + slab <= most { TRIES } else { 0 };
+        let reclaim = || (0..tries).map_while(|_| share.reclaim(slab).then(lease)).flatten().next();
         let leased = free.or_else(reclaim);
         leased.ok_or(Error::Memory { what: Component::Memtable.name(), budget: self.memory.budget() as u64 })
     }

@@ -114,8 +114,9 @@ impl<V: Send + Sync + 'static> Present<V> {
     pub(super) fn search(&self, key: &[u8], value: &mut Vec<u8>, front: Option<&dyn Front>) -> Result<bool, Beyond<V>> {
         let Some(front) = front else { return self.search_memtables(key, value, None) };
         // Before the cache: what a flush takes out of them in between is newer than what the cache had till then.
-        if let Ok(is_value) = self.search_memtables(key, value, None) {
-            return Ok(is_value);
+        let in_memory = self.load(&self.pin()).find(key, value);
+        if let Some(answer) = in_memory {
+            return Ok(answer == Answer::Value);
         }
         match front.look(key, value) {
             Look::Found => Ok(true),

@@ -106,7 +106,7 @@ impl PageCache {
         self.shard(id).copy(id, to)
     }
 
-    /// Both: copies a page, if it is here.
+    /// Copies a page, if it is here, which counts as an access.
     pub(crate) fn read(&self, id: PageId, to: &mut [u8]) -> bool {
         self.share.get().is_some() && self.shard(id).read(id, to)
     }

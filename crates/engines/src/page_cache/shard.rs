@@ -60,7 +60,7 @@ impl Shard {
         })
     }
 
-    /// Both.
+    /// Copies a page, if it is here, which counts as an access.
     pub(super) fn read(&mut self, id: PageId, to: &mut [u8]) -> bool {
         self.touch(id) && self.copy(id, to)
     }

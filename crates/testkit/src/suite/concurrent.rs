@@ -10,7 +10,7 @@ use super::{
     Counters, Opener, Store, Verdict, add, guarded,
     history::{Caller, Event, Mix, Played, Registers, Ticks, Value, joined, survives},
     recovery::ending,
-    tally::{self, Merger},
+    tally::{self, Answered, Merger, Tallies},
     verified,
 };
 use crate::sim::{Crash, SimStorage};
@@ -81,7 +81,8 @@ pub fn run(opener: &dyn Opener, seeds: std::ops::Range<u64>, extent: Extent) -> 
         let random = SmallRng::seed_from_u64(seed);
         let disk = disk.crash(Crash::KeepAll);
         let ticks = Ticks::new();
-        let mut database = Lives { opener, random, disk, registers, extent, ticks, values: vec![None; extent.registers] };
+        let (values, tallies, answered) = (vec![None; extent.registers], Tallies::default(), Answered::default());
+        let mut database = Lives { opener, random, disk, registers, extent, ticks, values, tallies, answered };
         done += guarded(what, || database.run())?;
     }
     Ok(done)
@@ -97,6 +98,9 @@ struct Lives<'a> {
     ticks: Ticks,
     /// What the registers held when the present life began.
     values: Vec<Value>,
+    /// What the tallies were then, and what was answered since.
+    tallies: Tallies,
+    answered: Answered,
 }
 
 impl Lives<'_> {
@@ -139,7 +143,7 @@ impl Lives<'_> {
     fn call(&self, store: &dyn Store, seed: u64, number: u8) -> Verdict<Played> {
         let mut random = SmallRng::seed_from_u64(seed);
         let mut caller = Caller::new(store, self.registers, &self.ticks);
-        let mut merger = match Merger::new(store, number)? {
+        let mut merger = match Merger::new(store, &self.answered, number)? {
             Ok(merger) => merger,
             Err(_) if self.disk.is_off() => return Ok(Played::default()),
             Err(error) => return Err(format!("reading a tally failed on a sound disk: {error}")),
@@ -153,7 +157,10 @@ impl Lives<'_> {
             match made {
                 Ok(()) => {}
                 Err(_) if self.disk.is_off() => break,
-                Err(error) => return Err(format!("{call:?} failed on a sound disk: {error}")),
+                Err(error) => {
+                    let call = call.map_or("a merge".to_owned(), |call| format!("{call:?}"));
+                    return Err(format!("{call} failed on a sound disk: {error}"));
+                }
             }
         }
         Ok((caller.events, caller.syncs))
@@ -170,7 +177,9 @@ impl Lives<'_> {
         let store = self.open()?;
         let recovered = self.registers.read(&*store)?;
         survives(&self.values, events, ending(how), &recovered)?;
-        self.check_tallies(&*store)?;
+        let answered = (how == Crash::KeepAll).then_some(&self.answered);
+        self.tallies = self.tallies.become_of(&*store, self.extent.threads.into(), answered)?;
+        self.answered = Answered::default();
         self.values = recovered;
         // What was only opened and read is killed too.
         self.disk.power_off();
@@ -179,22 +188,21 @@ impl Lives<'_> {
         Ok(())
     }
 
-    /// In each life each thread may have been stopped within a merge.
-    fn check_tallies(&self, store: &dyn Store) -> Verdict {
-        tally::check(store, u64::from(self.extent.threads * self.extent.lives))
-    }
-
     /// Opens what was recovered before: it must be there.
     fn open_again(&self) -> Verdict<Box<dyn Store>> {
         let store = self.open()?;
         let found = self.registers.read(&*store)?;
-        if found == self.values { Ok(store) } else { Err(format!("what was recovered as {:?} became {found:?}", self.values)) }
+        let tallies = Tallies::read(&*store)?;
+        if (&found, &tallies) != (&self.values, &self.tallies) {
+            let (values, before) = (&self.values, &self.tallies);
+            return Err(format!("what was recovered as {values:?} and {before:?} became {found:?} and {tallies:?}"));
+        }
+        Ok(store)
     }
 
     /// The last life: everything is checked, and closed.
     fn check_all(&self) -> Verdict {
         let store = self.open_again()?;
-        self.check_tallies(&*store)?;
         verified(&*store)?;
         store.close().map_err(|error| format!("closing failed: {error}"))
     }

@@ -13,7 +13,7 @@ use super::{
     Counters, Opener, Store, Verdict, guarded,
     history::{Call, Caller, Event, Mix, Played, Registers, Ticks, Value, joined, linearizable, survives},
     recovery::ending,
-    tally::{self, Merger},
+    tally::{self, Answered, Merger, Tallies},
     verified,
 };
 use crate::{
@@ -129,6 +129,7 @@ struct Work<'a> {
     disk: SimStorage,
     registers: Registers,
     ticks: Ticks,
+    answered: Answered,
 }
 
 impl<'a> Work<'a> {
@@ -139,13 +140,21 @@ impl<'a> Work<'a> {
         let registers = Registers { kind: opener.kind(), count: crew.registers, cold: COLD };
         // Numbers of writes begin above those of the image.
         let ticks = Ticks::from((crew.registers as u64 + 1) * 11);
-        Ok(Work { opener, crew, initial: &image.values, seed, disk: image.disk(seed), registers, ticks })
+        Ok(Work {
+            opener,
+            crew,
+            initial: &image.values,
+            seed,
+            disk: image.disk(seed),
+            registers,
+            ticks,
+            answered: Answered::default(),
+        })
     }
 
     fn run(&self) -> Verdict<Done> {
         let store = self.open(&self.disk)?;
-        let mergers = self.crew.threads.iter().filter(|(role, _)| *role == Role::Merger).count() as u64;
-        if mergers > 0 {
+        if self.crew.threads.iter().any(|(role, _)| *role == Role::Merger) {
             tally::prepare(&*store)?;
         }
         let mut events = self.calls(&*store)?;
@@ -157,16 +166,13 @@ impl<'a> Work<'a> {
             drop(store);
             let store = self.open(&found)?;
             survives(self.initial, &events, ending(how), &self.registers.read(&*store)?)?;
-            if mergers > 0 {
-                tally::check(&*store, mergers)?;
-            }
+            let answered = (how == Crash::KeepAll).then_some(&self.answered);
+            Tallies::default().become_of(&*store, self.crew.threads.len() as u64, answered)?;
             return verified(&*store).map(|()| done);
         }
         events.extend(self.last_look(&*store)?);
         linearizable(self.initial, &events)?;
-        if mergers > 0 {
-            tally::check(&*store, 0)?;
-        }
+        Tallies::default().become_of(&*store, 0, Some(&self.answered))?;
         verified(&*store).map(|()| done)
     }
 
@@ -189,7 +195,7 @@ impl<'a> Work<'a> {
         let mut random = SmallRng::seed_from_u64(self.seed ^ number << 48);
         if role == Role::Merger {
             let failed = |error| format!("a merge failed on a sound disk: {error}");
-            let mut merger = Merger::new(store, number as u8)?.map_err(failed)?;
+            let mut merger = Merger::new(store, &self.answered, number as u8)?.map_err(failed)?;
             for _ in 0..calls {
                 merger.merge(random.next_u32())?.map_err(failed)?;
             }

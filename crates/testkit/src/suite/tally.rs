@@ -1,5 +1,7 @@
 //! Merges: counters that threads add to, and lists that they append to. What a thread has done is in them once, and in its order.
 
+use std::{collections::BTreeMap, sync::Mutex};
+
 use ecotone_engines::merge::Merge;
 use ecotone_substrate::Result;
 
@@ -24,9 +26,14 @@ pub(super) fn prepare(store: &dyn Store) -> Verdict {
     made.map_err(|error| format!("making the keyspace of the tallies failed: {error}"))
 }
 
+/// The last numbers that were answered, by tally and thread.
+#[derive(Debug, Default)]
+pub(super) struct Answered(Mutex<BTreeMap<(u8, u8), u8>>);
+
 /// One thread that merges.
 pub(super) struct Merger<'a> {
     store: &'a dyn Store,
+    answered: &'a Answered,
     thread: u8,
     /// What it has added to each tally.
     made: [u8; TALLIES as usize],
@@ -34,7 +41,7 @@ pub(super) struct Merger<'a> {
 
 impl<'a> Merger<'a> {
     /// Goes on where the thread of this number was. Results as of [`merge`](Self::merge).
-    pub(super) fn new(store: &'a dyn Store, thread: u8) -> Verdict<Result<Merger<'a>>> {
+    pub(super) fn new(store: &'a dyn Store, answered: &'a Answered, thread: u8) -> Verdict<Result<Merger<'a>>> {
         let mut made = [0; TALLIES as usize];
         for tally in 0..TALLIES {
             match read(store, tally)? {
@@ -42,7 +49,7 @@ impl<'a> Merger<'a> {
                 Err(error) => return Ok(Err(error)),
             }
         }
-        Ok(Ok(Merger { store, thread, made }))
+        Ok(Ok(Merger { store, answered, thread, made }))
     }
 
     /// Adds to a tally and looks at it. The inner result is the store's; the outer one tells of what nothing could explain.
@@ -53,7 +60,10 @@ impl<'a> Merger<'a> {
         let added = self.store.merge(KEYSPACE, &counter_key(tally), Merge::Add(1));
         let append = || self.store.merge(KEYSPACE, &list_key(tally), Merge::Append(&[self.thread, number]));
         let found = match added.and_then(|()| append()) {
-            Ok(()) => read(self.store, tally)?,
+            Ok(()) => {
+                self.answered.0.lock().unwrap().insert((tally, self.thread), number);
+                read(self.store, tally)?
+            }
             Err(error) => Err(error),
         };
         match found {
@@ -65,19 +75,43 @@ impl<'a> Merger<'a> {
     }
 }
 
-/// What all threads have come to: at most `unfinished` of them were stopped between a counter and its list.
-pub(super) fn check(store: &dyn Store, unfinished: u64) -> Verdict {
-    for tally in 0..TALLIES {
-        let found = read(store, tally)?.map_err(|error| format!("reading a tally failed: {error}"))?;
-        if found.counter > found.list.len() as u64 + unfinished {
-            return Err(format!("tally {tally} has counted what its list has not: {found:?}"));
+/// All tallies, as they were read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Tallies([Tally; TALLIES as usize]);
+
+impl Tallies {
+    /// Those of a database, which may have no keyspace for them yet.
+    pub(super) fn read(store: &dyn Store) -> Verdict<Tallies> {
+        let mut tallies = Tallies::default();
+        if store.keyspaces().contains(&KEYSPACE) {
+            for (number, tally) in (0..).zip(&mut tallies.0) {
+                *tally = read(store, number)?.map_err(|error| format!("reading a tally failed: {error}"))?;
+            }
         }
+        Ok(tallies)
     }
-    Ok(())
+
+    /// What has become of these: more was added, at most `unfinished` times to a counter and not to its list, and all that was answered, if that is not in doubt.
+    pub(super) fn become_of(&self, store: &dyn Store, unfinished: u64, answered: Option<&Answered>) -> Verdict<Tallies> {
+        let found = Tallies::read(store)?;
+        for (before, after) in self.0.iter().zip(&found.0) {
+            if !after.list.starts_with(&before.list) || after.ahead() > before.ahead() + unfinished {
+                return Err(format!("of {before:?} has become {after:?}"));
+            }
+        }
+        let answered = answered.map(|answered| answered.0.lock().unwrap().clone()).unwrap_or_default();
+        for ((tally, thread), number) in answered {
+            let last = found.0[usize::from(tally)].last_of(thread);
+            if last < number {
+                return Err(format!("thread {thread} was told that it had added {number} to tally {tally}, which has {last}"));
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// A tally as it was read.
-#[derive(Debug)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Tally {
     counter: u64,
     /// Who has added what.
@@ -85,6 +119,11 @@ struct Tally {
 }
 
 impl Tally {
+    /// How much was counted and is not in the list.
+    fn ahead(&self) -> u64 {
+        self.counter - self.list.len() as u64
+    }
+
     /// The last number that a thread has added.
     fn last_of(&self, thread: u8) -> u8 {
         self.list.iter().rfind(|[its, _]| *its == thread).map_or(0, |[_, number]| *number)

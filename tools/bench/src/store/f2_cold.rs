@@ -4,6 +4,7 @@
 use std::{
     collections::HashMap,
     fs::{File, OpenOptions},
+    hash::BuildHasher,
     io::Write,
     os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -13,7 +14,6 @@ use std::{
 use foldhash::fast::FixedState;
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
-use std::hash::BuildHasher;
 
 use super::{Change, Durability, Options, Record, Stats, Store, Visit, VisitRecord};
 use crate::error::Result;
@@ -25,8 +25,8 @@ const MEAN: u64 = 20;
 const CHUNK: usize = 8 * ENTRIES;
 /// Bits of an address; a tag is above them.
 const ADDRESS: u32 = 48;
-/// Bytes of entries that are sorted at a time while the index is made.
-const SORTED: usize = 64 << 20;
+/// Bytes of entries that are put into their chunks at a time while the index is made.
+const PART: usize = 64 << 20;
 /// Pages that are read at a time while it is.
 const WINDOW: usize = 256;
 
@@ -70,8 +70,9 @@ fn hash(key: &[u8]) -> u64 {
     FixedState::with_seed(7).hash_one(key)
 }
 
+/// 0 is none, so addresses count from 1.
 fn entry(hash: u64, address: u64) -> u64 {
-    hash << ADDRESS | address
+    hash << ADDRESS | (address + 1)
 }
 
 fn open(path: &Path) -> Result<File> {
@@ -105,7 +106,7 @@ impl F2Cold {
         let mut index = Index { chunks: (0..chunks).map(|chunk| chunk * CHUNK as u64).collect(), surplus: HashMap::default() };
         let path = self.directory.join("chunks");
         let mut file = std::io::BufWriter::new(File::create(&path)?);
-        let a_part = (SORTED as u64 / 16 / MEAN).max(1);
+        let a_part = (PART as u64 / 16 / MEAN).max(1);
         for first in (0..chunks).step_by(a_part as usize) {
             let part = first..chunks.min(first + a_part);
             let mut entries: Vec<Vec<u64>> = vec![Vec::new(); (part.end - part.start) as usize];
@@ -114,9 +115,10 @@ impl F2Cold {
                 let chunk = chunk_of(hash, chunks);
                 if part.contains(&chunk) {
                     let entries = &mut entries[(chunk - part.start) as usize];
-                    match entries.len() < ENTRIES {
-                        true => entries.push(entry(hash, address)),
-                        false => index.surplus.entry(hash).or_default().push(address),
+                    if entries.len() < ENTRIES {
+                        entries.push(entry(hash, address));
+                    } else {
+                        index.surplus.entry(hash).or_default().push(address);
                     }
                 }
             })?;
@@ -201,9 +203,9 @@ impl Store for F2Cold {
         let (entries, _) = page.0[chunk as usize % PAGE..][..CHUNK].as_chunks();
         let entries: Vec<u64> = entries.iter().map(|entry| u64::from_le_bytes(*entry)).collect();
         let tagged = entries.into_iter().filter(|of| *of != 0 && of >> ADDRESS == entry(hash, 0) >> ADDRESS);
-        let surplus = index.surplus.get(&hash).into_iter().flatten().copied();
-        for entry in tagged.chain(surplus) {
-            if self.read(entry & ((1 << ADDRESS) - 1), key, &mut page, visit)? {
+        let addresses = tagged.map(|entry| (entry & ((1 << ADDRESS) - 1)) - 1);
+        for address in addresses.chain(index.surplus.get(&hash).into_iter().flatten().copied()) {
+            if self.read(address, key, &mut page, visit)? {
                 return Ok(());
             }
         }

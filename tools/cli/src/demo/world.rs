@@ -63,7 +63,7 @@ pub(crate) struct World<'a> {
 impl<'a> World<'a> {
     /// Makes the keyspaces.
     pub(crate) fn create(database: &'a Database, universe: &'a Universe, engine: Engine) -> Result<Self, Failure> {
-        World::of(database, universe, |name| engine.create(database, name))
+        World::of(database, universe, |name| engine.create(database, name, &[]))
     }
 
     /// Opens the keyspaces that are there.

@@ -35,3 +35,16 @@ fn what_needs_an_order_of_keys_is_refused() {
     place.run("put", &["key", "value", "--engine", "tree"]).fails(2, &["has the engine hash"]);
     assert_eq!(place.run("get", &["key"]).good().text(), "value\n");
 }
+
+#[test]
+fn options_are_those_of_the_engine_of_a_keyspace_that_is_made() {
+    let place = Place::new();
+    place.run("put", &["key", "value", "--engine", "hash", "--set", "disk=33554432", "--set", "read_cache=off"]).good();
+    assert_eq!(place.run("get", &["key"]).good().text(), "value\n");
+    place.run("put", &["key", "value", "--set", "read_cache=on"]).fails(2, &["is there", "leave --set out"]);
+    let other = |setting: &'static str| ["key", "value", "--keyspace", "other", "--engine", "lsm", "--set", setting];
+    place.run("put", &other("disk")).fails(2, &["no option and value"]);
+    place.run("put", &other("disk=1")).fails(1, &["disk"]);
+    place.run("put", &other("index=plr")).good();
+    assert!(place.run("list", &[]).good().text().contains("other"));
+}

@@ -161,9 +161,15 @@ impl Runs {
     /// Reads all that counts and gives every damage to `damage`, after which it goes on with the next run. The number of blocks that were read.
     ///
     /// # Errors
-    /// If there is no memory for a block.
+    /// If there is no memory for a block, or for the tags of a delta.
     pub fn check(&self, environment: &Environment, hash_of: &HashOf<'_>, damage: &mut dyn FnMut(Error)) -> Result<u64> {
         let mut blocks = 0;
+        for run in self.deltas.runs() {
+            match run.tags(environment) {
+                Err(error @ Error::Memory { .. }) => return Err(error),
+                tags => tags.map_or_else(&mut *damage, drop),
+            }
+        }
         for partition in self.partitions() {
             let hashes = partition.stretch().hashes();
             for run in partition.runs() {
