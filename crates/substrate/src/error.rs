@@ -131,4 +131,9 @@ impl Error {
     pub fn is_no_space(&self) -> bool {
         matches!(self, Error::NoSpace { .. } | Error::DiskBudget { .. })
     }
+
+    /// Whether memory or space on the disk was wanting, so that the same call can succeed later.
+    pub fn is_shortage(&self) -> bool {
+        self.is_no_space() || matches!(self, Error::Memory { .. })
+    }
 }

@@ -14,8 +14,7 @@ impl Health {
     /// Stops all writing, with `error` as the cause, unless it is stopped already. Want of space or memory and what is
     /// refused since something was closed precede every promise and do not poison. Gives back the error, for the caller to return.
     pub fn poison(&self, error: Error) -> Error {
-        let harmless =
-            error.is_no_space() || matches!(error, Error::Memory { .. } | Error::Poisoned { .. } | Error::Closed { .. });
+        let harmless = error.is_shortage() || matches!(error, Error::Poisoned { .. } | Error::Closed { .. });
         if !harmless && self.cause.set(Arc::new(error.clone())).is_ok() {
             tracing::error!(%error, "the database stops writing");
         }

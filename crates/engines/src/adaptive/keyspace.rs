@@ -160,7 +160,7 @@ impl Engine for AdaptiveKeyspace {
         self.lsm.recovered()?;
         match self.lsm.lsm().clear_rests() {
             // They are in nobody's way: the next opening tries it again.
-            Err(error) if error.is_no_space() || matches!(error, Error::Memory { .. }) => {}
+            Err(error) if error.is_shortage() => {}
             cleared => cleared?,
         }
         self.tree.recovered()

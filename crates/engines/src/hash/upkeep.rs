@@ -215,7 +215,7 @@ impl Upkeep {
             Ok(false) => {}
             Err(_) if self.files.is_retired() => {}
             Err(error) => {
-                if error.is_no_space() || matches!(error, Error::Memory { .. }) {
+                if error.is_shortage() {
                     self.hash.counts.postponed.increment();
                 }
                 self.environment.health.poison(error);

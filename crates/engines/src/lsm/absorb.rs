@@ -69,7 +69,7 @@ impl Absorbing {
         let halvings = self.halvings.load(Ordering::Relaxed);
         let next = match ended {
             Ok(_) => halvings.saturating_sub(1),
-            Err(error) if error.is_no_space() || matches!(error, Error::Memory { .. }) => (halvings + 1).min(HALVINGS),
+            Err(error) if error.is_shortage() => (halvings + 1).min(HALVINGS),
             Err(_) => halvings,
         };
         self.halvings.store(next, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 
 use std::{cell::Cell, iter};
 
-use ecotone_substrate::{Error, Result, limits::PAGE, table::Answer};
+use ecotone_substrate::{Result, limits::PAGE, table::Answer};
 use ecotone_sys::primitive::Mutex;
 
 use super::{
@@ -89,7 +89,7 @@ impl Lsm {
         match self.bring_below(&**base, memtable, &spans) {
             Ok(true) => return Ok(Diverted(spans)),
             Ok(false) => {}
-            Err(error) if error.is_no_space() || matches!(error, Error::Memory { .. }) => {}
+            Err(error) if error.is_shortage() => {}
             Err(error) => return Err(error),
         }
         self.diversions_given_up.increment();

@@ -13,7 +13,6 @@ mod counters;
 mod divert;
 mod family;
 mod flush;
-pub(crate) mod front;
 mod handle;
 mod heat;
 mod install;

@@ -27,7 +27,7 @@ use super::{
     version::Version,
     view::{Beyond, Present},
 };
-use crate::engine::Operation;
+use crate::{engine::Operation, front::Front};
 
 /// What the records of one keyspace are in.
 #[derive(Debug)]
@@ -96,6 +96,11 @@ impl Lsm {
             delays: Histogram::default(),
             seed: files.environment().database,
         }
+    }
+
+    /// The cache in front of the tables.
+    pub(super) fn front(&self) -> Option<&dyn Front> {
+        self.around.front.as_deref()
     }
 
     /// What is below the tables.

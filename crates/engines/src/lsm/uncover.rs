@@ -2,7 +2,7 @@
 
 use std::{ops::Bound, sync::Arc};
 
-use ecotone_substrate::{Error, Result, table::File};
+use ecotone_substrate::{Result, table::File};
 
 use super::{
     base::{Base, Based},
@@ -57,7 +57,7 @@ impl Lsm {
         let ripe = self.files.ripe();
         for span in &ripe {
             match base.carve(&span.0, Some(&span.1)) {
-                Err(error) if error.is_no_space() || matches!(error, Error::Memory { .. }) => break,
+                Err(error) if error.is_shortage() => break,
                 carved => carved?,
             }
             self.files.end_clearing(span);

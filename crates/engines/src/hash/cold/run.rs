@@ -231,17 +231,4 @@ impl Run {
         let records = if count > 0 { self.header.records } else { 0 };
         Tags::parse(pages, records).map_err(|e| e.at(self.name.file(), at))
     }
-
-    /// Reads one page of the tags of a delta.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub(super) fn read_tags(&self, page: u64, frame: &mut storage::Block) -> Result<()> {
-        self.file.read(&mut frame[..PAGE], self.header.tags_at() + page * PAGE as u64)
-    }
-
-    /// Damage in the tags.
-    pub(super) fn tags_damaged(&self, what: &'static str) -> Error {
-        Error::corruption(self.name.file(), self.header.tags_at(), what)
-    }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use ecotone_substrate::{Error, Result, bug, environment::Environment, memory::Memory, table::Name};
 
-use super::{cursor::HashOf, deltas::Deltas, header::RunKind, partition::Partition, run::Run, stretch::Stretch, tags::Tags};
+use super::{cursor::HashOf, deltas::Deltas, partition::Partition, run::Run, stretch::Stretch, tags::Tags};
 
 /// Deltas whose tags are in memory at a time while a keyspace is opened.
 const AT_ONCE: usize = 8;
@@ -164,24 +164,16 @@ impl Runs {
     /// If there is no memory for a block, or for the tags of a delta.
     pub fn check(&self, environment: &Environment, hash_of: &HashOf<'_>, damage: &mut dyn FnMut(Error)) -> Result<u64> {
         let mut blocks = 0;
-        for run in self.deltas.runs() {
-            match run.tags(environment) {
-                Err(error @ Error::Memory { .. }) => return Err(error),
-                tags => tags.map_or_else(&mut *damage, drop),
-            }
+        for base in self.partitions().filter_map(|partition| partition.base()) {
+            blocks += u64::from(base.blocks());
+            report(base.check(environment, hash_of), damage)?;
         }
-        for partition in self.partitions() {
-            let hashes = partition.stretch().hashes();
-            for run in partition.runs() {
-                blocks += run.blocks_of(&hashes).len() as u64;
-                let checked = match run.kind() {
-                    RunKind::Base(_) => run.check(environment, hash_of),
-                    RunKind::Delta { .. } => run.check_part(environment, partition.stretch(), hash_of).map(drop),
-                };
-                match checked {
-                    Err(error @ Error::Memory { .. }) => return Err(error),
-                    checked => checked.unwrap_or_else(&mut *damage),
-                }
+        for delta in self.deltas.runs() {
+            let tags = report(delta.tags(environment), damage)?;
+            let counts = |partition: &&Arc<Partition>| partition.runs().any(|run| Arc::ptr_eq(&run, delta));
+            for stretch in self.partitions().filter(counts).map(|partition| partition.stretch()) {
+                blocks += delta.blocks_of(&stretch.hashes()).len() as u64;
+                report(delta.check_part(environment, stretch, tags.as_ref(), hash_of), damage)?;
             }
         }
         Ok(blocks)
@@ -268,5 +260,17 @@ impl Runs {
         let next = |partition: &Arc<Partition>| Ok(Arc::new(partition.with_deltas(memory, deltas.clone(), &tags)?));
         let partitions: Result<Vec<_>> = self.partitions().map(next).collect();
         Ok(Runs::of(partitions?, deltas.clone()))
+    }
+}
+
+/// Gives damage away, and what else failed back.
+fn report<T>(checked: Result<T>, damage: &mut dyn FnMut(Error)) -> Result<Option<T>> {
+    match checked {
+        Ok(sound) => Ok(Some(sound)),
+        Err(error @ Error::Memory { .. }) => Err(error),
+        Err(error) => {
+            damage(error);
+            Ok(None)
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The tags of a delta: the upper bits of all its hashes, in order, so that delta maps are made without reading blocks.
 
-use std::{convert::Infallible, ops::Range, result};
+use std::{ops::Range, result};
 
 use ecotone_substrate::{
     Result,
@@ -17,7 +17,7 @@ const TAG: usize = 5;
 /// Bits of a hash that its tag leaves out.
 const LOW_BITS: u32 = 24;
 /// Tags of a page.
-pub(super) const TAGS: u64 = (PAGE / TAG) as u64;
+const TAGS: u64 = (PAGE / TAG) as u64;
 
 /// Pages that so many tags take.
 pub(super) fn pages(records: u64) -> u64 {
@@ -28,30 +28,6 @@ pub(super) fn pages(records: u64) -> u64 {
 #[inline]
 pub(super) fn upper(hash: u64) -> u64 {
     hash >> LOW_BITS << LOW_BITS
-}
-
-/// The tag of a number in a page.
-#[inline]
-pub(super) fn decode(page: &[u8], number: u64) -> u64 {
-    let [a, b, c, d, e] = *page[number as usize * TAG..].first_chunk().expect("a page has as many");
-    u64::from_le_bytes([0, 0, 0, a, b, c, d, e])
-}
-
-/// Which of `count` tags a stretch has.
-pub(super) fn range_of<E>(
-    stretch: Stretch,
-    count: u64,
-    mut get: impl FnMut(u64) -> result::Result<u64, E>,
-) -> result::Result<Range<u64>, E> {
-    let mut position = |before: &dyn Fn(u64) -> bool| {
-        let (mut low, mut high) = (0, count);
-        while low < high {
-            let middle = low.midpoint(high);
-            if before(get(middle)?) { low = middle + 1 } else { high = middle }
-        }
-        Ok(low)
-    };
-    Ok(position(&|tag| tag < stretch.first())?..position(&|tag| tag <= stretch.last())?)
 }
 
 /// The tags of one delta, in memory.
@@ -107,12 +83,23 @@ impl Tags {
     /// The upper bits of a hash, with zeros below them.
     #[inline]
     pub(super) fn get(&self, number: u64) -> u64 {
-        decode(self.pages.get::<PAGE>((number / TAGS) as usize, 0), number % TAGS)
+        let bytes: &[u8; TAG] = self.pages.get((number / TAGS) as usize, (number % TAGS) as usize * TAG);
+        let [a, b, c, d, e] = *bytes;
+        u64::from_le_bytes([0, 0, 0, a, b, c, d, e])
     }
 
     /// Which of them a stretch has.
     pub(super) fn of(&self, stretch: Stretch) -> Range<u64> {
-        let Ok(range) = range_of(stretch, self.count, |number| Ok::<_, Infallible>(self.get(number)));
-        range
+        self.position(|tag| tag < stretch.first())..self.position(|tag| tag <= stretch.last())
+    }
+
+    /// How many tags at the beginning are as `before` says.
+    fn position(&self, before: impl Fn(u64) -> bool) -> u64 {
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = low.midpoint(high);
+            if before(self.get(middle)) { low = middle + 1 } else { high = middle }
+        }
+        low
     }
 }

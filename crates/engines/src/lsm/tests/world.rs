@@ -114,25 +114,25 @@ impl World {
 
     /// The same with these options.
     pub(super) fn another_with(&self, number: u32, options: LsmOptions, sizes: Sizes) -> Arc<LsmKeyspace> {
-        let context = Context { keyspace: number, ..self.context.clone() };
-        let files = Files::new(context, options, Structure::default(), &self.cache);
-        Arc::new(LsmKeyspace::create(files, sizes, self.pool.clone(), Around::default()))
+        self.made(Context { keyspace: number, ..self.context.clone() }, options, sizes, Around::default())
     }
 
     /// The same behind a cache.
     pub(super) fn another_behind(&self, number: u32, front: Arc<dyn Front>) -> Arc<LsmKeyspace> {
-        let context = Context { keyspace: number, ..self.context.clone() };
-        let files = Files::new(context, LsmOptions::default(), Structure::default(), &self.cache);
-        let around = Around { front: Some(front), base: None };
-        Arc::new(LsmKeyspace::create(files, Sizes::TINY, self.pool.clone(), around))
+        let (context, around) = (Context { keyspace: number, ..self.context.clone() }, Around { front: Some(front), base: None });
+        self.made(context, LsmOptions::default(), Sizes::TINY, around)
     }
 
     /// The same by a clock of its own.
     pub(super) fn another_by(&self, clock: Arc<dyn Clock>, number: u32, sizes: Sizes) -> Arc<LsmKeyspace> {
         let shared = Shared { clock, ..self.context.shared.clone() };
         let context = Context { keyspace: number, shared, ..self.context.clone() };
-        let files = Files::new(context, LsmOptions::default(), Structure::default(), &self.cache);
-        Arc::new(LsmKeyspace::create(files, sizes, self.pool.clone(), Around::default()))
+        self.made(context, LsmOptions::default(), sizes, Around::default())
+    }
+
+    fn made(&self, context: Context, options: LsmOptions, sizes: Sizes, around: Around) -> Arc<LsmKeyspace> {
+        let files = Files::new(context, options, Structure::default(), &self.cache);
+        Arc::new(LsmKeyspace::create(files, sizes, self.pool.clone(), around))
     }
 
     /// Writes a key as a commit does.
