@@ -2,6 +2,7 @@
 //!
 //! A schedule is a function of its seed. `ECOTONE_SCHEDULES` sets their number, `ECOTONE_SEED` the first: a failure names its seed.
 
+mod adaptive_crews;
 #[cfg(feature = "bugs")]
 mod bugs;
 mod hash_crews;

@@ -6,6 +6,7 @@ use ecotone_testkit::suite::crew::Role::{Batcher, Evicter, Flusher, Merger, Upda
 
 use super::{
     CHECKPOINTS, Crew, Engine, READS, REORGANISATION, SCANS, SWITCH,
+    adaptive_crews::{CRASHED_SHAPES, MODES, SHAPES, STRETCHES, restless, restless_unlogged},
     hash_crews::{COMPACTION, COPIES, CRASHED_MERGES, EVICTION, GROWTH, MERGES, POINTS, UPDATES, WALKS, logged, unlogged},
     lsm_crews::{CHANGES, FLUSHES, GETS, RANGES, with_log, without_log},
     tree, wrong,
@@ -25,6 +26,10 @@ const GROWN: [&str; 2] = ["compactions", "index_doublings"];
 
 /// What the background of the lsm engine does.
 const MERGED: [&str; 2] = ["flushes", "compactions"];
+
+/// What there is of pages in the end, and what went into some past the tables.
+const COVERED: [&str; 2] = ["flushes", "covers"];
+const DIVERTED: [&str; 2] = ["covers", "diverted_records"];
 
 /// Writes that read.
 const TREE_UPDATES: Crew = Crew {
@@ -146,4 +151,26 @@ fn changes_of_an_lsm_keyspace() {
 #[test]
 fn flushes_of_an_lsm_keyspace_and_a_crash() {
     right(with_log, &FLUSHES, &MERGED);
+}
+
+#[test]
+fn gets_from_an_adaptive_keyspace() {
+    right(restless, &SHAPES, &COVERED);
+    right(restless_unlogged, &SHAPES, &COVERED);
+}
+
+#[test]
+fn ranges_of_an_adaptive_keyspace() {
+    right(restless, &STRETCHES, &COVERED);
+}
+
+#[test]
+fn both_ways_into_an_adaptive_keyspace() {
+    right(restless, &MODES, &DIVERTED);
+    right(restless_unlogged, &MODES, &DIVERTED);
+}
+
+#[test]
+fn shapes_of_an_adaptive_keyspace_and_a_crash() {
+    right(restless, &CRASHED_SHAPES, &COVERED);
 }

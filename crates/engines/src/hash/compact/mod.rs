@@ -49,6 +49,8 @@ const MOST: u64 = PLACES * WORD as u64;
 /// The part of the budget that copies of what was read from segments take, and windows for what is folded.
 const COPIES: usize = 16;
 const WINDOWS: usize = 32;
+/// How full of what the hot log may have on disk it is where that is compacted, however little there is in memory. Who writes is slowed down for it from 0.8 on.
+const TOO_MUCH_ON_DISK: f64 = 0.5;
 
 /// What works on one keyspace in the background.
 #[derive(Clone, Copy)]
@@ -86,9 +88,9 @@ impl Region {
 }
 
 impl Compactor<'_> {
-    /// Whether the hot log has more than it should, in all or on disk, where writers wait for that, or has what may give space back where there is none.
+    /// Whether the hot log has more than it should, in all or on disk, or has what may give space back where there is none.
     pub(crate) fn compaction_is_due(&self) -> bool {
-        self.hot_bytes() >= self.hot() + self.goals.hot_disk || self.fullness() >= 1.0 || self.may_save_space()
+        self.hot_bytes() >= self.hot() + self.goals.hot_disk || self.fullness() >= TOO_MUCH_ON_DISK || self.may_save_space()
     }
 
     /// Bytes of the hot log.

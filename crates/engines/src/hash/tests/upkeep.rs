@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     engine::{Engine, Hashed},
-    hash::{compact::Goals, keyspace::HashKeyspace, log::FRAME},
+    hash::{blob, compact::Goals, keyspace::HashKeyspace, log::FRAME},
     tests::stat,
 };
 
@@ -23,6 +23,37 @@ fn a_log_that_is_on_disk_for_want_of_memory_is_compacted() {
         keyspace.put(Operation { key: &number.to_le_bytes(), value: Some(&[1; 900]) }).unwrap();
     }
     assert!(files.structure().tables().count() > 0, "nothing was compacted");
+}
+
+/// What an earlier life has left on disk is compacted before anybody is slowed down for it, although memory has room for much more.
+#[test]
+fn what_a_large_budget_left_on_disk_slows_nobody_down() {
+    const WRITTEN: u64 = 3_800;
+    let environment = SimStorage::new(1).environment(1, 64 << 20);
+    let files = Arc::new(files_of(environment.clone(), false, HashOptions::default()));
+    let goals = Goals { most_hot: 1 << 30, ..Goals::TINY };
+    let sizes = Sizes { bucket_bits: 10, frames: 256, copies: 0 };
+    let keyspace = HashKeyspace::create(files.clone(), sizes, goals).unwrap();
+    let put = |keyspace: &HashKeyspace, number: u64| {
+        keyspace.put(Operation { key: &number.to_le_bytes(), value: Some(&[1; 900]) }).unwrap();
+        while environment.scheduler.run_one() {}
+    };
+    (0..WRITTEN).for_each(|number| put(&keyspace, number));
+    keyspace.flush(0).unwrap();
+    let (options, structure) = blob::decode(&keyspace.checkpoint().unwrap().blob).unwrap();
+    drop(keyspace);
+    let files = Arc::new(Files::new(files.context().clone(), options, structure));
+    let keyspace = HashKeyspace::open(files, None, goals);
+    keyspace.structure_recovered().unwrap();
+    let on_disk = |keyspace: &HashKeyspace| {
+        let stats = keyspace.stats();
+        (stat(&stats, "hot_log_bytes") - stat(&stats, "hot_log_memory_bytes")) as f64 / goals.least_behind as f64
+    };
+    assert!((0.8..1.0).contains(&on_disk(&keyspace)), "{} of what slows down and stops who writes", on_disk(&keyspace));
+    // More than a frame, so that the background is asked.
+    (WRITTEN..WRITTEN + 200).for_each(|number| put(&keyspace, number));
+    assert!(on_disk(&keyspace) < 0.8, "{} is left on disk", on_disk(&keyspace));
+    (0..WRITTEN + 200).for_each(|number| assert!(keyspace.get(&number.to_le_bytes()).unwrap().is_some(), "{number} is lost"));
 }
 
 /// Some records are updated again and again, beside others that are written once. How many were kept in the hot log, and how many reads of runs it takes to read

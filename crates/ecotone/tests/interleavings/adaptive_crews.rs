@@ -1,0 +1,42 @@
+//! Crews on the adaptive engine. Whoever flushes also has a range covered, opened or uncovered by chance, and what is flushed of ranges that are pages alone goes into
+//! these by chance (decision 15, "What proves it").
+
+use std::sync::Arc;
+
+use ecotone::internal::engines::{adaptive::AdaptiveFamily, engine::Family};
+use ecotone_testkit::suite::{
+    Kind,
+    crew::{
+        Crew,
+        Role::{Batcher, Evicter, Flusher, Reader, Scanner, Updater, Writer},
+    },
+};
+
+use super::store::Simulated;
+
+/// Gets and writes beside two who change shapes.
+pub(super) const SHAPES: Crew = Crew {
+    threads: &[(Reader, 8), (Reader, 8), (Writer, 8), (Flusher, 8), (Flusher, 8), (Evicter, 2)],
+    registers: 8,
+    crash: false,
+};
+/// Scans, both ways, over bounds of ranges that come and go.
+pub(super) const STRETCHES: Crew = Crew {
+    threads: &[(Scanner, 5), (Scanner, 5), (Writer, 8), (Flusher, 8), (Flusher, 4), (Evicter, 2)],
+    registers: 8,
+    crash: false,
+};
+/// Flushes into pages and into tables beside changes of shape, with writes that read what they find.
+pub(super) const MODES: Crew =
+    Crew { threads: &[(Updater, 8), (Writer, 8), (Batcher, 4), (Flusher, 10), (Flusher, 10)], registers: 6, crash: false };
+/// Changes of shape, and a crash.
+pub(super) const CRASHED_SHAPES: Crew =
+    Crew { threads: &[(Flusher, 8), (Flusher, 8), (Writer, 8), (Writer, 8), (Batcher, 4)], registers: 8, crash: true };
+
+pub(super) fn restless(workers: usize) -> Simulated {
+    Simulated::new(Kind::Ordered, || Arc::new(AdaptiveFamily::restless()) as Arc<dyn Family>).workers(workers)
+}
+
+pub(super) fn restless_unlogged(workers: usize) -> Simulated {
+    restless(workers).unlogged()
+}
