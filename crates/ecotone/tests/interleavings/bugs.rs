@@ -6,7 +6,9 @@ use ecotone::internal::substrate::bug::{Bug, switch};
 
 use super::{
     CHECKPOINTS, Crew, Engine, READS, REORGANISATION, SCANS, SWITCH,
+    adaptive_crews::{MODES, SHAPES, restless},
     hash_crews::{COMPACTION, EVICTION, MERGES, UPDATES, unlogged},
+    lsm_crews::{GETS, with_log},
     tree, wrong,
 };
 
@@ -16,7 +18,7 @@ const RUNS: u64 = 3;
 const SCHEDULES: u64 = 5_000;
 
 /// The bugs, each with the engine and the crew that go where it is.
-const BUGS: [(Bug, Engine, &Crew); 11] = [
+const BUGS: [(Bug, Engine, &Crew); 15] = [
     (Bug::StaleAdmission, tree, &READS),
     (Bug::StalePage, tree, &SCANS),
     (Bug::KeepPage, tree, &SCANS),
@@ -28,6 +30,10 @@ const BUGS: [(Bug, Engine, &Crew); 11] = [
     (Bug::SkipSeal, unlogged, &UPDATES),
     (Bug::SkipSeal, unlogged, &MERGES),
     (Bug::BeginBeforeRun, unlogged, &COMPACTION),
+    (Bug::StaleAdmission, with_log, &GETS),
+    (Bug::StaleAdmission, restless, &SHAPES),
+    (Bug::OrdinalBelowFloor, restless, &MODES),
+    (Bug::SinkBelowFloor, restless, &SHAPES),
 ];
 
 #[test]
