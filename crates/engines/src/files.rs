@@ -62,6 +62,13 @@ impl<S> Catalog<S> {
         self.retired.load(Ordering::Acquire)
     }
 
+    /// # Errors
+    /// If the keyspace was dropped.
+    #[inline]
+    pub(crate) fn check_live(&self) -> Result<()> {
+        if self.is_retired() { Err(Error::Closed { what: "the keyspace" }) } else { Ok(()) }
+    }
+
     /// What tells a file from all others of its role.
     pub(crate) fn name_of(&self, File { number, birth }: File) -> Name {
         Name { database: self.environment.database, keyspace: self.context.keyspace, number, birth }
@@ -77,9 +84,7 @@ impl<S> Catalog<S> {
         let body = self.context.structure_record(change);
         let reservation = wal.reserve(Room::Structure, body.len())?;
         let state = self.state.lock();
-        if self.is_retired() {
-            return Err(Error::Closed { what: "the keyspace" });
-        }
+        self.check_live()?;
         Ok((state, move || wal.append(reservation, RecordKind::Structure, &body, |_| ()).seq))
     }
 

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use ecotone_substrate::Result;
 
-use crate::engine::Shared;
+use crate::engine::{Shared, Stats};
 
 /// The moment at which something was not in the cache, as its keeper tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,10 @@ pub trait Front: fmt::Debug + Send + Sync {
     fn admit(&self, key: &[u8], value: &[u8], ticket: Ticket);
     /// What is flushed next of a key, so that it has nothing older when that leaves its memtable, and takes nothing older in afterwards.
     fn refresh(&self, key: &[u8], value: Option<&[u8]>);
+    /// The keyspace was dropped, and nobody asks for what it has.
+    fn forget(&self);
+    /// Numbers of the cache, which may be for several keyspaces.
+    fn stats(&self) -> Stats;
 }
 
 /// Who keeps it, for keyspaces of a database.

@@ -5,7 +5,7 @@ use std::{iter, path::PathBuf};
 use clap::{Args, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
-use crate::{distribution::Shape, keys::Order, size, store, suite::SuiteOptions, warmup::Warmup, workload::Workload};
+use crate::{distribution::Shape, keys::Order, leg::Leg, size, store, suite::SuiteOptions, warmup::Warmup, workload::Workload};
 
 /// Workloads and measurements for Ecotone and its rivals. Results go to standard output, everything else to standard error.
 #[derive(Debug, Parser)]
@@ -109,12 +109,16 @@ pub(crate) struct RunOptions {
     /// YCSB's a to f; `insert` adds records to a loaded store, `load` measures the load.
     #[arg(long, value_enum)]
     pub(crate) workload: Workload,
-    /// Workloads to measure after it in the stores that stay open, all rounds of one before the next; the warm-up is of --workload alone.
-    #[arg(long, value_enum, value_delimiter = ',', requires = "stay_open", conflicts_with_all = ["trace", "operations"])]
-    pub(crate) then: Vec<Workload>,
+    /// Workloads to measure after it in the stores that stay open, all rounds of one before the next, each with so many operations or as --operations or --seconds
+    /// say; the warm-up is of --workload alone.
+    #[arg(long, value_name = "WORKLOAD[:OPERATIONS]", value_parser = Leg::parse, value_delimiter = ',', requires = "stay_open", conflicts_with = "trace")]
+    pub(crate) then: Vec<Leg>,
     /// Which records the operations are for; the default is the workload's usual one.
     #[arg(long, value_enum)]
     pub(crate) distribution: Option<Shape>,
+    /// Part of all keys that a stretch has, 0 to 1.
+    #[arg(long, default_value_t = 0.1, value_parser = share)]
+    pub(crate) stretch: f64,
     /// Exponent of Zipf's law for zipfian and latest.
     #[arg(long, default_value_t = 0.99, value_parser = theta)]
     pub(crate) theta: f64,
@@ -186,8 +190,13 @@ pub(crate) struct RunOptions {
 
 impl RunOptions {
     /// All workloads that are measured in the store, in their order.
+    pub(crate) fn legs(&self) -> impl Iterator<Item = Leg> {
+        iter::once(Leg::of(self.workload)).chain(self.then.iter().copied())
+    }
+
+    /// The same without their lengths.
     pub(crate) fn workloads(&self) -> impl Iterator<Item = Workload> {
-        iter::once(self.workload).chain(self.then.iter().copied())
+        self.legs().map(|leg| leg.workload)
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) enum Shape {
     Latest,
     /// 80% of the operations to 1% of the records, which move through all of them once per run.
     Hotspot,
+    /// Every record of a stretch of keys that lie side by side equally often; --stretch says how many of all these are.
+    Stretch,
     /// As an access trace says; comes with --trace.
     Trace,
 }
@@ -38,13 +40,20 @@ pub(crate) struct Distribution {
     shape: Shape,
     zipf: Option<Zipf>,
     spread: Permutation,
+    /// The records of a stretch.
+    stretch: Vec<u64>,
 }
 
 impl Distribution {
     /// Over `records`, at least 1; `theta` counts for the shapes that follow Zipf.
     pub(crate) fn new(shape: Shape, records: u64, theta: f64) -> Self {
         let zipf = matches!(shape, Shape::Zipfian | Shape::Latest).then(|| Zipf::new(records, theta));
-        Distribution { shape, zipf, spread: Permutation::new(records, SPREAD) }
+        Distribution { shape, zipf, spread: Permutation::new(records, SPREAD), stretch: Vec::new() }
+    }
+
+    /// Over the records of a stretch, of which there is one at least.
+    pub(crate) fn over(stretch: Vec<u64>) -> Self {
+        Distribution { stretch, ..Self::new(Shape::Stretch, 1, 0.0) }
     }
 
     /// Draws a record. `progress` is the part of the run that is over, 0 to 1; `newest` is one above the newest record, at least the number of
@@ -54,6 +63,7 @@ impl Distribution {
         match (self.shape, &self.zipf) {
             (Shape::Zipfian, Some(zipf)) => self.spread.apply(zipf.sample(rng)),
             (Shape::Latest, Some(zipf)) => newest - 1 - zipf.sample(rng),
+            (Shape::Stretch, _) => self.stretch[below(rng.next_u64(), self.stretch.len() as u64).0 as usize],
             (Shape::Hotspot, _) => self.spread.apply(hotspot(rng, records, progress)),
             _ => below(rng.next_u64(), records).0,
         }
@@ -74,7 +84,7 @@ pub(crate) fn ideal_miss(shape: Shape, records: u64, theta: f64, kept: u64) -> O
     match shape {
         Shape::Uniform => Some(1.0 - kept.min(records) as f64 / records as f64),
         Shape::Zipfian => Some(miss_beyond(kept, records, theta)),
-        Shape::Latest | Shape::Hotspot | Shape::Trace => None,
+        Shape::Latest | Shape::Hotspot | Shape::Stretch | Shape::Trace => None,
     }
 }
 
@@ -117,6 +127,15 @@ mod tests {
         assert!(counts[..50].iter().all(|&count| count == 0));
         assert!(counts[50..].iter().all(|&count| count > 0));
         assert!(counts[149] > counts[148] && counts[148] > counts[140]);
+    }
+
+    #[test]
+    fn a_stretch_is_drawn_from_equally() {
+        let (distribution, mut rng) = (Distribution::over(vec![7, 3, 900]), SmallRng::seed_from_u64(3));
+        let draws: Vec<u64> = (0..3000).map(|_| distribution.sample(&mut rng, 0.0, 1000)).collect();
+        for record in [7, 3, 900] {
+            assert!((850..1150).contains(&draws.iter().filter(|drawn| **drawn == record).count()));
+        }
     }
 
     #[test]

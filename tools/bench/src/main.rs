@@ -12,6 +12,7 @@ mod files;
 mod generator;
 mod inserts;
 mod keys;
+mod leg;
 mod measure;
 mod numbering;
 mod pack;

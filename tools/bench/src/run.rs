@@ -15,6 +15,7 @@ use crate::{
     generator::{Operation, Plan},
     inserts::Inserts,
     keys::{Keys, Order, Scale, Use},
+    leg::Leg,
     phase::{Limit, Manner, Outcome, Phase},
     prepare::check_room,
     process,
@@ -32,6 +33,9 @@ use crate::{
 
 /// Records without --records and --keys.
 pub(crate) const RECORDS: u64 = 1_000_000;
+
+/// Where a stretch begins, as a part of all keys.
+const STRETCH: f64 = 0.4;
 
 /// A run between its phases.
 pub(crate) struct Run<'a> {
@@ -62,7 +66,7 @@ impl Measured {
 }
 
 /// Carries the rows of a store out, one of each workload that is `next`; the kernel keeps its `accounts`.
-pub(crate) fn run(options: &RunOptions, accounts: &Accounts, next: impl FnMut() -> Result<Option<Workload>>) -> Result<Vec<Row>> {
+pub(crate) fn run(options: &RunOptions, accounts: &Accounts, next: impl FnMut() -> Result<Option<Leg>>) -> Result<Vec<Row>> {
     let mut run = Run::open(options, accounts)?;
     let fresh = !run.state.finished;
     if options.workload == Workload::Load && !fresh {
@@ -142,14 +146,14 @@ impl<'a> Run<'a> {
     }
 
     /// Warms the store up and measures what is `next`, again and again.
-    fn measure_workloads(&mut self, mut next: impl FnMut() -> Result<Option<Workload>>) -> Result<Vec<Measured>> {
+    fn measure_workloads(&mut self, mut next: impl FnMut() -> Result<Option<Leg>>) -> Result<Vec<Measured>> {
         let (options, records) = (self.options, self.state.loaded);
         let (mut plan, once) = match self.trace.take() {
             Some(trace) => {
                 let accesses = trace.accesses();
                 (Plan::Traced(options.workload.mix(options.read_share), trace, 0), accesses)
             }
-            None => (self.drawn(options.workload), records),
+            None => (self.drawn(options.workload)?, records),
         };
         if options.workloads().any(Workload::inserts) || !options.store.survives_kill() {
             self.save(false)?;
@@ -161,9 +165,10 @@ impl<'a> Run<'a> {
         let manner = Manner { rate: options.rate, ..self.manner() };
         let (mut workload, mut rounds) = (options.workload, Vec::new());
         while let Some(asked) = next()? {
-            if asked != workload {
-                (workload, plan) = (asked, self.drawn(asked));
+            if asked.workload != workload {
+                (workload, plan) = (asked.workload, self.drawn(asked.workload)?);
             }
+            let limit = asked.operations.map_or(limit, Limit::Operations);
             let measured = self.measure("measure", &plan, limit, manner, 2 + ((rounds.len() as u64) << 32))?;
             plan.go_on(measured.outcome.operations);
             rounds.push(Measured { workload, warmup, ..measured });
@@ -172,9 +177,21 @@ impl<'a> Run<'a> {
     }
 
     /// A workload over records that are drawn.
-    fn drawn(&self, workload: Workload) -> Plan {
+    fn drawn(&self, workload: Workload) -> Result<Plan> {
         let RunOptions { read_share, theta, .. } = *self.options;
-        Plan::Drawn(workload.mix(read_share), Distribution::new(shape(self.options, workload), self.state.loaded, theta))
+        let distribution = match shape(self.options, workload) {
+            Shape::Stretch => Distribution::over(self.stretch()?),
+            shape => Distribution::new(shape, self.state.loaded, theta),
+        };
+        Ok(Plan::Drawn(workload.mix(read_share), distribution))
+    }
+
+    /// The records whose keys lie side by side, from two fifths of all keys on.
+    fn stretch(&self) -> Result<Vec<u64>> {
+        let (from, keys) = (STRETCH.min(1.0 - self.options.stretch), &self.bench.keys);
+        let within = |record: &u64| (from..from + self.options.stretch).contains(&keys.place(*record));
+        let records: Vec<u64> = (0..self.state.loaded).filter(within).collect();
+        if records.is_empty() { Err("--stretch is so small that no record is in it".into()) } else { Ok(records) }
     }
 
     pub(crate) fn measure(&self, name: &'static str, plan: &Plan, limit: Limit, manner: Manner, phase: u64) -> Result<Measured> {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{distribution::Shape, zipf::below};
 
-/// The workloads by name: YCSB's six, and two that only write.
+/// The workloads by name: YCSB's six, and three that only write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Workload {
@@ -22,6 +22,8 @@ pub(crate) enum Workload {
     E,
     /// 50% reads, 50% read-modify-writes.
     F,
+    /// Updates.
+    Update,
     /// Inserts of new records into a loaded store, and reads if asked for.
     Insert,
     /// The load itself.
@@ -85,6 +87,7 @@ impl Workload {
             Workload::D => Mix::of(Kind::Read, 0.95, Kind::Insert),
             Workload::E => Mix::of(Kind::Scan, 0.95, Kind::Insert),
             Workload::F => Mix::of(Kind::Read, 0.5, Kind::Modify),
+            Workload::Update => Mix::only(Kind::Update),
             Workload::Insert => Mix::of(Kind::Read, read_share, Kind::Insert),
             Workload::Load => Mix::only(Kind::Load),
         }
@@ -97,7 +100,7 @@ impl Workload {
 
     /// Whether it writes records that are there, so that their versions must be remembered.
     pub(crate) fn updates(self) -> bool {
-        matches!(self, Workload::A | Workload::B | Workload::F)
+        matches!(self, Workload::A | Workload::B | Workload::F | Workload::Update)
     }
 
     /// Whether its operations read single records, so that a miss ratio says how many device reads an operation takes.
@@ -140,6 +143,7 @@ mod tests {
             (Workload::D, Kind::Insert, 50),
             (Workload::E, Kind::Scan, 950),
             (Workload::F, Kind::Modify, 500),
+            (Workload::Update, Kind::Update, 1000),
             (Workload::Insert, Kind::Insert, 700),
         ] {
             assert!(share(workload, kind).abs_diff(permille) <= 6, "{workload:?}");

@@ -295,3 +295,25 @@ fn a_table_cache_of_few_bytes_is_kept_while_everything_is_found() {
     drop(keyspace);
     database.close().unwrap();
 }
+
+#[test]
+fn reads_are_cached_and_a_dropped_keyspace_leaves_nothing_in_the_cache() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::builder(directory.path()).open().unwrap();
+    let options = || KeyspaceOptions::default().engine(Engine::Lsm);
+    let (dropped, other) = (database.keyspace("dropped", options()).unwrap(), database.keyspace("other", options()).unwrap());
+    let keys: Vec<_> = (0..1000_u32).map(u32::to_be_bytes).collect();
+    keys.iter().for_each(|key| dropped.insert(key, [1; 100]).unwrap());
+    database.flush().unwrap();
+    for _ in 0..3 {
+        keys.iter().for_each(|key| assert!(dropped.get(key).unwrap().is_some()));
+    }
+    let counters = |keyspace: &Keyspace| keyspace.stats().counters.into_iter().collect::<BTreeMap<_, _>>();
+    let before = counters(&dropped);
+    assert!(before["cache_records"] > 900 && before["cache_hits"] > 1000, "{before:?}");
+    drop(dropped);
+    database.drop_keyspace("dropped").unwrap();
+    assert_eq!(counters(&other)["cache_records"], 0);
+    drop(other);
+    database.close().unwrap();
+}

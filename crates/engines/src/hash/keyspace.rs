@@ -54,10 +54,15 @@ impl HashKeyspace {
         &self.running().hash
     }
 
+    #[cfg(test)]
+    pub(super) fn upkeep(&self) -> &Arc<Upkeep> {
+        &self.running().upkeep
+    }
+
     /// What there is, unless the keyspace was dropped.
     #[inline]
     fn live(&self) -> Result<&Running> {
-        if self.files.is_retired() { Err(Error::Closed { what: "the keyspace" }) } else { Ok(self.running()) }
+        self.files.check_live().map(|()| self.running())
     }
 
     /// The records, for who reads so many keys, which may have taken memory for copies.

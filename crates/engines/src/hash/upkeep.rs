@@ -1,6 +1,6 @@
 //! What the background does for a keyspace: buckets for an index that is crowded, compaction, folds (decision 9, "Compaction, budgets, back-pressure").
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use ecotone_substrate::{
     Error, Result, environment::Environment, metrics::Histogram, pace::Pace, scheduler::Priority, single::Single,
@@ -61,6 +61,8 @@ pub(super) struct Upkeep {
     jobs: [Single; Work::ALL.len()],
     /// Steps of work that have ended.
     steps: AtomicU64,
+    /// Steps in a row that were to save space, and could not.
+    in_vain: AtomicU64,
     /// How far compaction is behind for those who write: the bits of a part, which is 0 as long as none is delayed.
     behind: AtomicU64,
     /// The same for those who delete, whom a shortage of space does not delay: what they write is small, and gives space back.
@@ -76,12 +78,15 @@ pub(super) struct Upkeep {
 const SLOW_FROM: f64 = 0.8;
 /// How short space on the disk is where writers are slowed down.
 const SLOW_FROM_SHORTAGE: f64 = 0.75;
+/// Steps in a row that could not save space, after which nobody waits for the next one, and the time that passes between two of them at least.
+const TRIES: u64 = 16;
+const TRY_AGAIN: Duration = Duration::from_millis(1);
 
 impl Upkeep {
     pub(super) fn new(hash: Arc<Hash>, files: Arc<Files>, goals: Goals) -> Arc<Upkeep> {
         let environment = files.environment().clone();
-        let (jobs, steps, behind, behind_for_deletes, full, pace, delays) = Default::default();
-        Arc::new(Upkeep { hash, files, environment, goals, jobs, steps, behind, behind_for_deletes, full, pace, delays })
+        let (jobs, steps, in_vain, behind, behind_for_deletes, full, pace, delays) = Default::default();
+        Arc::new(Upkeep { hash, files, environment, goals, jobs, steps, in_vain, behind, behind_for_deletes, full, pace, delays })
     }
 
     /// Has the background do what there is to do, if the keyspace has taken memory since it was asked last.
@@ -112,18 +117,25 @@ impl Upkeep {
         if self.full.load(Ordering::Relaxed) { self.files.budget().map(|budget| budget.refusal()) } else { None }
     }
 
-    /// Has the background begin. Waits for a step if compaction is far behind, and as long as there is no space and steps may save some, else finds out how far it is.
+    /// Has the background begin. Waits for a step if compaction is far behind, and as long as there is no space and steps save some, else finds out how far it is.
     /// Without threads in the background nobody would catch up.
+    ///
+    /// # Errors
+    /// If the keyspace was dropped, or the database closes.
     #[cold]
     fn hold_back(self: &Arc<Self>) -> Result<()> {
         let scheduler = &self.environment.scheduler;
+        // Once they have all been in vain, who writes has one tried all the same: there may be space again.
+        let mut tries = if self.in_vain.load(Ordering::Relaxed) < TRIES { TRIES } else { 1 };
         loop {
+            self.files.check_live()?;
             // Before it begins, since a step that has begun already may be the last.
             let before = self.steps.load(Ordering::Acquire);
             let saves = self.is_busy(&Work::SAVING);
             self.begin();
             // What ends meanwhile is seen by this: the space comes last.
             let saves = saves || self.is_busy(&Work::SAVING) || self.steps.load(Ordering::Acquire) != before;
+            let saves = saves && tries > 0;
             let is_short = self.compactor().shortage() >= 1.0;
             self.full.store(is_short && !saves, Ordering::Relaxed);
             if !is_short && self.compactor().fullness() < 1.0 || is_short && !saves {
@@ -134,6 +146,10 @@ impl Upkeep {
             scheduler.wait_until("compaction", || self.steps.load(Ordering::Acquire) != before)?;
             if !is_short {
                 return Ok(());
+            }
+            if self.in_vain.load(Ordering::Relaxed) > 0 {
+                tries -= 1;
+                self.files.context().shared.clock.sleep(TRY_AGAIN);
             }
         }
         if scheduler.is_threaded() {
@@ -209,6 +225,10 @@ impl Upkeep {
         if self.jobs[work as usize].end() {
             self.schedule(work);
         }
+        if Work::SAVING.iter().any(|saving| *saving as usize == work as usize) {
+            let in_vain = if done.is_err() { self.in_vain.load(Ordering::Relaxed) + 1 } else { 0 };
+            self.in_vain.store(in_vain, Ordering::Relaxed);
+        }
         match done {
             Ok(true) => self.begin(),
             // There is no more to do. Without memory or space it is tried again when the keyspace has taken more memory.
@@ -228,7 +248,7 @@ impl Upkeep {
         self.environment.scheduler.notify();
     }
 
-    fn compactor(&self) -> Compactor<'_> {
+    pub(super) fn compactor(&self) -> Compactor<'_> {
         Compactor { hash: &self.hash, environment: &self.environment, install: &*self.files, goals: self.goals }
     }
 }

@@ -1,7 +1,7 @@
 //! Numbers of one lsm keyspace.
 
 use super::{handle::Handle, records::Lsm};
-use crate::{delay, engine::Stats};
+use crate::{delay, engine::Stats, front::Front};
 
 impl Lsm {
     /// What `stats` tells.
@@ -33,6 +33,7 @@ impl Lsm {
             ("compaction_parts", self.parts.get()),
             ("written_bytes", self.written.get()),
         ];
+        stats.extend(self.front().into_iter().flat_map(Front::stats));
         stats.extend(delay::named(&self.delays));
         stats
     }

@@ -15,7 +15,10 @@ use super::{
     scan::Scan,
     version::{Ranged, Version},
 };
-use crate::engine::{Admission, Check, Cursor, Engine, Operation, Ordered, Progress, Range, Record, Root, Stats, VisitValue};
+use crate::{
+    engine::{Admission, Check, Cursor, Engine, Operation, Ordered, Progress, Range, Record, Root, Stats, VisitValue},
+    front::Front,
+};
 
 /// A keyspace of an open database.
 #[derive(Debug)]
@@ -186,6 +189,7 @@ impl Engine for LsmKeyspace {
 
     fn retire(&self) {
         self.files.retire();
+        self.lsm().front().into_iter().for_each(Front::forget);
     }
 }
 

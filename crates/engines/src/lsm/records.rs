@@ -200,6 +200,6 @@ impl Lsm {
     /// An error if the keyspace was dropped.
     #[inline]
     pub(super) fn check_live(&self) -> Result<()> {
-        if self.files.is_retired() { Err(Error::Closed { what: "the keyspace" }) } else { Ok(()) }
+        self.files.check_live()
     }
 }

@@ -9,7 +9,7 @@ use super::{
     cache::{self, Cache, Found, Purpose},
 };
 use crate::{
-    engine::Shared,
+    engine::{Shared, Stats},
     front::{Front, Fronts, Look, Ticket},
 };
 
@@ -45,6 +45,14 @@ impl Front for Part {
 
     fn refresh(&self, key: &[u8], value: Option<&[u8]>) {
         self.cache.refresh(self.number, key, value);
+    }
+
+    fn forget(&self) {
+        self.cache.forget_keyspace(self.number);
+    }
+
+    fn stats(&self) -> Stats {
+        self.cache.stats()
     }
 }
 

@@ -113,6 +113,15 @@ impl Keys {
         }
     }
 
+    /// Where the key of a record is among all that there can be, from 0 to 1; of a file's keys, if these are sorted.
+    pub(crate) fn place(&self, record: u64) -> f64 {
+        let number = self.order.as_ref().map_or(record, |order| order.apply(record));
+        match &self.origin {
+            Origin::Synthetic(keys) => keys.place(number),
+            Origin::Numbers(_) | Origin::Strings(_) => number as f64 / self.count() as f64,
+        }
+    }
+
     /// The mean length of a key in bytes.
     pub(crate) fn mean_bytes(&self) -> f64 {
         match &self.origin {

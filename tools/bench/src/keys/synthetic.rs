@@ -36,6 +36,14 @@ impl Synthetic {
         self.key_size
     }
 
+    /// Where the key of a record is among all keys of that length, from 0 to 1.
+    pub(super) fn place(&self, record: u64) -> f64 {
+        match &self.short {
+            None => mix(record) as f64 / 2f64.powi(64),
+            Some(short) => short.apply(record) as f64 / short.size() as f64,
+        }
+    }
+
     pub(super) fn write(&self, record: u64, buffer: &mut Vec<u8>) {
         match &self.short {
             None => stretch(mix(record), self.key_size, buffer),

@@ -136,3 +136,24 @@ fn shuffled_keys_are_the_same_keys_in_no_order() {
     shuffled.sort_unstable();
     assert!(arrival == shuffled);
 }
+
+/// A tenth of the places has a tenth of the keys, side by side.
+#[test]
+fn places_are_in_the_order_of_keys() {
+    let (files, sorted) = (Files::new(), bytes(&(0..10_000u64).map(|number| number * number).collect::<Vec<_>>()));
+    let choice = Use { key_size: None, order: Order::Shuffled, scale: None };
+    let file = Keys::open(&files.put("sorted.u64", &sorted), files.directory.path(), choice).unwrap();
+    for keys in [file, Keys::synthetic(20, 10_000).unwrap(), Keys::synthetic(2, 10_000).unwrap()] {
+        let mut key = Vec::new();
+        let mut places: Vec<(Vec<u8>, f64)> = (0..10_000)
+            .map(|record| {
+                keys.write(record, &mut key).unwrap();
+                (key.clone(), keys.place(record))
+            })
+            .collect();
+        places.sort_by(|(one, _), (other, _)| one.cmp(other));
+        assert!(places.is_sorted_by(|(_, one), (_, other)| one <= other));
+        let within = places.iter().filter(|(_, place)| (0.4..0.5).contains(place)).count();
+        assert!((900..1100).contains(&within), "{within}");
+    }
+}

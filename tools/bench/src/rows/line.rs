@@ -16,6 +16,8 @@ use crate::{
 #[derive(Debug, Serialize)]
 pub(super) struct Line {
     kind: &'static str,
+    /// Number of the workload among those that follow each other in an open store.
+    pub(super) leg: usize,
     pub(super) round: u32,
     pub(super) status: Status,
     pub(super) error: Option<String>,
@@ -66,7 +68,12 @@ impl Line {
         };
         let reads = content.row().and_then(|row| row.ideal_device_reads_per_op);
         let ideal_ops_per_second = reads.and_then(|reads| machine.most_per_second(reads));
-        Line { kind: "row", round, status, error, content, ideal_ops_per_second, cgroup_limit, cgroup_peak, machine }
+        Line { kind: "row", leg: 0, round, status, error, content, ideal_ops_per_second, cgroup_limit, cgroup_peak, machine }
+    }
+
+    /// The same of one of the workloads that follow each other.
+    pub(super) fn of_leg(self, leg: usize) -> Self {
+        Line { leg, ..self }
     }
 
     /// What was measured, if the row ended well.

@@ -25,6 +25,7 @@ use self::{
 use crate::{
     cli::{Ceiling, RowsOptions, RunOptions},
     error::Result,
+    leg::Leg,
     state::Directory,
     store,
     workload::Workload,
@@ -43,7 +44,7 @@ pub(crate) fn run(options: &RowsOptions) -> Result<ExitCode> {
     }
     let mut observer = Observer::new(&options.row.dir);
     let lines = if options.stay_open { together::rows(options, &mut observer)? } else { in_turn(options, &mut observer)? };
-    for lines in lines.chunk_by(|one, other| one.workload() == other.workload()) {
+    for lines in lines.chunk_by(|one, other| one.leg == other.leg) {
         conclude(options, lines)?;
     }
     let all_well = lines.iter().all(|line| line.status == Status::Ok);
@@ -100,7 +101,7 @@ fn measure(options: &RowsOptions, store: store::Kind, round: u32, state: &mut St
 /// A child for one round.
 fn single(row: &RunOptions, terms: &Terms<'_>) -> Result<Ending> {
     let mut child = Running::start(row, terms)?;
-    child.ask(row.workload)?;
+    child.ask(Leg::of(row.workload))?;
     Ok(child.end(1)?.remove(0))
 }
 

@@ -19,10 +19,10 @@ use crate::{
     cli::RunOptions,
     error::{Error, Result},
     files,
+    leg::Leg,
     progress::Progress,
     row::Row,
     size,
-    workload::Workload,
 };
 
 /// How a child is run.
@@ -84,8 +84,8 @@ impl<'a> Running<'a> {
     }
 
     /// Asks for a round of a workload.
-    pub(super) fn ask(&mut self, workload: Workload) -> Result<()> {
-        let request = serde_json::to_string(&workload)?;
+    pub(super) fn ask(&mut self, leg: Leg) -> Result<()> {
+        let request = serde_json::to_string(&leg)?;
         // One that has ended says why at the end.
         let _ = writeln!(self.requests, "{request}");
         Ok(())

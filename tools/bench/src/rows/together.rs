@@ -9,6 +9,7 @@ use super::{
 use crate::{
     cli::{RowsOptions, RunOptions},
     error::Result,
+    leg::Leg,
     workload::Workload,
 };
 
@@ -21,15 +22,16 @@ pub(super) fn rows(options: &RowsOptions, observer: &mut Observer) -> Result<Vec
     let titles: Vec<String> = options.store.iter().map(|store| format!("{store}: ")).collect();
     let terms: Vec<Terms<'_>> = rows.iter().zip(&titles).map(|(row, title)| terms(options, row, title)).collect();
     let mut children: Vec<Result<Running<'_>>> = rows.iter().zip(&terms).map(|(row, terms)| warm(row, terms)).collect();
-    let rounds = |workload| (1..=options.rounds).map(move |round| (workload, round));
-    let order: Vec<(Workload, u32)> = options.row.workloads().flat_map(rounds).collect();
+    let rounds = |(number, leg)| (1..=options.rounds).map(move |round| (number, leg, round));
+    let order: Vec<(usize, Leg, u32)> = options.row.legs().enumerate().flat_map(rounds).collect();
     let machines = measure(&order, &mut children, observer)?;
     let mut endings: Vec<_> = children.into_iter().map(|child| end(child, order.len()).into_iter()).collect();
     let mut lines = Vec::new();
-    for ((workload, round), machines) in order.into_iter().zip(machines) {
+    for ((number, leg, round), machines) in order.into_iter().zip(machines) {
         for ((row, machine), endings) in rows.iter().zip(machines).zip(&mut endings) {
-            let request = Request::new(&RunOptions { workload, ..row.clone() });
-            let line = Line::new(request, round, endings.next().expect("there is one for each round"), machine);
+            let request = Request::new(&RunOptions { workload: leg.workload, ..row.clone() });
+            let ending = endings.next().expect("there is one for each round");
+            let line = Line::new(request, round, ending, machine).of_leg(number);
             report(options, &line)?;
             lines.push(line);
         }
@@ -47,17 +49,17 @@ fn warm<'a>(row: &RunOptions, terms: &'a Terms<'a>) -> Result<Running<'a>> {
 
 /// Measures all rounds; gives the states of the machine around each row.
 fn measure(
-    order: &[(Workload, u32)],
+    order: &[(usize, Leg, u32)],
     children: &mut [Result<Running<'_>>],
     observer: &mut Observer,
 ) -> Result<Vec<Vec<Machine>>> {
     let (mut before, mut machines) = (observer.look(), Vec::new());
-    for (workload, _) in order {
+    for (_, leg, _) in order {
         let mut round = Vec::new();
         for child in &mut *children {
             if let Ok(child) = child {
                 child.hold(false)?;
-                child.ask(*workload)?;
+                child.ask(*leg)?;
                 child.wait();
                 child.hold(true)?;
             }

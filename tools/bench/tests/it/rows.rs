@@ -80,6 +80,24 @@ fn workloads_follow_each_other_in_stores_that_stay_open() {
     );
 }
 
+/// The same workload twice, with another one between, each as long as it says.
+#[test]
+fn phases_of_one_stretch_follow_each_other() {
+    let directory = directory();
+    let run = "run --store tree,null --stay-open --workload update --operations 5000 --then e:700,update:300,update:400 --distribution stretch --records 20000 --warmup 0 --threads 2 --memory 16MiB --json";
+    let lines = lines(&bench(run, directory.path()));
+    let rows: Vec<_> = lines.iter().filter(|line| line["kind"] == "row" && line["store"] == "tree").collect();
+    let told: Vec<_> = rows.iter().map(|row| (row["leg"].as_u64(), text(row, "workload"), number(row, "operations"))).collect();
+    let expected = [("update", 5000.0), ("e", 700.0), ("update", 300.0), ("update", 400.0)];
+    let expected: Vec<_> = (0..).zip(expected).map(|(leg, (workload, count))| (Some(leg), workload, count)).collect();
+    assert_eq!(told, expected);
+    assert!(rows.iter().all(|row| row["distribution"] == "stretch"));
+    let summaries = lines.iter().filter(|line| line["kind"] == "summary").count();
+    assert_eq!(summaries, 8, "one for each");
+    let told = crate::harness::failure(&run.replace("e:700", "e:x"), directory.path());
+    assert!(told.contains("a number of operations"), "{told}");
+}
+
 #[test]
 fn a_store_that_fails_has_no_rounds_and_the_others_have_theirs() {
     let directory = directory();

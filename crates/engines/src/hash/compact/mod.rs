@@ -51,6 +51,8 @@ const COPIES: usize = 16;
 const WINDOWS: usize = 32;
 /// How full of what the hot log may have on disk it is where that is compacted, however little there is in memory. Who writes is slowed down for it from 0.8 on.
 const TOO_MUCH_ON_DISK: f64 = 0.5;
+/// How crowded memory is where the hot log leaves it, although it has fewer bytes than it should: the first frame and those ahead of its end count whole.
+const CROWDED: f64 = 0.25;
 
 /// What works on one keyspace in the background.
 #[derive(Clone, Copy)]
@@ -88,9 +90,16 @@ impl Region {
 }
 
 impl Compactor<'_> {
-    /// Whether the hot log has more than it should, in all or on disk, or has what may give space back where there is none.
+    /// Whether the hot log has more than it should, in all, in memory or on disk, or what gives space back where that is short. It is, before writers are slowed down for
+    /// any of it, or soon after.
     pub(crate) fn compaction_is_due(&self) -> bool {
-        self.hot_bytes() >= self.hot() + self.goals.hot_disk || self.fullness() >= TOO_MUCH_ON_DISK || self.may_save_space()
+        let is_large = self.hot_bytes() >= self.hot() + self.goals.hot_disk || self.fullness() >= TOO_MUCH_ON_DISK;
+        is_large || self.is_crowded() && self.goals.hot_disk == 0 || self.keeps_space_short() || self.may_save_space()
+    }
+
+    /// Whether frames of the hot log should leave memory.
+    fn is_crowded(&self) -> bool {
+        self.crowding() >= CROWDED
     }
 
     /// Bytes of the hot log.
@@ -116,7 +125,7 @@ impl Compactor<'_> {
     /// Whether the oldest frames are to leave memory, so that nobody who writes has to see to that: where they are not compacted from there.
     pub(crate) fn write_out_is_due(&self) -> bool {
         let (head, tail) = (self.hash.log.bounds().head(), self.hash.log.tail());
-        self.goals.hot_disk > 0 && head.frame() < tail.frame() && tail.get() - head.get() >= self.hot()
+        self.goals.hot_disk > 0 && head.frame() < tail.frame() && (tail.get() - head.get() >= self.hot() || self.is_crowded())
     }
 
     /// Writes out as many frames as one delta would have, if the hot log has more in memory than it should. Whether it had.

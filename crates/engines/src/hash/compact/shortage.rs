@@ -9,6 +9,8 @@ const ENOUGH: u64 = 16;
 const EXTRA: u64 = 16;
 /// Space is reserved by the MiB: for a delta, and for two bases that a fold writes.
 const ROUNDING: u64 = 3 << 20;
+/// How short space is where what is in the hot log is compacted, however little it is beyond a delta: it counts twice. Who writes is slowed down for it from 0.75 on.
+const SHORT: f64 = 0.5;
 /// The part of the budget for which all partitions are folded, and bytes of a tombstone in the hot log.
 const WORTH: u64 = 64;
 const TOMBSTONE: u64 = 32;
@@ -19,6 +21,11 @@ impl Compactor<'_> {
         let Some(disk) = self.install.disk() else { return 0.0 };
         let spare = disk.limit.saturating_sub(disk.used + self.needed(disk));
         1.0 - (spare as f64 / (disk.limit / ENOUGH) as f64).min(1.0)
+    }
+
+    /// Whether the hot log keeps space short that a delta would give back.
+    pub(super) fn keeps_space_short(&self) -> bool {
+        self.shortage() >= SHORT && self.hot_bytes() >= self.goals.delta(self.hot())
     }
 
     /// Whether there is no space, and the hot log has as many records as would be worth it if all of them were tombstones. A fold of everything follows.

@@ -1,5 +1,7 @@
 //! Keyspaces that have a budget of disk (H12).
 
+use std::{sync::mpsc::channel, thread, time::Duration};
+
 use ecotone_substrate::storage::{Access, FileId, Storage};
 use ecotone_testkit::sim::SimStorage;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
@@ -138,4 +140,58 @@ fn a_budget_that_is_full_refuses_what_adds_and_takes_what_deletes() {
     assert!(world.most <= 16 << 20);
     let tables = world.disk.files().keys().filter(|file| matches!(file, FileId::Table { .. })).count();
     assert!(tables > 0);
+}
+
+/// A budget that old versions fill, on a disk that is full itself, so that nothing saves space: who writes is told, and goes on when there is some again.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "it may wait without end")]
+fn nobody_waits_for_space_that_nothing_can_save() {
+    const KEYS: u64 = 8_000;
+    let (told, refusals) = channel();
+    thread::spawn(move || {
+        let mut world = World::new(16 << 20);
+        (0..4 * KEYS).for_each(|number| world.update(number % KEYS, number / KEYS));
+        world.disk.space_limit(world.disk.space_used());
+        let refusal = (0..4 * KEYS).find_map(|number| world.put(number % KEYS, Some(&value(number, 9))).err());
+        let removed = world.put(1, None);
+        world.disk.space_limit(u64::MAX);
+        let later = (0..10).find(|_| world.put(2, Some(b"there is space")).is_ok());
+        told.send((refusal, removed.err(), later, world.value(2))).unwrap();
+    });
+    let (refusal, removed, later, read) = refusals.recv_timeout(Duration::from_secs(60)).expect("nobody waits without end");
+    assert!(refusal.as_ref().is_some_and(Error::is_no_space), "{refusal:?}");
+    assert!(removed.is_none() || removed.as_ref().is_some_and(Error::is_no_space), "{removed:?}");
+    assert!(later.is_some());
+    assert_eq!(read.as_deref(), Some(&b"there is space"[..]));
+}
+
+/// A keyspace that is dropped while somebody waits for space.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "it may wait without end")]
+fn nobody_waits_for_space_of_a_keyspace_that_is_gone() {
+    let mut world = World::new(16 << 20);
+    let mut count = 0;
+    while world.put(count, Some(&value(count, 0))).is_ok() {
+        count += 1;
+    }
+    let upkeep = world.keyspace.upkeep().clone();
+    world.files.retire();
+    let (told, answer) = channel();
+    thread::spawn(move || told.send(upkeep.call_for_write(true)));
+    let answer = answer.recv_timeout(Duration::from_secs(60)).expect("nobody waits without end");
+    assert!(matches!(answer, Err(Error::Closed { .. })), "{answer:?}");
+}
+
+/// Short of space, what is changed in place again and again is compacted before anybody pays for the space that it may want.
+#[test]
+fn a_hot_log_does_not_keep_space_short() {
+    const KEYS: u64 = 10_000;
+    let mut world = World::new(16 << 20);
+    (0..KEYS).for_each(|number| world.update(number, 0));
+    let mut shortest = 1.0_f64;
+    for round in 0..20 {
+        (0..300).for_each(|number| world.update(number, round));
+        shortest = shortest.min(world.keyspace.upkeep().compactor().shortage());
+    }
+    assert!(shortest < 0.75, "{shortest}");
 }

@@ -10,7 +10,7 @@ use ecotone_substrate::Seq;
 
 use super::world::World;
 use crate::{
-    engine::Engine,
+    engine::{Engine, Stats},
     front::{Front, Look, Ticket},
     lsm::{keyspace::LsmKeyspace, table::Kind},
 };
@@ -63,6 +63,14 @@ impl Front for Passed {
         if records.remove(key).is_some() {
             value.into_iter().for_each(|value| _ = records.insert(key.to_vec(), value.to_vec()));
         }
+    }
+
+    fn forget(&self) {
+        self.records.lock().unwrap().clear();
+    }
+
+    fn stats(&self) -> Stats {
+        vec![("cache_records", self.records.lock().unwrap().len() as u64)]
     }
 }
 

@@ -1,0 +1,57 @@
+//! One of the workloads that follow each other in a store that stays open.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::workload::Workload;
+
+/// A workload, and how many operations of it are measured if it is not as many as of the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Leg {
+    pub(crate) workload: Workload,
+    pub(crate) operations: Option<u64>,
+}
+
+impl Leg {
+    /// As long as the others.
+    pub(crate) fn of(workload: Workload) -> Leg {
+        Leg { workload, operations: None }
+    }
+
+    /// Reads `WORKLOAD` or `WORKLOAD:OPERATIONS`.
+    pub(crate) fn parse(text: &str) -> Result<Leg, String> {
+        let (name, operations) = text.split_once(':').map_or((text, None), |(name, operations)| (name, Some(operations)));
+        let workload = Workload::from_str(name, false)?;
+        let number = |text: &str| text.parse().ok().filter(|operations| *operations > 0);
+        match operations.map(number) {
+            Some(None) => Err(format!("{text:?} is not a workload and, behind a colon, a number of operations above 0")),
+            operations => Ok(Leg { workload, operations: operations.flatten() }),
+        }
+    }
+}
+
+impl fmt::Display for Leg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let workload = self.workload.to_possible_value();
+        f.write_str(workload.as_ref().map_or("", |workload| workload.get_name()))?;
+        self.operations.map_or(Ok(()), |operations| write!(f, ":{operations}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn legs_are_read_and_shown() {
+        for (text, workload, operations) in [("c", Workload::C, None), ("update:300", Workload::Update, Some(300))] {
+            let leg = Leg::parse(text).unwrap();
+            assert_eq!((leg, leg.to_string()), (Leg { workload, operations }, text.to_owned()));
+        }
+        for text in ["", "x", "c:", "c:0", "c:-1", "c:1:2", ":5"] {
+            assert!(Leg::parse(text).is_err(), "{text:?}");
+        }
+    }
+}
