@@ -225,9 +225,12 @@ impl Upkeep {
         if self.jobs[work as usize].end() {
             self.schedule(work);
         }
-        if Work::SAVING.iter().any(|saving| *saving as usize == work as usize) {
-            let in_vain = if done.is_err() { self.in_vain.load(Ordering::Relaxed) + 1 } else { 0 };
-            self.in_vain.store(in_vain, Ordering::Relaxed);
+        if let Work::Compact | Work::Fold = work {
+            match done {
+                Ok(true) => self.in_vain.store(0, Ordering::Relaxed),
+                Ok(false) => {}
+                Err(_) => _ = self.in_vain.fetch_add(1, Ordering::Relaxed),
+            }
         }
         match done {
             Ok(true) => self.begin(),
