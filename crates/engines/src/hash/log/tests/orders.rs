@@ -73,6 +73,31 @@ fn places_at_the_end_of_a_page_are_given_out_once() {
     });
 }
 
+/// A page is closed beside two allocations, of which one may be in it: each has its own place, below the boundary or in a page behind it, and who walks what lies below
+/// finds just those. It fails where TAIL is stored, not exchanged.
+#[test]
+fn a_page_is_closed_beside_allocations() {
+    all_orders(3, 2, |world| {
+        world.append(b"1", b"1");
+        let other = spawn(&world, |world| world.append(b"2", b"2"));
+        let closer = spawn(&world, |world| world.log.close_page());
+        let mine = world.append(b"3", b"3");
+        let (others, end) = (other.join().unwrap(), closer.join().unwrap());
+        assert_ne!(mine, others);
+        assert_eq!((world.read(mine).1, world.read(others).1), (b"3".to_vec(), b"2".to_vec()));
+        assert!(end.in_page() == 0 && end <= world.log.tail() && mine.max(others) < world.log.tail());
+        world.log.raise_read_only(end);
+        world.domain.drain();
+        let pin = world.domain.pin();
+        let pages = (PAGE..end.get()).step_by(PAGE as usize).map(Address::new);
+        let walked: Vec<Address> = pages.flat_map(|page| world.log.page(page, &pin).map(|(address, _)| address)).collect();
+        let mut below: Vec<Address> =
+            [Address::new(PAGE + PAGE_HEADER), mine, others].into_iter().filter(|place| *place < end).collect();
+        below.sort();
+        assert_eq!(walked, below);
+    });
+}
+
 /// A frame comes in beside an allocation that may need it, and a page is closed. It fails where TAIL may go on before the frame is in the ring.
 #[test]
 fn the_tail_enters_a_frame_that_is_in_the_ring() {
