@@ -22,7 +22,7 @@ use super::{
 use crate::delay::{self, Delay};
 
 /// What there may be to do.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
     Grow,
     WriteOut,
@@ -225,7 +225,7 @@ impl Upkeep {
         if self.jobs[work as usize].end() {
             self.schedule(work);
         }
-        if let Work::Compact | Work::Fold = work {
+        if Work::SAVING.contains(&work) {
             match done {
                 Ok(true) => self.in_vain.store(0, Ordering::Relaxed),
                 Ok(false) => {}

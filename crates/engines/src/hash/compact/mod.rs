@@ -94,7 +94,7 @@ impl Compactor<'_> {
     /// any of it, or soon after.
     pub(crate) fn compaction_is_due(&self) -> bool {
         let is_large = self.hot_bytes() >= self.hot() + self.goals.hot_disk || self.fullness() >= TOO_MUCH_ON_DISK;
-        is_large || self.is_crowded() && self.goals.hot_disk == 0 || self.keeps_space_short() || self.may_save_space()
+        is_large || self.is_crowded() && self.goals.hot_disk == 0 || self.may_save_space()
     }
 
     /// Whether frames of the hot log should leave memory.

@@ -23,18 +23,15 @@ impl Compactor<'_> {
         1.0 - (spare as f64 / (disk.limit / ENOUGH) as f64).min(1.0)
     }
 
-    /// Whether the hot log keeps space short that a delta would give back.
-    pub(super) fn keeps_space_short(&self) -> bool {
-        self.shortage() >= SHORT && self.hot_bytes() >= self.goals.delta(self.hot())
-    }
-
-    /// Whether there is no space, and the hot log has as many records as would be worth it if all of them were tombstones. A fold of everything follows.
+    /// Whether space is short, and the hot log has a delta's worth; or there is none, and it has as many records as would be worth it if all of them were tombstones. A fold
+    /// of everything follows then.
     pub(super) fn may_save_space(&self) -> bool {
         let Some(disk) = self.install.disk() else { return false };
         let runs = self.hash.cold.runs();
         let mean = (runs.base_bytes() / runs.base_records().max(1)).max(1);
-        let enough = (disk.limit / WORTH * TOMBSTONE / mean).min(self.goals.delta(self.hot()));
-        self.hot_bytes() >= enough.max(PAGE) && self.shortage() >= 1.0
+        let (shortage, delta) = (self.shortage(), self.goals.delta(self.hot()));
+        let enough = if shortage < 1.0 { delta } else { (disk.limit / WORTH * TOMBSTONE / mean).min(delta).max(PAGE) };
+        shortage >= SHORT && self.hot_bytes() >= enough
     }
 
     /// Bytes without which what has begun cannot come to its end: all of the hot log is compacted, what is in memory of it flushed before, and a partition

@@ -8,10 +8,13 @@ use std::{
 
 use ecotone_testkit::sim::SimStorage;
 
-use super::{removal::files_of, *};
+use super::{
+    removal::{files_of, reopened},
+    *,
+};
 use crate::{
     engine::{Engine, Hashed},
-    hash::{blob, compact::Goals, keyspace::HashKeyspace, log::FRAME},
+    hash::{compact::Goals, keyspace::HashKeyspace, log::FRAME},
     tests::stat,
 };
 
@@ -91,11 +94,7 @@ fn a_hot_log_that_needs_a_large_index_can_be_opened() {
         while environment.scheduler.run_one() {}
     }
     keyspace.flush(0).unwrap();
-    let (options, structure) = blob::decode(&keyspace.checkpoint().unwrap().blob).unwrap();
-    drop(keyspace);
-    let files = Arc::new(Files::new(files.context().clone(), options, structure));
-    let keyspace = HashKeyspace::open(files, None, goals);
-    keyspace.structure_recovered().unwrap();
+    let keyspace = reopened(keyspace, &files, goals);
     assert!(stat(&keyspace.stats(), "hot_log_bytes") > 8 << 20);
     for number in (0..RECORDS).step_by(97) {
         assert!(keyspace.get(&key(number)).unwrap().is_some(), "{number} is lost");

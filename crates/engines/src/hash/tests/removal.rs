@@ -9,9 +9,12 @@ use ecotone_testkit::sim::SimStorage;
 
 use super::*;
 use crate::{
+    engine::Engine,
     hash::{
+        blob,
         cold::Stretch,
-        compact::Install,
+        compact::{Goals, Install},
+        keyspace::HashKeyspace,
         log::tests::files::Ground,
         structure::{Change, File, LogFile, Part, Structure},
     },
@@ -30,6 +33,15 @@ pub(super) fn files(disk: &SimStorage) -> Files {
 /// Those of an empty keyspace.
 pub(super) fn files_of(environment: Environment, logged: bool, options: HashOptions) -> Files {
     Files::new(context(&environment, LOG, logged, 1), options, Structure::new(10))
+}
+
+/// The keyspace in its next life, without what was not flushed.
+pub(super) fn reopened(keyspace: HashKeyspace, files: &Files, goals: Goals) -> HashKeyspace {
+    let (options, structure) = blob::decode(&keyspace.checkpoint().unwrap().blob).unwrap();
+    drop(keyspace);
+    let keyspace = HashKeyspace::open(Arc::new(Files::new(files.context().clone(), options, structure)), None, goals);
+    keyspace.structure_recovered().unwrap();
+    keyspace
 }
 
 #[test]

@@ -4,12 +4,12 @@ use ecotone_substrate::storage::{FileKind, Storage};
 use ecotone_testkit::sim::SimStorage;
 
 use super::{
-    removal::{files, files_of},
+    removal::{files, files_of, reopened},
     *,
 };
 use crate::{
     engine::{Engine, Hashed},
-    hash::{blob, compact::Goals, keyspace::HashKeyspace, log::FRAME},
+    hash::{compact::Goals, keyspace::HashKeyspace, log::FRAME},
     tests::stat,
 };
 
@@ -40,11 +40,7 @@ fn what_a_large_budget_left_on_disk_slows_nobody_down() {
     };
     (0..WRITTEN).for_each(|number| put(&keyspace, number));
     keyspace.flush(0).unwrap();
-    let (options, structure) = blob::decode(&keyspace.checkpoint().unwrap().blob).unwrap();
-    drop(keyspace);
-    let files = Arc::new(Files::new(files.context().clone(), options, structure));
-    let keyspace = HashKeyspace::open(files, None, goals);
-    keyspace.structure_recovered().unwrap();
+    let keyspace = reopened(keyspace, &files, goals);
     let on_disk = |keyspace: &HashKeyspace| {
         let stats = keyspace.stats();
         (stat(&stats, "hot_log_bytes") - stat(&stats, "hot_log_memory_bytes")) as f64 / goals.least_behind as f64
