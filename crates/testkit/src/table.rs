@@ -3,6 +3,7 @@
 use ecotone_substrate::{
     Error, Result,
     limits::PAGE,
+    storage::FileId,
     table::{Name, Place},
 };
 use ecotone_sys::checksum::crc32c;
@@ -23,9 +24,9 @@ pub const BEGINNING: [(usize, &str); 10] = [
     (8, "birth"),
 ];
 
-/// Puts a right checksum into the first page of a table.
-pub fn seal_header(name: Name, bytes: &mut [u8]) {
-    let sum = crc32c(crc32c(0, &name.file().identity().to_le_bytes()), &bytes[4..PAGE]);
+/// Puts a right checksum into the first page of a file.
+pub fn seal_header(file: FileId, bytes: &mut [u8]) {
+    let sum = crc32c(crc32c(0, &file.identity().to_le_bytes()), &bytes[4..PAGE]);
     bytes[..4].copy_from_slice(&sum.to_le_bytes());
 }
 
@@ -104,7 +105,7 @@ impl<'t> Damaged<'t> {
         for (offset, bit) in (4..end).flat_map(|offset| (0..8).map(move |bit| (offset, bit))) {
             let mut bytes = self.whole.clone();
             bytes[offset] ^= 1 << bit;
-            seal_header(self.name, &mut bytes);
+            seal_header(self.name.file(), &mut bytes);
             let read = self.replace(&bytes);
             match offset {
                 // A later version, features that may be ignored, features that may not.

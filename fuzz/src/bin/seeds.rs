@@ -4,7 +4,11 @@ use std::{fs, io, path::Path};
 
 use ecotone::internal::substrate::{storage::FileId, table::File};
 use ecotone_engines::{
-    hash::cold::{RunKind, RunWriter},
+    hash::{
+        self,
+        cold::{RunKind, RunWriter, Stretch},
+        log::Address,
+    },
     lsm::{
         LsmOptions, blob,
         structure::{Become, Change, CoverEdit, Place, Structure},
@@ -29,6 +33,8 @@ fn main() -> io::Result<()> {
     runs()?;
     tables()?;
     structures()?;
+    hash_structures()?;
+    hot_log()?;
     save("codec", "numbers", &[0, 1, 2, 3, 4, 5, 6, 7, 0x80, 1, 0xff, 0xff, 3, 9, 8, 7])?;
     // No key; one page, a page with an overflow page, two pages that a directory finds.
     save("segment", "kinds", &[0, 1, 5, 0, 0, 0, 2, 6, 0, 0, 0, 7, 0, 0, 0, 4, 8, 0, 0, 0, 2, 0, 1, b'k'])?;
@@ -65,6 +71,29 @@ fn runs() -> io::Result<()> {
     save("run", "block", &[&[0], bytes.get(4096..5120).unwrap_or_default()].concat())
 }
 
+/// A page of two records, a tombstone and one that was given up, and a segment of such pages.
+fn hot_log() -> io::Result<()> {
+    let record = |number: u8, kind: u64, value: usize| {
+        let words = (1 + value).div_ceil(8) as u64;
+        let second = (value as u64) << 10 | kind << 21;
+        let record = [&(words << 41 | 1).to_le_bytes()[..], &second.to_le_bytes(), &vec![number; 1 + value]].concat();
+        record.into_iter().chain([0; 7]).take(16 + words as usize * 8).collect::<Vec<u8>>()
+    };
+    let records = [record(1, 1, 100), record(2, 2, 0), record(3, 0, 20), record(4, 1, 7)].concat();
+    let page = |number: u64| {
+        let used = (16 + records.len() as u16).to_le_bytes();
+        let mut page = [&[0, 0, 0, 0, 1, 0, used[0], used[1]][..], &(number * 4096).to_le_bytes(), &records].concat();
+        page.resize(4096, 0);
+        page
+    };
+    let mut header = vec![0; 4096];
+    header[64..72].copy_from_slice(&4096_u64.to_le_bytes());
+    header[72..80].copy_from_slice(&(1_u64 << 20).to_le_bytes());
+    save("hot_log", "page", &[&[0][..], &page(1)].concat())?;
+    // The first byte says how many pages, and 0 a page.
+    save("hot_log", "segment", &[vec![8 + 1], header, page(1), page(2)].concat())
+}
+
 /// A table with each kind of index, and a block of one.
 fn tables() -> io::Result<()> {
     let kinds = Kind::ALL.map(|kind| (kind, Compression::None));
@@ -96,8 +125,27 @@ fn structures() -> io::Result<()> {
     let cover = CoverEdit { lower: b"a".to_vec(), upper: b"c".to_vec(), becomes: Become::Covered(level) };
     let cover = Change { covers: vec![cover], ..Change::default() };
     let root = blob::encode(LsmOptions::default(), &Structure::default());
-    let behind_length = |part: Vec<u8>| [&(part.len() as u16).to_le_bytes()[..], &part].concat();
-    save("structure", "history", &[root, flush.encode(), compaction.encode(), cover.encode()].map(behind_length).concat())
+    save("structure", "lsm", &[root, flush.encode(), compaction.encode(), cover.encode()].map(behind_length).concat())
+}
+
+fn behind_length(part: Vec<u8>) -> Vec<u8> {
+    [&(part.len() as u16).to_le_bytes()[..], &part].concat()
+}
+
+/// The root of an empty hash keyspace, a segment, a compaction of a part of it, and a fold of what it made.
+fn hash_structures() -> io::Result<()> {
+    use hash::structure::{Change, LogFile, Part, Structure};
+    let [log, delta, base] = [1, 2, 300].map(|number| File { number, birth: 1 << 32 | u64::from(number) });
+    let part = |base| Part { stretch: Stretch::ALL, base };
+    let page = |number: u64| Address::new(number * 4096);
+    let changes = [
+        Change::Segment(LogFile { file: log, from: Address::FIRST, bytes: 1 << 20 }),
+        Change::Compact { comes: Some(delta), begin: page(20), durable: page(30), index_bits: 10 },
+        Change::Fold { goes: part(None), comes: vec![part(Some(base))], folded: page(20) },
+    ];
+    let root = hash::blob::encode(hash::HashOptions::default(), &Structure::new(10));
+    let parts: Vec<_> = [root].into_iter().chain(changes.iter().map(Change::encode)).map(behind_length).collect();
+    save("structure", "hash", &parts.concat())
 }
 
 /// The header, and the bodies of the first records behind their kinds.

@@ -14,7 +14,7 @@ use super::{
 const FORM: u8 = 2;
 
 /// The bytes that stand for options and structure.
-pub(super) fn encode(options: HashOptions, structure: &Structure) -> Vec<u8> {
+pub fn encode(options: HashOptions, structure: &Structure) -> Vec<u8> {
     let Structure { index_bits, begin, durable, segments, deltas, partitions } = structure;
     let mut w = Writer::new();
     options.encode(w.u8(FORM));
@@ -35,7 +35,7 @@ pub(super) fn encode(options: HashOptions, structure: &Structure) -> Vec<u8> {
 }
 
 /// Reads what [`encode`] wrote.
-pub(super) fn decode(bytes: &[u8]) -> Result<(HashOptions, Structure), Malformed> {
+pub fn decode(bytes: &[u8]) -> Result<(HashOptions, Structure), Malformed> {
     let mut r = Reader::new(bytes);
     let options = if r.version(FORM)? == FORM { HashOptions::decode(&mut r)? } else { HashOptions::default() };
     let structure = Structure {

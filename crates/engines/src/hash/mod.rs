@@ -4,7 +4,7 @@
 
 mod append;
 mod apply;
-mod blob;
+pub mod blob;
 mod budget;
 mod check;
 pub mod cold;
@@ -17,7 +17,7 @@ mod index;
 mod install;
 mod key;
 mod keyspace;
-mod log;
+pub mod log;
 mod lookup;
 mod merge;
 mod modify;
@@ -30,7 +30,7 @@ mod reads;
 mod recovery;
 mod room;
 mod split;
-mod structure;
+pub mod structure;
 #[cfg(test)]
 mod tests;
 mod upkeep;

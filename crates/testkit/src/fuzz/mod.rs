@@ -1,5 +1,6 @@
 //! Bodies of fuzz targets (`fuzz/README.md`) that ordinary tests run as well, on inputs of their own.
 
+pub mod hot_log;
 pub mod run;
 pub mod structure;
 pub mod table;

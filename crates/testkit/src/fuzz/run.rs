@@ -76,5 +76,5 @@ fn seal(bytes: &mut [u8]) {
     let sums = [sum(bytes, fences, tags), sum(bytes, tags, bytes.len())].concat();
     bytes[120..128].copy_from_slice(&sums);
     name(bytes, b"ECOhsrun");
-    seal_header(NAME, bytes);
+    seal_header(NAME.file(), bytes);
 }

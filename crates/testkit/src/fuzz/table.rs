@@ -144,5 +144,5 @@ fn seal(bytes: &mut [u8]) {
     let sums = [sum(bytes, index, filter), sum(bytes, filter, end)].concat();
     bytes[124..132].copy_from_slice(&sums);
     name(bytes, b"ECOlstab");
-    seal_header(NAME, bytes);
+    seal_header(NAME.file(), bytes);
 }

@@ -3,7 +3,12 @@
 use std::collections::BTreeMap;
 
 use ecotone_engines::{
-    hash::cold::{RunKind, RunWriter},
+    hash::{
+        HashOptions, blob as hash_blob,
+        cold::{RunKind, RunWriter, Stretch},
+        log::Address,
+        structure::{Change as HashChange, LogFile, Part, Structure as HashStructure},
+    },
     lsm::{
         LsmOptions, blob,
         structure::{Become, Change, CoverEdit, Place, Structure},
@@ -116,6 +121,68 @@ fn damaged_blocks_end_in_an_answer_or_an_error() {
     assert!((100..4900).contains(&passed), "{passed} of 5000 passed the check");
 }
 
+/// A record of a hot log: link and capacity, lengths and kind, key and value.
+fn a_record(number: u32, kind: u64) -> Vec<u8> {
+    let (key, value) = (number.to_be_bytes(), vec![number as u8; if kind == 2 { 0 } else { number as usize % 90 }]);
+    let words = (key.len() + value.len()).div_ceil(8) + number as usize % 2;
+    let first = u64::from(number) << 3 | (words as u64) << 41;
+    let second = (key.len() - 1) as u64 | (value.len() as u64) << 10 | kind << 21;
+    let mut record = [&first.to_le_bytes()[..], &second.to_le_bytes(), &key, &value].concat();
+    record.resize(16 + words * 8, 0x5a);
+    record
+}
+
+/// Pages of a hot log, and what stands before them in a file.
+fn a_segment(pages: usize) -> Vec<u8> {
+    let mut file = vec![0; PAGE];
+    file[64..72].copy_from_slice(&Address::FIRST.get().to_le_bytes());
+    file[72..80].copy_from_slice(&(1_u64 << 20).to_le_bytes());
+    for page in 1..=pages {
+        let records = (0..30).flat_map(|number| a_record(number * 7 + page as u32, [1, 1, 2, 0][number as usize % 4]));
+        let mut bytes = [vec![0; 16], records.collect()].concat();
+        let used = bytes.len() as u16;
+        bytes[4] = 1;
+        bytes[6..8].copy_from_slice(&used.to_le_bytes());
+        bytes[8..16].copy_from_slice(&((page * PAGE) as u64).to_le_bytes());
+        bytes.resize(PAGE, 0);
+        file.extend(bytes);
+    }
+    file
+}
+
+#[test]
+fn damaged_hot_logs_end_in_an_answer_or_an_error() {
+    let whole = a_segment(3);
+    let passed = damaged(&whole[PAGE..2 * PAGE], 5000, hot_log::page);
+    assert!((100..4900).contains(&passed), "{passed} of 5000 pages are whole");
+    let passed = damaged(&whole, 200, |bytes| hot_log::segment(2, bytes) == Some(3));
+    assert!((10..190).contains(&passed), "{passed} of 200 segments are whole");
+}
+
+/// The root of an empty keyspace, then a segment, three compactions, a fold into halves, and a merge.
+fn a_hash_history() -> Vec<u8> {
+    let file = |number: u32| File { number, birth: u64::from(number) << 32 };
+    let page = |number: u64| Address::new(number * PAGE as u64);
+    let part = |bits, number, base: Option<u32>| Part { stretch: Stretch::new(bits, number).unwrap(), base: base.map(file) };
+    let compact =
+        |comes, begin| HashChange::Compact { comes: Some(file(comes)), begin: page(begin), durable: page(99), index_bits: 10 };
+    let changes = [
+        HashChange::Segment(LogFile { file: file(1), from: page(1), bytes: 1 << 20 }),
+        compact(2, 20),
+        compact(3, 40),
+        compact(300, 60),
+        HashChange::Fold { goes: part(0, 0, None), comes: vec![part(1, 0, Some(4)), part(1, 1, None)], folded: page(20) },
+        HashChange::Merge { goes: vec![file(3), file(300)], comes: Some(file(7)) },
+    ];
+    let root = hash_blob::encode(HashOptions::default(), &HashStructure::new(10));
+    parts([root].into_iter().chain(changes.iter().map(HashChange::encode)))
+}
+
+/// Each behind its length.
+fn parts(parts: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+    parts.flat_map(|part| [&(part.len() as u16).to_le_bytes()[..], &part].concat()).collect()
+}
+
 /// A root of three tables, a flush that has a range covered, a compaction that opens a part of it, and a move.
 fn a_history() -> Vec<u8> {
     let file = |number: u32| File { number, birth: u64::from(number) << 32 };
@@ -130,14 +197,15 @@ fn a_history() -> Vec<u8> {
         Change { goes: vec![file(6)], comes: vec![(last, file(6))], ..Change::default() },
     ];
     let root = blob::encode(LsmOptions::default(), &structure);
-    let parts = [root].into_iter().chain(changes.iter().map(Change::encode));
-    parts.flat_map(|part| [&(part.len() as u16).to_le_bytes()[..], &part].concat()).collect()
+    parts([root].into_iter().chain(changes.iter().map(Change::encode)))
 }
 
 #[test]
 fn damaged_roots_and_records_end_in_an_answer_or_an_error() {
     let whole = a_history();
-    let passed = damaged(&whole, 20_000, |bytes| structure::history(bytes) == 4);
+    let passed = damaged(&whole, 20_000, |bytes| structure::lsm::history(bytes) == 4);
+    assert!((200..19_000).contains(&passed), "{passed} of 20000 are whole");
+    let passed = damaged(&a_hash_history(), 20_000, |bytes| structure::hash::history(bytes) == 7);
     assert!((200..19_000).contains(&passed), "{passed} of 20000 are whole");
 }
 
@@ -148,6 +216,7 @@ fn an_input_of_any_length_ends_in_an_answer_or_an_error() {
         let input: Vec<u8> = (0..length).map(|_| random.random()).collect();
         assert!(!table::table(length, &input) && !run::run(length, &input));
         assert!(!table::block(&input) && !run::block(&input));
-        assert_eq!(structure::history(&input), 0);
+        assert!(!hot_log::page(&input) && hot_log::segment(length, &input).is_none());
+        assert_eq!((structure::lsm::history(&input), structure::hash::history(&input)), (0, 0));
     }
 }

@@ -20,24 +20,24 @@ pub(crate) const MAX_LOG: u64 = 4 << 40;
 
 /// A position in bytes, a multiple of 8. Positions rise over the whole life of the keyspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Address(u64);
+pub struct Address(u64);
 
 impl Address {
     /// Where the log of a new keyspace begins.
-    pub(crate) const FIRST: Address = Address(PAGE);
+    pub const FIRST: Address = Address(PAGE);
 
     /// The position `bytes` from the beginning of all.
-    pub(crate) const fn new(bytes: u64) -> Address {
+    pub const fn new(bytes: u64) -> Address {
         Address(bytes)
     }
 
     /// Its bytes from the beginning of all.
-    pub(crate) const fn get(self) -> u64 {
+    pub const fn get(self) -> u64 {
         self.0
     }
 
     /// So many bytes further.
-    pub(crate) const fn plus(self, bytes: u64) -> Address {
+    pub const fn plus(self, bytes: u64) -> Address {
         Address(self.0 + bytes)
     }
 
@@ -85,7 +85,7 @@ impl Address {
 /// The 41 bits by which a word names a record: its short address, or none, or the place of a copy in the read cache. A short address is stale when the record has
 /// left the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Link(u64);
+pub struct Link(u64);
 
 /// Bits of a short address.
 const SHORT_BITS: u32 = 40;

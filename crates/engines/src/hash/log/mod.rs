@@ -23,14 +23,19 @@ use ecotone_sys::{
 };
 
 pub(in crate::hash) use self::record::IN_ITS_LINES;
+pub use self::{
+    address::{Address, Link},
+    page::{Page, Place, Stored},
+    segments::Segment,
+};
 pub(crate) use self::{
-    address::{Address, FRAME, Link, MAX_LOG, PAGE, PAGE_HEADER},
-    page::Page,
+    address::{FRAME, MAX_LOG, PAGE, PAGE_HEADER},
     record::Record,
-    segments::{SEGMENT_BYTES, Segment},
+    segments::SEGMENT_BYTES,
 };
 use self::{bounds::Bounds, flush::Turns, frames::Frames, segments::Segments, tail::Tail};
-pub(crate) use ecotone_substrate::state::{Kind, State};
+pub use ecotone_substrate::state::Kind;
+pub(crate) use ecotone_substrate::state::State;
 
 /// The log of one keyspace.
 #[derive(Debug)]

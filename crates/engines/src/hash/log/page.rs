@@ -21,13 +21,13 @@ const FORM: u8 = 1;
 
 /// Where a page is. Its checksum covers all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub struct Place {
     /// Identity of the file.
-    pub(crate) file: u64,
+    pub file: u64,
     /// The file's birth.
-    pub(crate) birth: u64,
+    pub birth: u64,
     /// The page.
-    pub(crate) address: Address,
+    pub address: Address,
 }
 
 /// Fills `page` with a page below SAFE, whose words begin at `first`.
@@ -48,7 +48,7 @@ pub(super) fn encode(words: &Words, first: usize, place: Place, page: &mut [u8])
 
 /// A page of a file, whose checksum is right.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Page<'a> {
+pub struct Page<'a> {
     bytes: &'a [u8],
     address: Address,
     /// Where its records end.
@@ -57,22 +57,22 @@ pub(crate) struct Page<'a> {
 
 /// A record of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stored<'a> {
+pub struct Stored<'a> {
     /// The record before it in its chain.
-    pub(crate) link: Link,
+    pub link: Link,
     /// What it says of its key.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
     /// The key.
-    pub(crate) key: &'a [u8],
+    pub key: &'a [u8],
     /// The value; empty if it says that there is none.
-    pub(crate) value: &'a [u8],
+    pub value: &'a [u8],
     /// Bytes of all of it, with what it leaves empty.
     bytes: u64,
 }
 
 impl<'a> Page<'a> {
     /// The page in these bytes.
-    pub(crate) fn parse(bytes: &'a [u8], place: Place) -> Result<Page<'a>, Malformed> {
+    pub fn parse(bytes: &'a [u8], place: Place) -> Result<Page<'a>, Malformed> {
         let fail = |offset, what| Err(Malformed::new(offset, what));
         let Some((bytes, _)) = bytes.split_at_checked(PAGE as usize) else { return fail(0, "the page is too short") };
         if bytes[..4] != checksum(place, bytes).to_le_bytes() {
@@ -92,7 +92,7 @@ impl<'a> Page<'a> {
     }
 
     /// The record that begins at an address of this page.
-    pub(crate) fn record(&self, address: Address) -> Result<Stored<'a>, Malformed> {
+    pub fn record(&self, address: Address) -> Result<Stored<'a>, Malformed> {
         let at = address.in_page() as usize;
         let fail = |what| Err(Malformed::new(at, what));
         let Some(chain) = chain_at(&self.bytes[..self.used], at).filter(|_| at >= PAGE_HEADER as usize) else {
@@ -122,7 +122,7 @@ impl<'a> Page<'a> {
     }
 
     /// All of its records, those that were given up too. After a malformed one there is none.
-    pub(crate) fn records(self) -> impl Iterator<Item = Result<(Address, Stored<'a>), Malformed>> {
+    pub fn records(self) -> impl Iterator<Item = Result<(Address, Stored<'a>), Malformed>> {
         let at = move |offset: u64| {
             let address = self.address.plus(offset);
             (offset < self.used as u64).then(|| self.record(address).map(|record| (address, record)))

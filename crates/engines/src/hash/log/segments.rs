@@ -23,7 +23,7 @@ pub(crate) const SEGMENT_BYTES: RangeInclusive<u64> = 1 << 20..=64 << 20;
 
 /// A stretch of the log, and the file that has what was written of it.
 #[derive(Debug)]
-pub(crate) struct Segment {
+pub struct Segment {
     name: Name,
     file: Arc<dyn File>,
     from: Address,
@@ -41,7 +41,7 @@ impl Segment {
     ///
     /// # Errors
     /// If it cannot be made, or there is no space for all of it. Then there is no file.
-    pub(crate) fn create(environment: &Environment, name: Name, from: Address, bytes: u64) -> Result<Segment> {
+    pub fn create(environment: &Environment, name: Name, from: Address, bytes: u64) -> Result<Segment> {
         assert!(Self::is_possible(from, bytes));
         environment.health.check()?;
         let mut page = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
@@ -65,7 +65,7 @@ impl Segment {
     ///
     /// # Errors
     /// If it is another file, is too short, or cannot be read.
-    pub(crate) fn open(environment: &Environment, name: Name, from: Address, bytes: u64) -> Result<Segment> {
+    pub fn open(environment: &Environment, name: Name, from: Address, bytes: u64) -> Result<Segment> {
         let (file, ()) = FORMAT.open(environment, name, |r| {
             if (r.u64()?, r.u64()?) == (from.get(), bytes) {
                 Ok(())
@@ -91,7 +91,7 @@ impl Segment {
     }
 
     /// The file.
-    pub(crate) fn file(&self) -> &Arc<dyn File> {
+    pub fn file(&self) -> &Arc<dyn File> {
         &self.file
     }
 
@@ -106,7 +106,7 @@ impl Segment {
     }
 
     /// Where an address of its stretch is in the file.
-    pub(crate) fn offset(&self, address: Address) -> u64 {
+    pub fn offset(&self, address: Address) -> u64 {
         PAGE + (address.get() - self.from.get())
     }
 
@@ -119,7 +119,7 @@ impl Segment {
     ///
     /// # Errors
     /// If they are not this page.
-    pub(crate) fn parse<'a>(&self, page: Address, read: &'a [u8]) -> Result<Page<'a>> {
+    pub fn parse<'a>(&self, page: Address, read: &'a [u8]) -> Result<Page<'a>> {
         Page::parse(read, self.place(page)).map_err(|e| self.damaged(page, e))
     }
 

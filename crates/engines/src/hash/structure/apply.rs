@@ -1,18 +1,31 @@
 //! What becomes of a structure by a change. What does not fit is damage when it comes from the log.
 
+use std::collections::BTreeSet;
+
 use super::{Change, Delta, File, LogFile, Misfit, Part, Partition, Structure};
 use crate::hash::log::Address;
 
 /// Files that are no part of a structure any more.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Gone {
-    pub(crate) segments: Vec<File>,
-    pub(crate) tables: Vec<File>,
+pub struct Gone {
+    /// Of the hot log.
+    pub segments: Vec<File>,
+    /// Runs.
+    pub tables: Vec<File>,
+}
+
+impl Gone {
+    /// Numbers are given out again when their files are removed, and not before.
+    fn check(&self, next: &Structure) -> Result<(), Misfit> {
+        let numbers: BTreeSet<u32> = self.segments.iter().chain(&self.tables).map(|file| file.number).collect();
+        let goes_and_stays = !numbers.is_empty() && next.numbers().any(|number| numbers.contains(&number));
+        if goes_and_stays { Err("a file goes and stays") } else { Ok(()) }
+    }
 }
 
 impl Structure {
     /// This one after a change, and what is not needed any more.
-    pub(crate) fn after(&self, change: &Change) -> Result<(Structure, Gone), Misfit> {
+    pub fn after(&self, change: &Change) -> Result<(Structure, Gone), Misfit> {
         let (mut next, mut gone) = (self.clone(), Gone::default());
         match change {
             Change::Segment(segment) => next.add_segment(*segment, &mut gone)?,
@@ -24,6 +37,7 @@ impl Structure {
             Change::Merge { goes, comes } => next.merge(goes, *comes, &mut gone)?,
         }
         next.check()?;
+        gone.check(&next)?;
         Ok((next, gone))
     }
 

@@ -13,18 +13,21 @@ const FORM: u8 = 1;
 
 /// The hashes of a partition, and the base that has their records, if there are any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
-    pub(crate) stretch: Stretch,
-    pub(crate) base: Option<File>,
+pub struct Part {
+    /// The hashes.
+    pub stretch: Stretch,
+    /// The base.
+    pub base: Option<File>,
 }
 
 /// A change of what a keyspace consists of. The files that come are synced, with their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Change {
+pub enum Change {
     /// The hot log goes on in a file, of which nothing need be written yet.
     Segment(LogFile),
     /// What lives of the hot log below an address is in a younger delta, or nothing does.
     Compact {
+        /// The delta, if anything lives.
         comes: Option<File>,
         /// Where the hot log begins from now on.
         begin: Address,
@@ -35,22 +38,25 @@ pub(crate) enum Change {
     },
     /// A partition becomes one or two, whose bases have all that deltas have that end at or below an address. Deltas that no partition needs any more go.
     Fold {
+        /// As it was.
         goes: Part,
         /// Itself, or its halves.
         comes: Vec<Part>,
+        /// Up to where deltas are in the bases that come.
         folded: Address,
     },
     /// One delta takes the place of neighbours, or none does, since nothing of them counts anywhere.
     Merge {
         /// Oldest first.
         goes: Vec<File>,
+        /// The one in their place.
         comes: Option<File>,
     },
 }
 
 impl Change {
     /// The body of the log record, behind the keyspace's number.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.u8(FORM);
         match self {
@@ -75,7 +81,7 @@ impl Change {
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
-    pub(crate) fn decode(body: &[u8]) -> Result<Change, Malformed> {
+    pub fn decode(body: &[u8]) -> Result<Change, Malformed> {
         let mut r = Reader::new(body);
         r.version(FORM)?;
         let change = match r.u8()? {

@@ -7,11 +7,11 @@ pub(super) mod codec;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::{
+pub use self::{
     apply::Gone,
     change::{Change, Part},
 };
-pub(crate) use ecotone_substrate::table::File;
+pub use ecotone_substrate::table::File;
 
 use super::{
     cold::Stretch,
@@ -29,10 +29,13 @@ pub(super) const MAX_INDEX_BITS: u8 = 43;
 
 /// A segment of the hot log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LogFile {
-    pub(crate) file: File,
-    pub(crate) from: Address,
-    pub(crate) bytes: u64,
+pub struct LogFile {
+    /// Which file has it.
+    pub file: File,
+    /// Address of its first byte.
+    pub from: Address,
+    /// Bytes of log.
+    pub bytes: u64,
 }
 
 impl LogFile {
@@ -62,7 +65,7 @@ pub(crate) struct Partition {
 
 /// What a keyspace consists of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Structure {
+pub struct Structure {
     /// Keys whose hashes begin with the same so many bits, and the bits of a tag, are in one chain of the hot log. It is the same in a life, and no less in
     /// the next one if records are left of this one.
     pub(crate) index_bits: u8,
@@ -79,11 +82,11 @@ pub(crate) struct Structure {
 }
 
 /// Why something is no structure.
-pub(crate) type Misfit = &'static str;
+pub type Misfit = &'static str;
 
 impl Structure {
     /// Of an empty keyspace.
-    pub(crate) fn new(index_bits: u8) -> Structure {
+    pub fn new(index_bits: u8) -> Structure {
         let all = Partition { part: Part { stretch: Stretch::ALL, base: None }, folded: Address::FIRST };
         Structure {
             index_bits,
@@ -96,7 +99,7 @@ impl Structure {
     }
 
     /// Numbers of all files.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> {
+    pub fn numbers(&self) -> impl Iterator<Item = u32> {
         self.files().map(|file| file.number)
     }
 

@@ -52,6 +52,7 @@ fn a_fold_replaces_what_is_there() {
     misfit(&fold(there, vec![part(1, 0, None)], 39));
     misfit(&fold(there, vec![part(1, 0, None)], 101));
     misfit(&fold(there, vec![part(1, 0, Some(7))], 100));
+    misfit(&fold(there, vec![part(1, 0, Some(5))], 100));
 }
 
 #[test]
@@ -65,6 +66,7 @@ fn a_merge_takes_neighbours() {
     misfit(&merge(&[3, 9], Some(10)));
     misfit(&merge(&[3, 7, 7], Some(9)));
     misfit(&merge(&[3], Some(6)));
+    misfit(&merge(&[3], Some(3)));
     let more = made(&[compact(Some(1), 10, 10), compact(Some(2), 20, 20), compact(Some(3), 30, 30)]);
     assert!(more.after(&merge(&[1, 3], None)).is_err());
     let (merged, gone) = more.after(&merge(&[1, 2], Some(4))).unwrap();

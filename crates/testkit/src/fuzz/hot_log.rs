@@ -1,0 +1,71 @@
+//! The hot log of the hash engine, as its files have it.
+
+use ecotone_engines::hash::log::{Address, Page, Place, Segment, Stored};
+use ecotone_substrate::{
+    codec::Malformed,
+    limits::{MAX_RECORD, PAGE},
+    table::Role,
+};
+use ecotone_sys::checksum::crc32c;
+
+use super::{NAME, name, number, padded};
+use crate::{sim::SimStorage, table::seal_header};
+
+/// Bytes of log in the smallest segment.
+const SEGMENT: u64 = 1 << 20;
+
+fn place(address: Address) -> Place {
+    Place { file: Role::Segment.file(NAME).identity(), birth: NAME.birth, address }
+}
+
+/// The first page of a log, with a right checksum: parsed, and its records walked over. If all of them are whole, they lie back to back, and each is found
+/// where it is. Whether they are.
+///
+/// # Panics
+/// If that is not so.
+pub fn page(input: &[u8]) -> bool {
+    let mut bytes = padded(input, PAGE);
+    seal_page(Address::FIRST, &mut bytes);
+    let Ok(page) = Page::parse(&bytes, place(Address::FIRST)) else { return false };
+    let _ = page.record(Address::FIRST.plus(number::<2>(&bytes, PAGE - 2) as u64 % PAGE as u64));
+    whole(page)
+}
+
+fn whole(page: Page<'_>) -> bool {
+    let Ok(records) = page.records().collect::<Result<Vec<(Address, Stored<'_>)>, Malformed>>() else { return false };
+    for (address, stored) in &records {
+        assert_eq!(page.record(*address), Ok(*stored));
+        assert!(!stored.key.is_empty() && stored.key.len() + stored.value.len() <= MAX_RECORD);
+    }
+    assert!(records.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    true
+}
+
+/// A segment of so many pages, counted round, whose checksums are put right: opened, and all of its pages walked over. How many of them are whole.
+///
+/// # Panics
+/// If that is no number of pages.
+pub fn segment(pages: usize, input: &[u8]) -> Option<usize> {
+    let pages = pages % 8 + 1;
+    let mut bytes = padded(input, PAGE + SEGMENT as usize);
+    name(&mut bytes, b"ECOhslog");
+    seal_header(Role::Segment.file(NAME), &mut bytes);
+    for (at, page) in (Address::FIRST.get()..).step_by(PAGE).zip(bytes[PAGE..].chunks_mut(PAGE).take(pages)) {
+        seal_page(Address::new(at), page);
+    }
+    let disk = SimStorage::new(1);
+    disk.put(Role::Segment.file(NAME), &bytes);
+    let environment = disk.environment(NAME.database, 4 << 20);
+    let segment = Segment::open(&environment, NAME, Address::FIRST, SEGMENT).ok()?;
+    let page = |at: usize| {
+        let bytes = &bytes[at * PAGE..][..PAGE];
+        segment.parse(Address::new((at * PAGE) as u64), bytes).is_ok_and(whole)
+    };
+    Some((1..=pages).filter(|at| page(*at)).count())
+}
+
+fn seal_page(address: Address, page: &mut [u8]) {
+    let Place { file, birth, .. } = place(address);
+    let sum = crc32c(crc32c(crc32c(0, &file.to_le_bytes()), &birth.to_le_bytes()), &page[4..]);
+    page[..4].copy_from_slice(&sum.to_le_bytes());
+}
