@@ -1,5 +1,7 @@
 //! What the fuzz targets share: a bound on memory, checksums put right, and a small database to damage.
 
+#[path = "../../crates/ecotone/tests/it/either.rs"]
+mod either;
 #[path = "../../crates/ecotone/tests/it/damage/exercise.rs"]
 mod exercise;
 #[allow(dead_code, reason = "the damage tests use all of it")]

@@ -5,6 +5,8 @@
 mod adaptive_crews;
 #[cfg(feature = "bugs")]
 mod bugs;
+#[path = "../it/either.rs"]
+mod either;
 mod hash_crews;
 mod lsm_crews;
 mod schedules;

@@ -19,9 +19,10 @@ use ecotone::{
     },
     limits,
 };
-use ecotone_testkit::sim::{SimClock, SimStorage};
-
-use crate::store::Watched;
+use ecotone_testkit::{
+    sim::{SimClock, SimStorage},
+    suite::Watched,
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// More than anybody can write without the background.

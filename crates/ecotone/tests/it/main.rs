@@ -47,6 +47,7 @@ mod traps;
 #[cfg(not(feature = "bugs"))]
 mod updates;
 
+mod either;
 mod store;
 
 use std::sync::Arc;

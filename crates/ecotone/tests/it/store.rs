@@ -1,15 +1,12 @@
 //! The library as the suites of the test kit drive it, over any engine, on a simulated disk.
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-};
+use std::sync::{Arc, OnceLock};
 
 use ecotone::{
-    Batch, Database, Durability, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Merge, Result, Swap,
+    Batch, Database, Durability, HashOptions, Keyspace, KeyspaceOptions, Merge, Result, Swap,
     internal::{
         Parts,
-        engines::engine::{Context, Family, Made, Range, Record, Root, Shared},
+        engines::engine::{Family, Range, Record, Shared},
         substrate::{
             memory::{Component, Held},
             storage::{FileId, Storage},
@@ -21,8 +18,10 @@ use ecotone_sys::chunk::Size;
 use ecotone_testkit::{
     model::{Change, Level},
     sim::{SimClock, SimStorage},
-    suite::{Counters, Kind, Opener, Store, UNLOGGED, Update, add},
+    suite::{Counters, Kind, Opener, Store, UNLOGGED, Update, Watched, add},
 };
+
+use crate::either::{Either, either};
 
 /// Requests that an eviction says it could save: many more than a short history makes.
 const DEMAND: u64 = 10_000;
@@ -92,42 +91,6 @@ impl Opener for Simulated {
     }
 }
 
-/// A family that tells what its keyspaces are given, so that the driver can run background jobs.
-pub(crate) struct Watched {
-    family: Arc<dyn Family>,
-    shared: Arc<OnceLock<Shared>>,
-}
-
-impl Watched {
-    /// The family, and what its keyspaces share once there is one.
-    pub(crate) fn over(family: Arc<dyn Family>) -> (Arc<dyn Family>, Arc<OnceLock<Shared>>) {
-        let shared = Arc::new(OnceLock::new());
-        (Arc::new(Watched { family, shared: shared.clone() }), shared)
-    }
-}
-
-impl Family for Watched {
-    fn name(&self) -> &'static str {
-        self.family.name()
-    }
-
-    fn create(&self, context: Context) -> Result<(Made, Root)> {
-        self.shared.get_or_init(|| context.shared.clone());
-        self.family.create(context)
-    }
-
-    fn open(&self, context: Context, root: &Root) -> Result<Made> {
-        self.shared.get_or_init(|| context.shared.clone());
-        self.family.open(context, root)
-    }
-}
-
-impl fmt::Debug for Watched {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.family.fmt(f)
-    }
-}
-
 struct Open {
     database: Database,
     engine: &'static str,
@@ -135,22 +98,6 @@ struct Open {
     settings: &'static [(&'static str, &'static str)],
     logged: bool,
     shared: Arc<OnceLock<Shared>>,
-}
-
-/// A keyspace of either kind.
-enum Either {
-    Ordered(Keyspace),
-    Hashed(HashKeyspace),
-}
-
-/// The same call on either kind.
-macro_rules! either {
-    ($either:expr, $keyspace:ident => $call:expr) => {
-        match $either {
-            Either::Ordered($keyspace) => $call,
-            Either::Hashed($keyspace) => $call,
-        }
-    };
 }
 
 impl Open {

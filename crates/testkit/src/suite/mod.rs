@@ -27,8 +27,10 @@ mod step;
 mod store;
 mod tally;
 mod unlogged;
+mod watched;
 
 pub use store::{Counters, Kind, Opener, Store, UNLOGGED, Update, add};
+pub use watched::Watched;
 
 /// What a suite answers: `Err` describes the first thing that went wrong.
 pub type Verdict<T = ()> = Result<T, String>;

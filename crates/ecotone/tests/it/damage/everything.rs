@@ -23,8 +23,7 @@ fn record_kinds(segment: &[u8]) -> BTreeSet<u8> {
 
 #[test]
 fn the_images_have_something_of_everything() {
-    for records in [150, 30] {
-        let image = Image::of(1, records);
+    for image in [150, 30].map(|records| Image::of(1, records)) {
         let (mut pages, mut records, mut batch) = (BTreeSet::new(), BTreeSet::new(), 0);
         for (file, bytes) in image.files() {
             match file {
@@ -44,4 +43,21 @@ fn the_images_have_something_of_everything() {
         assert!(overflowing > 0, "an overflow page in use: {counters:?}");
         image::abandon(&disk, database);
     }
+}
+
+#[test]
+fn the_image_of_hash_keyspaces_has_something_of_everything() {
+    let image = Image::hashed(1);
+    let (mut kinds, mut records) = (BTreeSet::new(), BTreeSet::new());
+    for (file, bytes) in image.files() {
+        match file {
+            FileId::Log(_) => records.extend(record_kinds(&bytes)),
+            FileId::Segment { .. } => assert_eq!(bytes[PAGE + 4], 1, "a page of the hot log"),
+            FileId::Table { .. } => kinds.extend([bytes[64]]),
+            _ => {}
+        }
+    }
+    assert!(image.files().keys().filter(|file| matches!(file, FileId::Segment { .. })).count() >= 2, "one in each keyspace");
+    assert_eq!(kinds, BTreeSet::from([1, 2]), "deltas and bases");
+    assert_eq!(records, BTreeSet::from([1, 2, 3]), "batches, structural records and marks");
 }

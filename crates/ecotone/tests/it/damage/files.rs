@@ -38,13 +38,21 @@ fn lengths(length: usize) -> Vec<usize> {
     small.into_iter().chain(pages).chain(late).filter(|cut| *cut < length).collect()
 }
 
+/// With either kind of keyspaces.
+fn images(seed: u64) -> [Image; 2] {
+    [Image::new(seed), Image::hashed(seed)]
+}
+
 #[test]
 fn a_cut_file_is_refused_or_was_not_needed() {
-    let image = Image::new(1);
+    images(1).iter().for_each(cut);
+}
+
+fn cut(image: &Image) {
     for (file, bytes) in image.files() {
         for length in lengths(bytes.len()) {
             let place = format!("{file} cut to {length} of {} bytes", bytes.len());
-            let verdict = replaced(&image, file, &bytes[..length], &place);
+            let verdict = replaced(image, file, &bytes[..length], &place);
             assert!(verdict.errors().iter().all(Error::is_corruption), "{place}: {:?}", verdict.errors());
             let needed = matches!(file, FileId::Manifest(_) | FileId::Double(_)) || file == image.last_segment() || length < 8192;
             assert!(is_spare(&bytes) || !needed || matches!(verdict, Verdict::Refused(_)), "{place}: {verdict:?}");
@@ -54,10 +62,13 @@ fn a_cut_file_is_refused_or_was_not_needed() {
 
 #[test]
 fn a_file_that_grew_is_refused_or_read_as_far_as_it_goes() {
-    let image = Image::new(1);
+    images(1).iter().for_each(grow);
+}
+
+fn grow(image: &Image) {
     for (file, mut bytes) in image.files() {
         bytes.extend([0; PAGE]);
-        let verdict = replaced(&image, file, &bytes, &format!("{file} longer by a page"));
+        let verdict = replaced(image, file, &bytes, &format!("{file} longer by a page"));
         let refused = matches!(&verdict, Verdict::Refused(error) if error.is_corruption());
         assert!(refused || matches!(verdict, Verdict::Intact), "{file}: {verdict:?}");
     }
@@ -65,7 +76,10 @@ fn a_file_that_grew_is_refused_or_read_as_far_as_it_goes() {
 
 #[test]
 fn a_missing_file_is_named_and_can_be_brought_back() {
-    let image = Image::new(1);
+    images(1).iter().for_each(remove);
+}
+
+fn remove(image: &Image) {
     for (file, bytes) in image.files() {
         let disk = image.copy();
         disk.remove(file).unwrap();
@@ -89,11 +103,14 @@ fn a_missing_file_is_named_and_can_be_brought_back() {
 
 #[test]
 fn files_of_another_database_are_refused() {
-    let (image, other) = (Image::new(1), Image::new(2));
+    images(1).iter().zip(&images(2)).for_each(|(image, other)| exchange(image, other));
+}
+
+fn exchange(image: &Image, other: &Image) {
     let foreign = other.files();
     for file in image.files().into_keys() {
         let Some(bytes) = foreign.get(&file) else { continue };
-        let verdict = replaced(&image, file, bytes, &format!("{file} of another database"));
+        let verdict = replaced(image, file, bytes, &format!("{file} of another database"));
         let refused = matches!(&verdict, Verdict::Refused(error) if error.is_corruption());
         // The area says which pages it holds by their checksums, and a spare segment says nothing.
         let harmless = matches!(file, FileId::Double(_)) || is_spare(bytes);

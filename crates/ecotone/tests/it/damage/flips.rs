@@ -16,7 +16,8 @@ fn header(file: FileId) -> Range<usize> {
         FileId::Manifest(_) => 0..usize::MAX,
         FileId::Log(_) => 0..80,
         FileId::Double(_) => 0..120,
-        _ => 0..60,
+        FileId::Table { .. } => 0..128,
+        _ => 0..80,
     }
 }
 
@@ -46,8 +47,7 @@ fn all_offsets(bytes: &[u8]) -> Vec<usize> {
 }
 
 /// Flips one bit at a time of all files that `which` takes. Gives how often the database was refused, hurt, intact, shorter.
-fn flip(which: impl Fn(FileId) -> bool, used: usize, unused: usize) -> [usize; 4] {
-    let image = Image::new(1);
+fn flip(image: &Image, which: impl Fn(FileId) -> bool, used: usize, unused: usize) -> [usize; 4] {
     let (last_segment, last_write) = (image.last_segment(), image.last_write());
     let mut counts = [0; 4];
     for (file, bytes) in image.files().into_iter().filter(|(file, _)| which(*file)) {
@@ -76,24 +76,33 @@ fn flip(which: impl Fn(FileId) -> bool, used: usize, unused: usize) -> [usize; 4
 
 #[test]
 fn every_flip_in_the_manifest_is_refused() {
-    let [refused, hurt, intact, shorter] = flip(|file| matches!(file, FileId::Manifest(_)), 1, 1);
+    let [refused, hurt, intact, shorter] = flip(&Image::new(1), |file| matches!(file, FileId::Manifest(_)), 1, 1);
     assert!(refused > 100 && [hurt, intact, shorter] == [0; 3]);
 }
 
 #[test]
 fn a_flip_in_the_log_is_refused_or_takes_the_last_write() {
-    let [refused, hurt, _, shorter] = flip(|file| matches!(file, FileId::Log(_)), 17, 30_011);
+    let [refused, hurt, _, shorter] = flip(&Image::new(1), |file| matches!(file, FileId::Log(_)), 17, 30_011);
     assert!(refused > 100 && hurt == 0 && shorter > 0);
 }
 
 #[test]
 fn a_flip_in_the_double_write_area_changes_no_answer() {
-    let [refused, hurt, intact, shorter] = flip(|file| matches!(file, FileId::Double(_)), 401, 30_011);
+    let [refused, hurt, intact, shorter] = flip(&Image::new(1), |file| matches!(file, FileId::Double(_)), 401, 30_011);
     assert!(intact > 100 && [refused, hurt, shorter] == [0; 3]);
 }
 
 #[test]
 fn a_flip_in_the_pages_is_refused_or_found_when_read() {
-    let [refused, hurt, intact, shorter] = flip(|file| matches!(file, FileId::Pages(_)), 61, 10_007);
+    let [refused, hurt, intact, shorter] = flip(&Image::new(1), |file| matches!(file, FileId::Pages(_)), 61, 10_007);
     assert!(refused > 100 && hurt > 100 && intact > 10 && shorter == 0);
+}
+
+#[test]
+fn a_flip_in_a_hash_keyspace_is_refused_or_found_when_read() {
+    let image = Image::hashed(1);
+    let [refused, hurt, intact, shorter] = flip(&image, |file| matches!(file, FileId::Segment { .. }), 499, 100_003);
+    assert!(refused > 50 && intact > 0 && [hurt, shorter] == [0; 2], "all of what counts is read by an opening");
+    let [refused, hurt, _, shorter] = flip(&image, |file| matches!(file, FileId::Table { .. }), 499, 10_007);
+    assert!(refused > 50 && hurt > 50 && shorter == 0);
 }

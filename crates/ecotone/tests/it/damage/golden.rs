@@ -17,11 +17,13 @@ use super::{
 
 const LINE: usize = 64;
 
-/// All of them, the newest last.
-const VERSIONS: [&str; 2] = ["v1", "v2"];
+/// All stores of trees, the newest last.
+const TREES: [&str; 2] = ["v1/tree", "v2/tree"];
+/// All stores of hash keyspaces.
+const HASHES: [&str; 1] = ["v2/hash"];
 
-fn directory(version: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(version).join("tree")
+fn directory(store: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(store)
 }
 
 /// A file as text: its length, then every line of bytes that are not all zero behind its offset.
@@ -54,8 +56,8 @@ fn content(state: &State) -> String {
     state.iter().map(line).collect()
 }
 
-fn bless(image: &Image) {
-    let directory = directory(VERSIONS[VERSIONS.len() - 1]);
+fn bless(store: &str, image: &Image) {
+    let directory = directory(store);
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).unwrap();
     for (file, bytes) in image.files() {
@@ -66,26 +68,30 @@ fn bless(image: &Image) {
 
 #[test]
 fn the_golden_stores_open_and_hold_what_they_held() {
-    let image = Image::of(1, 30);
-    if std::env::var_os("ECOTONE_BLESS").is_some() {
-        bless(&image);
-    }
-    VERSIONS.into_iter().for_each(|version| holds_what_it_held(version, &image));
+    hold_what_they_held(&TREES, &Image::of(1, 30));
+    hold_what_they_held(&HASHES, &Image::hashed(1));
 }
 
-fn holds_what_it_held(version: &str, image: &Image) {
+fn hold_what_they_held(stores: &[&str], image: &Image) {
+    if let Some(newest) = stores.last().filter(|_| std::env::var_os("ECOTONE_BLESS").is_some()) {
+        bless(newest, image);
+    }
+    stores.iter().for_each(|store| holds_what_it_held(store, image));
+}
+
+fn holds_what_it_held(store: &str, image: &Image) {
     let disk = SimStorage::new(1);
-    for entry in fs::read_dir(directory(version)).unwrap() {
+    for entry in fs::read_dir(directory(store)).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         if let Some(file) = name.strip_suffix(".hex").and_then(FileId::parse) {
             disk.put(file, &from_text(&fs::read_to_string(&path).unwrap()));
         }
     }
-    let held = fs::read_to_string(directory(version).join("content.txt")).unwrap();
+    let held = fs::read_to_string(directory(store).join("content.txt")).unwrap();
     assert_eq!(held, content(image.now()), "the test itself was changed: bless anew");
-    let verdict = examine(&disk, std::slice::from_ref(image.now()), version);
-    assert!(matches!(verdict, Verdict::Intact), "{version}: {verdict:?}");
+    let verdict = examine(&disk, std::slice::from_ref(image.now()), store);
+    assert!(matches!(verdict, Verdict::Intact), "{store}: {verdict:?}");
 }
 
 #[test]

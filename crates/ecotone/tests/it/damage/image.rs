@@ -1,16 +1,26 @@
 //! A small database that ended with something in every file: pages, overflow pages, a double-write batch, structural records and
 //! operations that only the log has.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use ecotone::{
-    Database, Durability, Keyspace, KeyspaceOptions, Result,
-    internal::{Parts, engines::tree::TreeFamily, substrate::storage::FileId},
+    Database, Durability, HashOptions, KeyspaceOptions, Result,
+    internal::{
+        Parts,
+        engines::{engine::Shared, hash::HashFamily, tree::TreeFamily},
+        substrate::storage::FileId,
+    },
 };
 use ecotone_testkit::{
     model::{Key, State},
     sim::{Crash, SimClock, SimStorage},
+    suite::{Kind, Watched},
 };
+
+use super::either::{Either, either};
 
 /// The keyspaces by their numbers.
 pub(super) const NAMES: [(u32, &str); 2] = [(1, "towns"), (2, "notes")];
@@ -31,11 +41,20 @@ impl Image {
 
     /// Two lives: the first flushes, loads `records` and some in bulk, and dies; the second recovers, writes and dies.
     pub(super) fn of(seed: u64, records: u32) -> Self {
+        Self::made(seed, Kind::Ordered, |life| life.fill(records))
+    }
+
+    /// The same with hash keyspaces, whose records are in a hot log, in deltas and in bases.
+    pub(super) fn hashed(seed: u64) -> Self {
+        Self::made(seed, Kind::Hashed, Life::fill_hashed)
+    }
+
+    fn made(seed: u64, kind: Kind, fill: impl FnOnce(&mut Life)) -> Self {
         let disk = SimStorage::new(seed);
-        let mut life = Life::begin(&disk, seed, State::new());
-        life.fill(records);
+        let mut life = Life::begin(&disk, seed, kind, State::new());
+        fill(&mut life);
         let end = life.end();
-        let mut life = Life::begin(&end.disk, seed, end.now().clone());
+        let mut life = Life::begin(&end.disk, seed, kind, end.now().clone());
         life.log();
         life.end()
     }
@@ -79,13 +98,26 @@ impl Image {
 
 /// Opens the database on `disk`, without threads; nothing is made if there is none.
 pub(super) fn open(disk: &SimStorage, seed: u64) -> Result<Database> {
+    open_watched(disk, seed).map(|(database, _)| database)
+}
+
+/// The same, and what its hash keyspaces share, if there are any, for who runs their jobs.
+pub(super) fn open_watched(disk: &SimStorage, seed: u64) -> Result<(Database, Arc<OnceLock<Shared>>)> {
+    let (hash, shared) = Watched::over(Arc::new(HashFamily::tiny()));
     let parts = Parts {
         storage: Arc::new(disk.clone()),
         clock: Arc::new(SimClock::new(seed)),
         workers: 0,
-        families: vec![Arc::new(TreeFamily::default())],
+        families: vec![Arc::new(TreeFamily::default()), hash],
     };
-    Database::builder("simulated").memory_budget(BUDGET).open_parts(parts)
+    let database = Database::builder("simulated").memory_budget(BUDGET).open_parts(parts)?;
+    Ok((database, shared))
+}
+
+/// Opens a keyspace, of whatever kind it is.
+pub(super) fn keyspace(database: &Database, name: &str) -> Result<Either> {
+    let hashed = database.keyspaces().iter().any(|info| info.name == name && info.engine == "hash");
+    if hashed { database.open_hash_keyspace(name).map(Either::Hashed) } else { database.open_keyspace(name).map(Either::Ordered) }
 }
 
 /// Closes a database whose files do not matter any more, without the I/O of a proper end.
@@ -98,13 +130,15 @@ pub(super) fn abandon(disk: &SimStorage, database: Database) {
 struct Life {
     disk: SimStorage,
     database: Database,
+    shared: Arc<OnceLock<Shared>>,
+    kind: Kind,
     states: Vec<State>,
 }
 
 impl Life {
-    fn begin(disk: &SimStorage, seed: u64, content: State) -> Self {
-        let database = open(disk, seed).expect("an intact database opens");
-        Life { disk: disk.clone(), database, states: vec![content] }
+    fn begin(disk: &SimStorage, seed: u64, kind: Kind, content: State) -> Self {
+        let (database, shared) = open_watched(disk, seed).expect("an intact database opens");
+        Life { disk: disk.clone(), database, shared, kind, states: vec![content] }
     }
 
     fn end(self) -> Image {
@@ -113,9 +147,16 @@ impl Life {
         Image { disk, states: self.states }
     }
 
-    fn keyspace(&self, number: u32) -> Keyspace {
+    fn keyspace(&self, number: u32) -> Either {
         let name = NAMES.iter().find(|(id, _)| *id == number).expect("a known number").1;
-        self.database.keyspace(name, KeyspaceOptions::default()).expect("a keyspace").durability(Durability::Sync)
+        let keyspace = match self.kind {
+            Kind::Ordered => self.database.keyspace(name, KeyspaceOptions::default()).map(Either::Ordered),
+            Kind::Hashed => self.database.hash_keyspace(name, HashOptions::default()).map(Either::Hashed),
+        };
+        match keyspace.expect("a keyspace") {
+            Either::Ordered(keyspace) => Either::Ordered(keyspace.durability(Durability::Sync)),
+            Either::Hashed(keyspace) => Either::Hashed(keyspace.durability(Durability::Sync)),
+        }
     }
 
     fn note(&mut self, changes: &[(Key, Option<Vec<u8>>)]) {
@@ -131,12 +172,12 @@ impl Life {
 
     fn insert(&mut self, keyspace: u32, number: u32, length: usize) {
         let (key, value) = (key(number), value(number, length));
-        self.keyspace(keyspace).insert(&key, &value).expect("an insert");
+        either!(self.keyspace(keyspace), keyspace => keyspace.insert(&key, &value)).expect("an insert");
         self.note(&[((keyspace, key), Some(value))]);
     }
 
     fn remove(&mut self, keyspace: u32, number: u32) {
-        self.keyspace(keyspace).remove(key(number)).expect("a removal");
+        either!(self.keyspace(keyspace), keyspace => keyspace.remove(key(number))).expect("a removal");
         self.note(&[((keyspace, key(number)), None)]);
     }
 
@@ -145,7 +186,7 @@ impl Life {
         let mut batch = self.database.batch().durability(Durability::Sync);
         let mut changes = Vec::new();
         for (number, keyspace) in numbers.zip([1, 2].into_iter().cycle()) {
-            batch.insert(&self.keyspace(keyspace), key(number), value(number, 60));
+            either!(&self.keyspace(keyspace), keyspace => batch.insert(keyspace, key(number), value(number, 60)));
             changes.push(((keyspace, key(number)), Some(value(number, 60))));
         }
         batch.commit().expect("a batch");
@@ -154,7 +195,8 @@ impl Life {
 
     fn bulk_load(&mut self, keyspace: u32, numbers: std::ops::Range<u32>) {
         let records: Vec<_> = numbers.map(|number| (key(number), value(number, 250))).collect();
-        self.keyspace(keyspace).bulk_load(records.iter().cloned()).expect("a bulk load");
+        let Either::Ordered(ordered) = self.keyspace(keyspace) else { panic!("no hash keyspace has a bulk load") };
+        ordered.bulk_load(records.iter().cloned()).expect("a bulk load");
         let changes: Vec<_> = records.into_iter().map(|(key, value)| ((keyspace, key), Some(value))).collect();
         self.note(&changes);
     }
@@ -169,6 +211,23 @@ impl Life {
         self.database.flush().expect("a flush");
         self.bulk_load(2, 1_000..1_000 + records * 2 / 5);
         (0..records / 15).for_each(|i| self.insert(1, i * 100, 310));
+    }
+
+    /// What leaves memory comes into deltas and from there into bases; the last of it is flushed, and of what comes then some leaves memory again, which the log
+    /// tells.
+    fn fill_hashed(&mut self) {
+        self.insert_and_compact(600);
+        (0..40).for_each(|i| self.insert(2, i * 10, 40));
+        (0..20).for_each(|i| self.remove(1, i * 10));
+        self.database.flush().expect("a flush");
+        self.insert_and_compact(170);
+    }
+
+    fn insert_and_compact(&mut self, count: u32) {
+        for i in 0..count {
+            self.insert(1, i * 7 % 450 * 10, 600);
+            while self.shared.get().is_some_and(|shared| shared.scheduler.run_one()) {}
+        }
     }
 
     fn log(&mut self) {

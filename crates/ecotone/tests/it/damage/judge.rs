@@ -1,14 +1,20 @@
 //! Opens a damaged database, reads everything in every way, and judges what came.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+};
 
-use ecotone::{Error, Keyspace};
+use ecotone::Error;
 use ecotone_testkit::{
     model::{Key, State},
     sim::SimStorage,
 };
 
-use super::image::{self, NAMES};
+use super::{
+    either::{Either, either},
+    image::{self, NAMES},
+};
 
 /// What came of a damage.
 #[derive(Debug)]
@@ -57,7 +63,7 @@ fn attempt(disk: &SimStorage, allowed: &[State], place: &str) -> Verdict {
     let now = allowed.last().expect("one content is allowed");
     let mut reading = Reading::default();
     for (number, name) in NAMES {
-        let keyspace = database.open_keyspace(name).unwrap_or_else(|error| panic!("{place}: {error}"));
+        let keyspace = image::keyspace(&database, name).unwrap_or_else(|error| panic!("{place}: {error}"));
         reading.read(number, &keyspace, now);
     }
     match database.verify() {
@@ -68,10 +74,18 @@ fn attempt(disk: &SimStorage, allowed: &[State], place: &str) -> Verdict {
     reading.judge(allowed, place)
 }
 
+/// In which order records come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Forwards,
+    Backwards,
+    Any,
+}
+
 /// What one end of a keyspace gave until it ended or failed.
 struct Scanned {
     keyspace: u32,
-    backwards: bool,
+    order: Order,
     records: Vec<(Vec<u8>, Vec<u8>)>,
     complete: bool,
 }
@@ -85,19 +99,24 @@ struct Reading {
 }
 
 impl Reading {
-    fn read(&mut self, number: u32, keyspace: &Keyspace, expected: &State) {
+    fn read(&mut self, number: u32, keyspace: &Either, expected: &State) {
         for (number, key) in expected.keys().filter(|(keyspace, _)| *keyspace == number) {
-            match keyspace.get(key) {
+            match either!(keyspace, keyspace => keyspace.get(key)) {
                 Ok(value) => self.gets.push(((*number, key.clone()), value)),
                 Err(error) => self.errors.push(error),
             }
         }
-        self.scan(number, false, keyspace.iter());
-        self.scan(number, true, keyspace.iter().rev());
+        match keyspace {
+            Either::Ordered(keyspace) => {
+                self.scan(number, Order::Forwards, keyspace.iter());
+                self.scan(number, Order::Backwards, keyspace.iter().rev());
+            }
+            Either::Hashed(keyspace) => self.scan(number, Order::Any, keyspace.iter()),
+        }
     }
 
-    fn scan(&mut self, keyspace: u32, backwards: bool, records: impl Iterator<Item = ecotone::Result<(Vec<u8>, Vec<u8>)>>) {
-        let mut scanned = Scanned { keyspace, backwards, records: Vec::new(), complete: true };
+    fn scan(&mut self, keyspace: u32, order: Order, records: impl Iterator<Item = ecotone::Result<(Vec<u8>, Vec<u8>)>>) {
+        let mut scanned = Scanned { keyspace, order, records: Vec::new(), complete: true };
         for record in records {
             match record {
                 Ok(record) => scanned.records.push(record),
@@ -137,8 +156,17 @@ impl Scanned {
     fn fits(&self, state: &State) -> bool {
         let records = state.range((self.keyspace, Vec::new())..(self.keyspace + 1, Vec::new()));
         let records = records.map(|((_, key), value)| (key, value));
-        let expected: Vec<_> = if self.backwards { records.rev().collect() } else { records.collect() };
+        if self.order == Order::Any {
+            return self.fits_in_any_order(records.collect());
+        }
+        let expected: Vec<_> = if self.order == Order::Backwards { records.rev().collect() } else { records.collect() };
         let same = self.records.iter().zip(&expected).all(|((key, value), expected)| (key, value) == *expected);
         same && (self.records.len() == expected.len() || (self.records.len() < expected.len() && !self.complete))
+    }
+
+    fn fits_in_any_order(&self, expected: BTreeMap<&Vec<u8>, &Vec<u8>>) -> bool {
+        let found: BTreeMap<_, _> = self.records.iter().map(|(key, value)| (key, value)).collect();
+        let same = found.len() == self.records.len() && found.iter().all(|(key, value)| expected.get(key) == Some(value));
+        same && (found.len() == expected.len() || !self.complete)
     }
 }

@@ -17,3 +17,5 @@ mod repaired;
 mod seal;
 mod sealed;
 mod strays;
+
+use crate::either;

@@ -35,7 +35,7 @@ fn manifest(image: &Image) -> FileId {
 
 #[test]
 fn sealing_changes_nothing_that_is_whole() {
-    for (file, bytes) in Image::new(1).files() {
+    for (file, bytes) in Image::new(1).files().into_iter().chain(Image::hashed(1).files()) {
         let mut sealed = bytes.clone();
         seal(file, &mut sealed);
         let blank = bytes.starts_with(&[0; 64]);
@@ -50,6 +50,9 @@ fn a_later_version_of_any_file_is_refused() {
     refused_as_newer(&image, image.last_segment(), 8, 3);
     refused_as_newer(&image, FileId::Double(0), 8, 2);
     refused_as_newer(&image, FileId::Pages(1), 12, 2);
+    let image = Image::hashed(1);
+    let written_once = |file: &FileId| matches!(file, FileId::Segment { .. } | FileId::Table { .. });
+    image.files().into_keys().filter(written_once).for_each(|file| refused_as_newer(&image, file, 12, 2));
 }
 
 /// The errors that a user sees when one byte is another, all of which must be of a newer format, and say so of `name`.
@@ -76,16 +79,30 @@ fn a_later_version_of_a_trees_root_is_refused() {
 }
 
 #[test]
+fn a_later_version_of_the_root_of_a_hash_keyspace_is_refused() {
+    let image = Image::hashed(1);
+    let file = manifest(&image);
+    let (FileId::Manifest(number), bytes) = (file, &image.files()[&file]) else { unreachable!() };
+    let root = &Manifest::decode(bytes, number).unwrap().keyspaces[0].blob;
+    let offset = bytes.windows(root.len()).position(|window| window == root).expect("the root is in the manifest");
+    found_newer(&with_byte(&image, file, offset, 3), "keyspace 1 in the manifest", 3);
+}
+
+#[test]
 fn a_later_form_of_a_structural_record_is_refused() {
-    let image = Image::new(1);
+    later_forms(&Image::new(1), 3);
+    later_forms(&Image::hashed(1), 2);
+}
+
+fn later_forms(image: &Image, form: u8) {
     let mut refused = 0;
     for (file, bytes) in image.files().into_iter().filter(|(file, _)| matches!(file, FileId::Log(_))) {
         let mut offset = 4096;
         while bytes[offset..offset + 9] != [0; 9] {
             // Behind the frame and the number of the keyspace. Those before the replay position are not read.
-            let verdict = (bytes[offset + 8] == 2).then(|| with_byte(&image, file, offset + 9 + 1, 3));
+            let verdict = (bytes[offset + 8] == 2).then(|| with_byte(image, file, offset + 9 + 1, form));
             if let Some(verdict) = verdict.filter(|verdict| !verdict.errors().is_empty()) {
-                found_newer(&verdict, "structural record", 3);
+                found_newer(&verdict, "structural record", form.into());
                 refused += 1;
             }
             offset += 9 + u32::from_le_bytes(*bytes[offset..].first_chunk().unwrap()) as usize;

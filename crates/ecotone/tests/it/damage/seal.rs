@@ -13,6 +13,8 @@ pub(super) fn seal(file: FileId, bytes: &mut [u8]) {
         FileId::Manifest(_) => manifest(file, bytes),
         FileId::Log(_) => log(bytes),
         FileId::Double(_) => double(bytes),
+        FileId::Segment { .. } => segment(file, bytes),
+        FileId::Table { .. } => run(file, bytes),
         _ => pages(file, bytes),
     }
 }
@@ -44,6 +46,41 @@ fn double(bytes: &mut [u8]) {
     let total = u32_at(bytes, 24).unwrap_or(0) as usize;
     let sum = crc32c(crc32c(0, bytes.get(..12).unwrap_or_default()), bytes.get(16..total).unwrap_or_default());
     put(bytes, 12, sum);
+}
+
+/// The first page of a file that is written once, and the sum with which those of its other pages begin, which have its birth.
+fn named(file: FileId, bytes: &mut [u8]) -> u32 {
+    let seed = crc32c(0, &file.identity().to_le_bytes());
+    let sum = crc32c(seed, bytes.get(4..PAGE).unwrap_or_default());
+    put(bytes, 0, sum);
+    crc32c(seed, bytes.get(56..64).unwrap_or_default())
+}
+
+fn segment(file: FileId, bytes: &mut [u8]) {
+    let seed = named(file, bytes);
+    let pages = bytes.chunks_exact_mut(PAGE).skip(1);
+    pages.filter(|page| page.iter().any(|&byte| byte != 0)).for_each(|page| put(page, 0, crc32c(seed, &page[4..])));
+}
+
+/// Blocks, fences and tags of a run, as its header says where they are, then the header.
+fn run(file: FileId, bytes: &mut [u8]) {
+    let place = |bytes: &[u8], offset| {
+        usize::try_from(u64_at(bytes, offset).unwrap_or(0)).unwrap_or(0).clamp(PAGE, bytes.len().max(PAGE))
+    };
+    let (fences, tags) = (place(bytes, 104), place(bytes, 112));
+    let sum = |part: Option<&[u8]>| crc32c(0, part.unwrap_or_default());
+    let (of_fences, of_tags) = (sum(bytes.get(fences..tags)), sum(bytes.get(tags..)));
+    // A base has no tags, and no checksum of them.
+    let of_tags = if bytes.get(64) == Some(&2) { 0 } else { of_tags };
+    put(bytes, 120, of_fences);
+    put(bytes, 124, of_tags);
+    let size = 1 << bytes.get(65).copied().unwrap_or(0).clamp(10, 12);
+    let seed = named(file, bytes);
+    for (number, block) in (0_u32..).zip(bytes.get_mut(PAGE..fences).unwrap_or_default().chunks_mut(size)) {
+        if block.iter().any(|&byte| byte != 0) {
+            put(block, 0, crc32c(crc32c(seed, &number.to_le_bytes()), block.get(4..).unwrap_or_default()));
+        }
+    }
 }
 
 /// The header page has its own form; a page of zeros was never written.

@@ -6,10 +6,13 @@ use ecotone::internal::substrate::storage::FileId;
 
 use super::{exercise::exercise, image::Image, seal::seal};
 
+fn ordered() -> Image {
+    Image::of(1, 30)
+}
+
 /// Changes single bytes that are not zero, every `stride`-th, of the files that `which` takes. Every third change is of one bit, the others make the
 /// byte 0 or 255.
-fn change(which: impl Fn(FileId) -> bool, stride: usize) {
-    let image = Image::of(1, 30);
+fn change(image: &Image, which: impl Fn(FileId) -> bool, stride: usize) {
     let stride = if std::env::var_os("ECOTONE_FULL").is_some() { 1 } else { stride };
     let mut panics = Vec::new();
     for (file, bytes) in image.files().into_iter().filter(|(file, _)| which(*file)) {
@@ -36,20 +39,32 @@ fn change(which: impl Fn(FileId) -> bool, stride: usize) {
 
 #[test]
 fn changed_manifests_do_not_panic() {
-    change(|file| matches!(file, FileId::Manifest(_)), 1);
+    change(&ordered(), |file| matches!(file, FileId::Manifest(_)), 1);
+    change(&Image::hashed(1), |file| matches!(file, FileId::Manifest(_)), 3);
 }
 
 #[test]
 fn changed_logs_do_not_panic() {
-    change(|file| matches!(file, FileId::Log(_)), 83);
+    change(&ordered(), |file| matches!(file, FileId::Log(_)), 83);
+    change(&Image::hashed(1), |file| matches!(file, FileId::Log(_)), 4999);
 }
 
 #[test]
 fn changed_double_write_areas_do_not_panic() {
-    change(|file| matches!(file, FileId::Double(_)), 83);
+    change(&ordered(), |file| matches!(file, FileId::Double(_)), 83);
 }
 
 #[test]
 fn changed_pages_do_not_panic() {
-    change(|file| matches!(file, FileId::Pages(_)), 29);
+    change(&ordered(), |file| matches!(file, FileId::Pages(_)), 29);
+}
+
+#[test]
+fn changed_segments_do_not_panic() {
+    change(&Image::hashed(1), |file| matches!(file, FileId::Segment { .. }), 211);
+}
+
+#[test]
+fn changed_runs_do_not_panic() {
+    change(&Image::hashed(1), |file| matches!(file, FileId::Table { .. }), 997);
 }
