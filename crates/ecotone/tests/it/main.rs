@@ -19,6 +19,8 @@ mod hash_disk;
 #[cfg(not(feature = "bugs"))]
 mod hash_engine;
 #[cfg(not(feature = "bugs"))]
+mod hash_failures;
+#[cfg(not(feature = "bugs"))]
 mod hash_keyspace;
 #[cfg(not(feature = "bugs"))]
 mod lsm_engine;
