@@ -57,6 +57,22 @@ fn inserts_beside_a_split_are_there_once() {
     });
 }
 
+/// Two insert by the same search, of a chain that was there and of one that was not: one of them does. It fails where a word stays writable.
+#[test]
+fn of_two_conditional_inserts_beside_a_split_one_is_made() {
+    for (tag, searched) in [(LOW, link(0)), (LOW + 1, Link::NONE)] {
+        all_orders(move |world| {
+            let other = spawn(&world, move |world| world.insert_if(tag, searched, 2));
+            world.index.split(0..1);
+            let mine = world.insert_if(tag, searched, 3);
+            let others = other.join().unwrap();
+            grow(&world);
+            assert_ne!(mine, others);
+            assert_eq!((world.find(tag), world.find(HIGH)), (Some(link(if mine { 3 } else { 2 })), Some(link(1))));
+        });
+    }
+}
+
 /// Two split a bucket, one of them slowly; what is changed in the next table stays changed. It fails where words are made by stores.
 #[test]
 fn a_slow_helper_changes_nothing() {

@@ -72,6 +72,23 @@ impl World {
         }
     }
 
+    /// As a conditional insert, unless the chain has another head than a search has found. Whether it has not.
+    pub(super) fn insert_if(&self, tag: u64, searched: Link, number: u64) -> bool {
+        let pin = self.domain.pin();
+        loop {
+            // Two tentative entries of one tag may want a bucket more than there is until one of them is given up.
+            if let Some(found) = self.index.find_or_insert(hash(tag), &pin) {
+                if found.entry.link() != searched {
+                    return false;
+                }
+                if found.place.exchange(found.entry, found.entry.with_link(link(number))).is_ok() {
+                    return true;
+                }
+            }
+            thread::yield_now();
+        }
+    }
+
     pub(super) fn find(&self, tag: u64) -> Option<Link> {
         let pin = self.domain.pin();
         self.index.find(hash(tag), &pin).map(|found| found.entry.link())
