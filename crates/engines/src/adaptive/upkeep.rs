@@ -174,7 +174,7 @@ impl Upkeep {
         task.took += took;
         match ended {
             Ok(()) => self.count(task.kind),
-            Err(error) if error.is_shortage() => {
+            Err(error) if error.is_shortage() || matches!(error, Error::Limit { .. }) => {
                 self.given_up.increment();
                 // As if it had been done, so that it has to lose its price again before it is tried again.
                 task.end();

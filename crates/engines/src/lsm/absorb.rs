@@ -168,6 +168,9 @@ impl Lsm {
         if is_covered && runs.is_empty() {
             return Ok(());
         }
+        if !is_covered {
+            version.covers().check_room_to_cut()?;
+        }
         let floor = youngest(version);
         let becomes = if is_covered { Become::Raised(floor) } else { Become::Covered(floor) };
         let mut covers = Covers::clone(version.covers());

@@ -2,6 +2,8 @@
 
 use std::{ops::Bound, time::Duration};
 
+use ecotone_substrate::{Error, limits::MAX_KEY};
+
 use super::world::{Model, World, key, step};
 use crate::{
     adaptive::AdaptiveOptions,
@@ -164,6 +166,31 @@ fn a_full_disk_puts_it_off() {
     world.keyspace.hint(&range(200, 3800), Hint::ReadMostly).unwrap();
     world.pass(SECOND);
     assert!(is_pages(&world, 200, 3800));
+    world.expect(&model);
+}
+
+/// Keys at which covers begin and end have a limit together. What is beyond it is not adapted, and nothing is stopped by that.
+#[test]
+fn more_ranges_than_a_root_has_room_for_are_put_off() {
+    let (mut world, mut model) = (World::new(8, AdaptiveOptions { adapt: 0, ..AdaptiveOptions::default() }), Model::new());
+    let long = |number: u32| [&key(number)[..], &[b'k'; MAX_KEY - 8]].concat();
+    for number in 0..1200 {
+        world.write(&long(number), Some(b"value"));
+        model.insert(long(number), b"value".to_vec());
+    }
+    world.flush();
+    let refused = (0..600).find_map(|number| world.keyspace.absorb(&long(2 * number), &long(2 * number + 1)).err());
+    assert!(matches!(refused, Some(Error::Limit { limit: 1_048_576, .. })), "{refused:?}");
+    let covers = world.stat("covers");
+    assert!((500..512).contains(&covers), "{covers}");
+    world.keyspace.hint(&(Bound::Included(long(1150)), Bound::Excluded(long(1160))), Hint::ReadMostly).unwrap();
+    world.pass(SECOND);
+    assert_eq!((world.stat("covers"), world.stat("adaptations_given_up")), (covers, 1));
+    world.environment.health.check().unwrap();
+    world.write(&long(1155), None);
+    model.remove(&long(1155));
+    world.expect(&model);
+    world.reopen();
     world.expect(&model);
 }
 

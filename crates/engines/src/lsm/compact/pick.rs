@@ -126,12 +126,13 @@ impl<T: Ranged> Version<T> {
         is_due.then_some(count as f64 / FEW_RUNS as f64)
     }
 
-    /// The levels that have more bytes than they should, with their bytes by these.
+    /// The levels that have more bytes than they should, with their bytes by these, or by those of level 0 where they should have none: what is left of a level
+    /// that is not needed any more hurries nobody.
     fn levels(&self, level_0: u64) -> impl Iterator<Item = (f64, u8)> {
         self.runs().filter_map(move |(place, _)| {
             let Place::Level(depth) = place else { return None };
             let (bytes, target) = (self.bytes_at(place), self.target(depth, level_0));
-            (bytes > target).then(|| (bytes as f64 / target.max(1) as f64, depth))
+            (bytes > target).then(|| (bytes as f64 / target.max(level_0).max(1) as f64, depth))
         })
     }
 

@@ -4,7 +4,7 @@
 use std::{mem, ops::Range};
 
 use ecotone_substrate::{
-    bug,
+    Error, bug,
     codec::{Malformed, Reader, Writer},
     limits::{MAX_COVER_BYTES, MAX_COVERS, MAX_KEY},
 };
@@ -176,8 +176,21 @@ impl Covers {
 
     /// Whether one of them may be cut at two keys, whatever these are.
     pub fn has_room(&self) -> bool {
-        let bytes = self.bounds().map(<[u8]>::len).sum::<usize>();
-        self.covers.len() + 2 <= MAX_COVERS && bytes + 4 * MAX_KEY <= MAX_COVER_BYTES
+        self.check_room_to_cut().is_ok()
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// What there is too much of, if there is.
+    pub fn check_room_to_cut(&self) -> Result<(), Error> {
+        let (count, bytes) = (self.covers.len() + 2, self.bounds().map(<[u8]>::len).sum::<usize>() + 4 * MAX_KEY);
+        let limit = |what, limit, actual| Error::Limit { what, limit: limit as u64, actual: actual as u64 };
+        match (count, bytes) {
+            (..=MAX_COVERS, ..=MAX_COVER_BYTES) => Ok(()),
+            (..=MAX_COVERS, _) => Err(limit("the bytes of the keys between which ranges are pages", MAX_COVER_BYTES, bytes)),
+            _ => Err(limit("the number of ranges that are pages", MAX_COVERS, count)),
+        }
     }
 
     /// Whether there are no more of them, and with no longer bounds, than a root may have.

@@ -132,6 +132,25 @@ fn tables_end_where_they_are_full_and_where_the_level_behind_begins_one() {
     assert_eq!(cut(Some(&many), 200, &mut [1, 2, 60, 119].into_iter()), [119]);
 }
 
+/// What the last level has shrunk to makes the one above it needless, of which there is still as much as there was.
+#[test]
+fn a_level_that_is_not_needed_any_more_does_not_keep_level_0_waiting() {
+    let [upper, last, runs] = [1, 21, 41]
+        .map(|first| (0..8).map(|number| fake(first + number, number as u8 * 4, number as u8 * 4 + 1)).collect::<Vec<_>>());
+    let mut structure = Structure::default();
+    let comes = |place, tables: &[Arc<Fake>]| tables.iter().map(|table| (place, table.file())).collect::<Vec<_>>();
+    let levels = [comes(Place::Level(2), &upper), comes(Place::Level(1), &last)].concat();
+    structure.apply(&Change { comes: levels, ..Change::default() }).unwrap();
+    for (ordinal, run) in (0..).zip(&runs) {
+        structure.apply(&Change { comes: vec![(Place::Run(ordinal), run.file())], ..Change::default() }).unwrap();
+    }
+    let version = Version::empty().after(&structure, &[upper.clone(), last, runs].concat()).unwrap();
+    let level_0 = upper.iter().map(|table| table.bytes()).sum();
+    assert_eq!(version.target(2, level_0), 0);
+    let piece = version.pick(level_0, &mut Rounds::default()).unwrap();
+    assert!(piece.inputs[0].0.is_run(), "{:?}", piece.inputs[0].0);
+}
+
 /// A level above the last one, which is too large.
 fn two_levels(upper: &[Arc<Fake>], last: &[Arc<Fake>]) -> Version<Fake> {
     let mut structure = Structure::default();
