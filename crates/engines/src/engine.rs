@@ -4,7 +4,7 @@
 use std::{fmt, ops::Bound, sync::Arc};
 
 use ecotone_substrate::{
-    Result, Seq, clock::Clock, double_write::DoubleWrite, environment::Environment, health::Health, memory::Memory,
+    Error, Result, Seq, clock::Clock, double_write::DoubleWrite, environment::Environment, health::Health, memory::Memory,
     scheduler::Scheduler, storage::Storage, wal::Wal,
 };
 use ecotone_sys::epoch::Domain;
@@ -196,20 +196,32 @@ pub struct Check {
 
 impl Check {
     /// Counts records as long as `next` says that there is one. A damage that it meets has mostly been met before.
-    pub(crate) fn count_records(&mut self, mut next: impl FnMut() -> Result<bool>) {
+    ///
+    /// # Errors
+    /// See [`found`](Self::found).
+    pub(crate) fn count_records(&mut self, mut next: impl FnMut() -> Result<bool>) -> Result<()> {
         loop {
             match next() {
                 Ok(true) => self.records += 1,
-                Ok(false) => return,
-                Err(error) => {
-                    let problem = error.to_string();
-                    if !self.problems.contains(&problem) {
-                        self.problems.push(problem);
-                    }
-                    return;
-                }
+                Ok(false) => return Ok(()),
+                Err(error) => return self.found(error),
             }
         }
+    }
+
+    /// Notes what is wrong.
+    ///
+    /// # Errors
+    /// If memory or space was wanting, which says nothing about what is checked.
+    pub(crate) fn found(&mut self, error: Error) -> Result<()> {
+        if error.is_shortage() {
+            return Err(error);
+        }
+        let problem = error.to_string();
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+        Ok(())
     }
 }
 

@@ -255,4 +255,9 @@ fn a_flush_of_a_hot_log_that_hangs_stops_nobody_else() {
     assert!(!flusher.is_finished());
     opened.disk.release(file, offset);
     flusher.join().unwrap();
+    model.insert(b"a counter".to_vec(), 3_u64.to_le_bytes().to_vec());
+    let [first, second] = [0, 1].map(|number| model.keys().filter(|key| key.starts_with(b"key")).nth(number).unwrap().clone());
+    model.insert(first, b"new".to_vec());
+    model.remove(&second);
+    open(&opened.disk).check(&model);
 }

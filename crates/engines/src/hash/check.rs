@@ -21,7 +21,7 @@ impl Hash {
         self.check_pages(files, &mut check)?;
         self.check_runs(files.environment(), &mut check)?;
         let mut walk = Walk::new(self.clone());
-        check.count_records(|| Ok(walk.next()?.is_some()));
+        check.count_records(|| Ok(walk.next()?.is_some()))?;
         Ok(check)
     }
 
@@ -43,7 +43,7 @@ impl Hash {
             if let Err(error) = checked
                 && page >= self.log.bounds().begin()
             {
-                check.problems.push(error.to_string());
+                check.found(error)?;
             }
             check.pages += 1;
             page = page.plus(PAGE);

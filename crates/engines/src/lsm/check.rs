@@ -15,12 +15,12 @@ impl Lsm {
         for handle in version.tables() {
             check.pages += u64::from(handle.table().blocks());
             let checked = handle.table().check(self.files.environment(), &|key| self.hash(key));
-            check.problems.extend(checked.err().map(|damage| damage.to_string()));
+            checked.or_else(|error| check.found(error))?;
         }
         let spent = version.spent(version.covers());
         check.problems.extend(spent.map(|handle| format!("nothing of {} counts", handle.table().name().file())));
         let mut scan = Scan::new(self.clone(), (Bound::Unbounded, Bound::Unbounded));
-        check.count_records(|| Ok(scan.next()?.is_some()));
+        check.count_records(|| Ok(scan.next()?.is_some()))?;
         Ok(check)
     }
 }

@@ -67,7 +67,7 @@ impl Tree {
         });
         match checked {
             Ok(records) => check.records += records,
-            Err(error) => check.problems.push(error.to_string()),
+            Err(error) => check.found(error)?,
         }
         Ok(true)
     }

@@ -11,6 +11,8 @@ use ecotone_sys::checksum::crc32c;
 use super::{NAME, name, number, padded};
 use crate::{sim::SimStorage, table::seal_header};
 
+/// Where the records of a page begin.
+const HEADER: u64 = 16;
 /// Bytes of log in the smallest segment.
 const SEGMENT: u64 = 1 << 20;
 
@@ -28,23 +30,25 @@ pub fn page(input: &[u8]) -> bool {
     seal_page(Address::FIRST, &mut bytes);
     let Ok(page) = Page::parse(&bytes, place(Address::FIRST)) else { return false };
     let _ = page.record(Address::FIRST.plus(number::<2>(&bytes, PAGE - 2) as u64 % PAGE as u64));
-    whole(page)
+    whole(Address::FIRST, page)
 }
 
-fn whole(page: Page<'_>) -> bool {
+fn whole(address: Address, page: Page<'_>) -> bool {
     let Ok(records) = page.records().collect::<Result<Vec<(Address, Stored<'_>)>, Malformed>>() else { return false };
-    for (address, stored) in &records {
-        assert_eq!(page.record(*address), Ok(*stored));
+    let mut end = address.plus(HEADER);
+    for (begin, stored) in &records {
+        assert_eq!((*begin, page.record(*begin)), (end, Ok(*stored)));
         assert!(!stored.key.is_empty() && stored.key.len() + stored.value.len() <= MAX_RECORD);
+        end = begin.plus(stored.bytes());
     }
-    assert!(records.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    assert_eq!(end, address.plus(page.used()));
     true
 }
 
 /// A segment of so many pages, counted round, whose checksums are put right: opened, and all of its pages walked over. How many of them are whole.
 ///
 /// # Panics
-/// If that is no number of pages.
+/// If what is whole in one of them is not.
 pub fn segment(pages: usize, input: &[u8]) -> Option<usize> {
     let pages = pages % 8 + 1;
     let mut bytes = padded(input, PAGE + SEGMENT as usize);
@@ -58,8 +62,8 @@ pub fn segment(pages: usize, input: &[u8]) -> Option<usize> {
     let environment = disk.environment(NAME.database, 4 << 20);
     let segment = Segment::open(&environment, NAME, Address::FIRST, SEGMENT).ok()?;
     let page = |at: usize| {
-        let bytes = &bytes[at * PAGE..][..PAGE];
-        segment.parse(Address::new((at * PAGE) as u64), bytes).is_ok_and(whole)
+        let (address, bytes) = (Address::new((at * PAGE) as u64), &bytes[at * PAGE..][..PAGE]);
+        segment.parse(address, bytes).is_ok_and(|page| whole(address, page))
     };
     Some((1..=pages).filter(|at| page(*at)).count())
 }

@@ -70,6 +70,13 @@ pub struct Stored<'a> {
     bytes: u64,
 }
 
+impl Stored<'_> {
+    /// Bytes of all of it, with what it leaves empty.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
 impl<'a> Page<'a> {
     /// The page in these bytes.
     pub fn parse(bytes: &'a [u8], place: Place) -> Result<Page<'a>, Malformed> {
@@ -89,6 +96,11 @@ impl<'a> Page<'a> {
             return fail(8, "the page belongs to another place");
         }
         Ok(Page { bytes, address: place.address, used })
+    }
+
+    /// Where its records end.
+    pub fn used(&self) -> u64 {
+        self.used as u64
     }
 
     /// The record that begins at an address of this page.

@@ -6,7 +6,7 @@ use ecotone_substrate::{
     Result,
     codec::{Malformed, Reader},
     environment::Environment,
-    limits::{MAX_KEY, PAGE},
+    limits::{MAX_KEY, MAX_RECORD, PAGE},
     storage::File,
     table::{self, Name},
 };
@@ -14,7 +14,7 @@ use ecotone_substrate::{
 use super::{
     filter,
     index::{Kind, Shape},
-    pack::Compression,
+    pack::{Compression, plain_room},
     rank::common,
 };
 
@@ -115,6 +115,13 @@ impl Header {
         }
         if self.records < self.blocks.into() || self.tombstones > self.records {
             return fail(72, "a table has fewer records than blocks, or more tombstones than records");
+        }
+        // Who adds up what tables have must not come beyond what can be counted.
+        if self.records > u64::from(self.blocks) * plain_room(self.block) as u64 {
+            return fail(72, "a table has more records than its blocks can have");
+        }
+        if self.bytes > self.records * MAX_RECORD as u64 {
+            return fail(88, "the records of a table are longer than they can be");
         }
         if self.sequences.0 > self.sequences.1 || self.first > self.last {
             return fail(96, "what comes first in a table comes last");

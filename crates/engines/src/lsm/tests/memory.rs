@@ -1,8 +1,9 @@
 //! The memory of memtables, beside that of others.
 
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
 use ecotone_substrate::{
+    Error,
     limits::PAGE,
     memory::{Component, Held, Memory, Share},
     storage::FileId,
@@ -50,6 +51,21 @@ fn memtables_of_all_keyspaces_stay_within_the_write_cache() {
     others.iter().for_each(|keyspace| expect(keyspace, &model));
     others.iter().for_each(|keyspace| keyspace.flush(u64::MAX).unwrap());
     assert_eq!(used(&world), 0, "idle keyspaces have no slab");
+}
+
+/// Who has no memory for a check knows nothing of damage.
+#[test]
+fn a_check_without_memory_finds_no_damage() {
+    let world = World::new(1, Kind::Linear);
+    (0..3000).for_each(|number| world.write(&key(number), Some(&[number as u8; 100])));
+    world.flush();
+    let memory = &world.environment.memory;
+    let rest = |size| iter::from_fn(move || memory.lease_essential(Component::Other, size).ok());
+    let taken: Vec<_> = [Size::Slab, Size::Frame].into_iter().flat_map(rest).collect();
+    let refused = world.keyspace.verify();
+    assert!(refused.as_ref().is_err_and(Error::is_shortage), "{refused:?}");
+    drop(taken);
+    assert_eq!(world.keyspace.verify().unwrap().problems, Vec::<String>::new());
 }
 
 /// No memtable is full, and what would be flushed stands.

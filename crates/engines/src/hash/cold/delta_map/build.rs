@@ -9,7 +9,7 @@ use ecotone_substrate::{
     table::Pages,
 };
 
-use super::{Ages, BUCKETS, DeltaMap, LINE, SLOT, line::Line, tag};
+use super::{Ages, BUCKETS, DeltaMap, LINE, SLOT, bucket, line::Line, tag};
 use crate::hash::cold::{stretch::Stretch, tags::Tags};
 
 impl DeltaMap {
@@ -106,7 +106,7 @@ impl<'t> Stream<'t> {
 
     fn advance(&mut self) {
         let hash = self.left.next().map(|number| self.tags.get(number));
-        self.next = hash.map(|hash| (self.stretch.part(hash, self.buckets), tag(hash)));
+        self.next = hash.map(|hash| (bucket(self.stretch, self.buckets, hash), tag(hash)));
     }
 
     /// Appends the slots of the next bucket.

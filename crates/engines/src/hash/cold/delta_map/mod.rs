@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use ecotone_substrate::{limits::PAGE, table::Pages};
 
-use super::stretch::Stretch;
+use super::{stretch::Stretch, tags::upper};
 
 /// Slots that a bucket should have when a fold is due.
 const MEAN: u64 = 6;
@@ -51,6 +51,12 @@ fn tag(hash: u64) -> u8 {
     (hash >> 24) as u8
 }
 
+/// Which of the buckets has a hash: by the bits that a tag keeps of it, since maps are made of tags.
+#[inline]
+fn bucket(stretch: Stretch, buckets: u64, hash: u64) -> u64 {
+    stretch.part(upper(hash), buckets)
+}
+
 /// Buckets for a partition of which deltas will have so many records.
 pub(super) fn buckets_for(records: u64) -> u64 {
     records.div_ceil(MEAN).max(1)
@@ -75,7 +81,7 @@ impl DeltaMap {
     /// Where deltas are named that may have keys of this hash.
     #[inline]
     pub(super) fn matches(&self, hash: u64) -> Matches {
-        match self.range(self.stretch.part(hash, self.buckets)) {
+        match self.range(bucket(self.stretch, self.buckets, hash)) {
             Some(slots) => Matches::Slots(slots, tag(hash)),
             None => Matches::All,
         }

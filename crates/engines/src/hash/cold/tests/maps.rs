@@ -1,8 +1,12 @@
 //! Partitions with their delta maps, against a model of the whole keyspace.
 
+use std::collections::BTreeSet;
+
+use ecotone_sys::checksum::crc32c;
 use rand::SeedableRng;
 
 use super::*;
+use crate::hash::cold::delta_map::buckets_for;
 
 /// A keyspace of partitions, and what should be in it.
 struct World {
@@ -210,4 +214,21 @@ fn a_map_grows_with_its_base() {
         asked += 1;
     }
     assert!(f64::from(astray as u32) / f64::from(asked) < 0.035, "{astray} of {asked} were led astray");
+}
+
+/// Hashes on both sides of the boundary between the first and the second of three buckets, which differ in the bits that tags leave out.
+fn near_a_boundary(key: &[u8]) -> u64 {
+    0x5555_5555_5500_0000 | u64::from(crc32c(0, key)) & 0xff_ffff
+}
+
+#[test]
+fn a_key_is_found_whose_bucket_the_lowest_bits_of_its_hash_would_decide() {
+    let mut world = World::new(1, near_a_boundary);
+    world.compact(18, 2_000);
+    assert_eq!(buckets_for(world.newest.len() as u64), 3);
+    let buckets: BTreeSet<u64> = world.newest.keys().map(|(hash, _)| Stretch::ALL.part(*hash, 3)).collect();
+    assert_eq!(buckets, BTreeSet::from([0, 1]));
+    world.check(2_000);
+    world.reopen();
+    world.check(2_000);
 }

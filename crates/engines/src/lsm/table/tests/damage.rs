@@ -1,7 +1,7 @@
 //! Flipped bytes and cut files: an error that names the place, or the right answer.
 
 use ecotone_substrate::limits::PAGE;
-use ecotone_testkit::table::{Damaged, seal_block};
+use ecotone_testkit::table::{Damaged, seal_block, seal_header};
 use rand::SeedableRng;
 
 use super::*;
@@ -86,6 +86,21 @@ fn a_header_with_a_right_checksum_is_believed_only_where_it_makes_sense() {
     let keys = damaged.whole()[136..PAGE].iter().rposition(|&byte| byte != 0).expect("there are keys") + 1;
     // Bits of the filter that make as many lines, and sequences that could be.
     damaged.a_header_that_makes_no_sense_is_noticed(136 + keys + 8, |offset| matches!(offset, 66..68 | 96..112));
+}
+
+/// Others add up what headers say.
+#[test]
+fn a_header_that_says_more_than_blocks_can_have_is_refused() {
+    let (disk, _) = original(Kind::Linear);
+    let whole = disk.files()[&NAME.file()].clone();
+    for (at, what) in [(72, "more records"), (88, "longer than")] {
+        let mut bytes = whole.clone();
+        bytes[at + 6] = 1;
+        seal_header(NAME.file(), &mut bytes);
+        disk.put(NAME.file(), &bytes);
+        let error = Table::open(&environment(&disk), NAME).unwrap_err();
+        assert!(error.is_corruption() && error.to_string().contains(what), "{error}");
+    }
 }
 
 /// A block that passes the check is what the builder makes of its records, whatever was changed.
