@@ -4,8 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io::ErrorKind,
     ops::Range,
-    sync::{Arc, OnceLock, mpsc},
-    time::Duration,
+    sync::{Arc, OnceLock},
 };
 
 use ecotone::{
@@ -25,9 +24,10 @@ use ecotone_testkit::{
     suite::Watched,
 };
 
+use crate::in_time::in_time;
+
 const RECORDS: u32 = 600;
 const PAGE: usize = 4096;
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What is acknowledged.
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -149,19 +149,6 @@ fn each_wrong(wrong: impl Fn(&SimStorage, u64)) {
         *tried.entry(label.phase).or_default() += 1;
     }
     assert!(tried.len() == 2 && tried.values().all(|tried| *tried >= 3), "{tried:?}");
-}
-
-/// Runs `work` on a thread of its own; it must end in time.
-fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (done, ended) = mpsc::channel();
-    let thread = std::thread::spawn(move || {
-        let _ = done.send(work());
-    });
-    match ended.recv_timeout(PATIENCE) {
-        Ok(answer) => answer,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what} takes too long"),
-        Err(_) => std::panic::resume_unwind(thread.join().expect_err("it panicked")),
-    }
 }
 
 #[test]

@@ -23,6 +23,8 @@ mod hash_failures;
 #[cfg(not(feature = "bugs"))]
 mod hash_keyspace;
 #[cfg(not(feature = "bugs"))]
+mod in_time;
+#[cfg(not(feature = "bugs"))]
 mod lsm_engine;
 #[cfg(not(feature = "bugs"))]
 mod mixed;

@@ -1,9 +1,6 @@
 //! With the I/O of one page held, gets, writes and scans elsewhere finish.
 
-use std::{
-    sync::{Arc, mpsc},
-    time::Duration,
-};
+use std::sync::Arc;
 
 use ecotone::{
     Database, Durability, Keyspace, KeyspaceOptions,
@@ -20,8 +17,9 @@ use ecotone::{
 };
 use ecotone_testkit::sim::{SimClock, SimStorage};
 
+use crate::in_time::in_time;
+
 const RECORDS: u32 = 4_000;
-const PATIENCE: Duration = Duration::from_secs(20);
 const FILE: FileId = FileId::Pages(1);
 
 fn key(i: u32) -> Vec<u8> {
@@ -64,18 +62,6 @@ fn page_of(disk: &SimStorage, wanted: u32) -> (u64, (u32, u32)) {
     let inside = |i: &u32| page.covers(&key(*i));
     let numbers = ((0..RECORDS).find(inside).unwrap(), (0..RECORDS).rfind(inside).unwrap());
     (u64::from(number) * PAGE as u64, numbers)
-}
-
-/// Runs `work` on a thread of its own; it must end in time.
-fn in_time(what: &str, work: impl FnOnce() + Send + 'static) {
-    let (done, ended) = mpsc::channel();
-    let thread = std::thread::spawn(move || {
-        work();
-        let _ = done.send(());
-    });
-    let answer = ended.recv_timeout(PATIENCE);
-    assert_ne!(answer, Err(mpsc::RecvTimeoutError::Timeout), "{what} waits for a page that it has nothing to do with");
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
 fn elsewhere(keyspace: &Keyspace, (first, last): (u32, u32), round: u8) {

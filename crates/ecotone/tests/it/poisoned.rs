@@ -5,8 +5,7 @@ use std::{
     io::ErrorKind,
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, mpsc},
-    time::Duration,
+    sync::Arc,
 };
 
 use ecotone::{
@@ -16,8 +15,9 @@ use ecotone::{
 };
 use ecotone_testkit::sim::{Crash, Io, Phase, SimClock, SimStorage};
 
+use crate::in_time::in_time;
+
 const RECORDS: u32 = 1_200;
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What is acknowledged.
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -127,13 +127,6 @@ fn everything_is_readable_after_a_failed_write_out() {
         in_place += usize::from(label.phase == Phase::Pages);
     }
     assert!(in_place > 40, "{in_place} writes of pages");
-}
-
-/// Runs `work` on a thread of its own; it must end in time.
-fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (done, ended) = mpsc::channel();
-    std::thread::spawn(move || done.send(work()));
-    ended.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{what}: {error}"))
 }
 
 #[test]

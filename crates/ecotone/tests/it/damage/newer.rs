@@ -66,13 +66,18 @@ fn found_newer(verdict: &Verdict, name: &str, version: u64) {
     }
 }
 
+/// The manifest, and where the root of the first keyspace begins there.
+fn first_root(image: &Image) -> (FileId, usize) {
+    let file = manifest(image);
+    let (FileId::Manifest(number), bytes) = (file, &image.files()[&file]) else { unreachable!() };
+    let root = &Manifest::decode(bytes, number).unwrap().keyspaces[0].blob;
+    (file, bytes.windows(root.len()).position(|window| window == root).expect("the root is in the manifest"))
+}
+
 #[test]
 fn a_later_version_of_a_trees_root_is_refused() {
     let image = Image::new(1);
-    let file = manifest(&image);
-    let (FileId::Manifest(number), bytes) = (file, &image.files()[&file]) else { unreachable!() };
-    let root = &Manifest::decode(bytes, number).unwrap().keyspaces[0].blob;
-    let offset = bytes.windows(root.len()).position(|window| window == root).expect("the root is in the manifest");
+    let (file, offset) = first_root(&image);
     found_newer(&with_byte(&image, file, offset, 3), "keyspace 1 in the manifest", 3);
     // Form, six options and the production id stand before the version of the index.
     found_newer(&with_byte(&image, file, offset + 11, 2), "keyspace 1 in the manifest", 2);
@@ -81,10 +86,7 @@ fn a_later_version_of_a_trees_root_is_refused() {
 #[test]
 fn a_later_version_of_the_root_of_a_hash_keyspace_is_refused() {
     let image = Image::hashed(1);
-    let file = manifest(&image);
-    let (FileId::Manifest(number), bytes) = (file, &image.files()[&file]) else { unreachable!() };
-    let root = &Manifest::decode(bytes, number).unwrap().keyspaces[0].blob;
-    let offset = bytes.windows(root.len()).position(|window| window == root).expect("the root is in the manifest");
+    let (file, offset) = first_root(&image);
     found_newer(&with_byte(&image, file, offset, 3), "keyspace 1 in the manifest", 3);
 }
 

@@ -41,7 +41,7 @@ impl Segment {
     ///
     /// # Errors
     /// If it cannot be made, or there is no space for all of it. Then there is no file.
-    pub fn create(environment: &Environment, name: Name, from: Address, bytes: u64) -> Result<Segment> {
+    pub(crate) fn create(environment: &Environment, name: Name, from: Address, bytes: u64) -> Result<Segment> {
         assert!(Self::is_possible(from, bytes));
         environment.health.check()?;
         let mut page = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
@@ -91,7 +91,7 @@ impl Segment {
     }
 
     /// The file.
-    pub fn file(&self) -> &Arc<dyn File> {
+    pub(crate) fn file(&self) -> &Arc<dyn File> {
         &self.file
     }
 
@@ -106,7 +106,7 @@ impl Segment {
     }
 
     /// Where an address of its stretch is in the file.
-    pub fn offset(&self, address: Address) -> u64 {
+    pub(crate) fn offset(&self, address: Address) -> u64 {
         PAGE + (address.get() - self.from.get())
     }
 

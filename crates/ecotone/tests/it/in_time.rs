@@ -1,0 +1,18 @@
+//! What must not wait for ever.
+
+use std::{sync::mpsc, time::Duration};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs `work` on a thread of its own; it must end in time, or waits for what it has nothing to do with.
+pub(crate) fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, ended) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let _ = done.send(work());
+    });
+    match ended.recv_timeout(PATIENCE) {
+        Ok(answer) => answer,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what} takes too long"),
+        Err(_) => std::panic::resume_unwind(thread.join().expect_err("it panicked")),
+    }
+}
