@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_substrate::{Error, Result, environment::Environment, memory::Component};
+use ecotone_substrate::{Result, environment::Environment, memory::Component};
 use ecotone_sys::chunk::Size;
 
 use super::{
@@ -28,8 +28,8 @@ impl Hash {
     /// Checks the blocks, fences and tags of all runs.
     pub(super) fn check_runs(&self, environment: &Environment, check: &mut Check) -> Result<()> {
         let hash_of = |key: &[u8]| self.key(key).hash;
-        let damage = &mut |damage: Error| check.problems.push(damage.to_string());
-        check.pages += self.cold.runs().check(environment, &hash_of, damage)?;
+        let blocks = self.cold.runs().check(environment, &hash_of, &mut |error| check.found(error))?;
+        check.pages += blocks;
         Ok(())
     }
 

@@ -21,12 +21,13 @@ impl Run {
     /// The first damage that is met; if there is no memory for the tags.
     pub fn check(&self, environment: &Environment, hash_of: &HashOf<'_>) -> Result<()> {
         let tags = self.tags(environment)?;
-        let seen = self.check_part(environment, self.stretch(), Some(&tags), hash_of)?;
+        let looks_at = |block, hash| self.candidates(hash).contains(&block);
+        let seen = self.check_part(environment, self.stretch(), Some(&tags), hash_of, &looks_at)?;
         if seen == (self.records(), self.tombstones()) { Ok(()) } else { Err(self.miscounted()) }
     }
 
-    /// The same for the records of a stretch, where those of others may be gone, beside the tags of all if these are known. How many it has, and how many of them are
-    /// tombstones.
+    /// The same for the records of a stretch, where those of others may be gone, beside the tags of all if these are known. `looks_at` tells whether a search
+    /// for a hash comes to a block. How many records it has, and how many of them are tombstones.
     ///
     /// # Errors
     /// The first damage that is met.
@@ -36,13 +37,14 @@ impl Run {
         stretch: Stretch,
         tags: Option<&Tags>,
         hash_of: &HashOf<'_>,
+        looks_at: &dyn Fn(u32, u64) -> bool,
     ) -> Result<(u64, u64)> {
         let mut frame = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
         let tags = tags.filter(|_| self.is_delta()).map(|tags| (tags, tags.of(stretch)));
-        let mut check = Check { run: self, stretch, hash_of, tags, records: 0, tombstones: 0, last: (0, Vec::new()) };
+        let mut check = Check { run: self, stretch, hash_of, looks_at, tags, records: 0, tombstones: 0, last: (0, Vec::new()) };
         for block in self.blocks_of(&stretch.hashes()) {
             let parsed = self.read(block, &mut frame)?;
-            parsed.check(hash_of).and_then(|()| check.block(&parsed)).map_err(|malformed| self.damaged(block, malformed))?;
+            parsed.check(hash_of).and_then(|()| check.block(block, &parsed)).map_err(|malformed| self.damaged(block, malformed))?;
         }
         if check.tags.is_some_and(|(_, left)| !left.is_empty()) {
             return Err(self.miscounted());
@@ -64,6 +66,7 @@ struct Check<'r> {
     run: &'r Run,
     stretch: Stretch,
     hash_of: &'r HashOf<'r>,
+    looks_at: &'r dyn Fn(u32, u64) -> bool,
     /// Those of a delta, and which of them are of records to come.
     tags: Option<(&'r Tags, Range<u64>)>,
     records: u64,
@@ -74,11 +77,11 @@ struct Check<'r> {
 
 impl Check<'_> {
     /// Goes on with the next block.
-    fn block(&mut self, block: &Block<'_>) -> result::Result<(), Malformed> {
-        block.entries().try_for_each(|entry| self.entry(entry?))
+    fn block(&mut self, number: u32, block: &Block<'_>) -> result::Result<(), Malformed> {
+        block.entries().try_for_each(|entry| self.entry(number, entry?))
     }
 
-    fn entry(&mut self, entry: Entry<'_>) -> result::Result<(), Malformed> {
+    fn entry(&mut self, block: u32, entry: Entry<'_>) -> result::Result<(), Malformed> {
         let fail = |what| Err(Malformed::new(0, what));
         let hash = (self.hash_of)(entry.key);
         if (self.last.0, &*self.last.1) >= (hash, entry.key) {
@@ -94,6 +97,9 @@ impl Check<'_> {
             && left.next().is_none_or(|number| tags.get(number) != tags::upper(hash))
         {
             return fail("a tag is not that of its record");
+        }
+        if !(self.looks_at)(block, hash) {
+            return fail("no search comes to a record: what the index in memory says of its hash is wrong");
         }
         self.records += 1;
         self.tombstones += u64::from(entry.value.is_none());

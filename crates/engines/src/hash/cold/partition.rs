@@ -3,6 +3,7 @@
 
 use std::{
     ops::Range,
+    ptr,
     sync::{Arc, Weak},
 };
 
@@ -158,6 +159,17 @@ impl Partition {
             }
             *search = self.next_run(search)?;
         }
+    }
+
+    /// Whether a search for a hash that finds nothing before comes to this block of a run.
+    pub(super) fn looks_at(&self, run: &Run, block: u32, hash: u64) -> bool {
+        let mut search = self.search(hash);
+        while let Some((next, number)) = self.next(&mut search) {
+            if number == block && ptr::eq(&**next, run) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Looks for a key. A value is appended to `value`; `false` if there is none.

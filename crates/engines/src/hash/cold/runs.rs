@@ -158,22 +158,24 @@ impl Runs {
         self.partitions().map(|partition| base(partition) + bytes_of(partition.delta_records())).max().unwrap_or(0)
     }
 
-    /// Reads all that counts and gives every damage to `damage`, after which it goes on with the next run. The number of blocks that were read.
+    /// Reads all that counts and gives every failure to `failed`, after which it goes on with the next run. The number of blocks that were read.
     ///
     /// # Errors
-    /// If there is no memory for a block, or for the tags of a delta.
-    pub fn check(&self, environment: &Environment, hash_of: &HashOf<'_>, damage: &mut dyn FnMut(Error)) -> Result<u64> {
+    /// What `failed` gives back.
+    pub fn check(&self, environment: &Environment, hash_of: &HashOf<'_>, failed: &mut dyn FnMut(Error) -> Result<()>) -> Result<u64> {
         let mut blocks = 0;
         for base in self.partitions().filter_map(|partition| partition.base()) {
             blocks += u64::from(base.blocks());
-            report(base.check(environment, hash_of), damage)?;
+            report(base.check(environment, hash_of), failed)?;
         }
         for delta in self.deltas.runs() {
-            let tags = report(delta.tags(environment), damage)?;
+            let tags = report(delta.tags(environment), failed)?;
             let counts = |partition: &&Arc<Partition>| partition.runs().any(|run| Arc::ptr_eq(&run, delta));
-            for stretch in self.partitions().filter(counts).map(|partition| partition.stretch()) {
+            for partition in self.partitions().filter(counts) {
+                let stretch = partition.stretch();
+                let looks_at = |block, hash| partition.looks_at(delta, block, hash);
                 blocks += delta.blocks_of(&stretch.hashes()).len() as u64;
-                report(delta.check_part(environment, stretch, tags.as_ref(), hash_of), damage)?;
+                report(delta.check_part(environment, stretch, tags.as_ref(), hash_of, &looks_at), failed)?;
             }
         }
         Ok(blocks)
@@ -263,14 +265,7 @@ impl Runs {
     }
 }
 
-/// Gives damage away, and what else failed back.
-fn report<T>(checked: Result<T>, damage: &mut dyn FnMut(Error)) -> Result<Option<T>> {
-    match checked {
-        Ok(sound) => Ok(Some(sound)),
-        Err(error @ Error::Memory { .. }) => Err(error),
-        Err(error) => {
-            damage(error);
-            Ok(None)
-        }
-    }
+/// What succeeded; a failure is given away.
+fn report<T>(checked: Result<T>, failed: &mut dyn FnMut(Error) -> Result<()>) -> Result<Option<T>> {
+    checked.map(Some).or_else(|error| failed(error).map(|()| None))
 }

@@ -138,7 +138,7 @@ fn a_slot_that_says_something_else_is_noticed_in_a_part_of_a_delta() {
     let stretch = Stretch::new(1, 1).unwrap();
     let of_stretch = records.keys().filter(|(hash, _)| stretch.has(*hash)).count() as u64;
     let tags = run.tags(&environment).unwrap();
-    let check = |stretch| run.check_part(&environment, stretch, Some(&tags), &hash);
+    let check = |stretch| run.check_part(&environment, stretch, Some(&tags), &hash, &|_, _| true);
     let (number, tombstones) = check(stretch).unwrap();
     assert!(number == of_stretch && of_stretch > 0 && tombstones < number);
     let last = run.blocks() - 1;
@@ -162,7 +162,7 @@ fn a_tag_of_another_record_is_noticed_in_a_part_of_a_delta() {
     for (number, (hash, _)) in records.keys().enumerate() {
         tags.push(&environment.memory, hash ^ u64::from(number == last) << 24).unwrap();
     }
-    let check = |stretch| run.check_part(&environment, stretch, Some(&tags), &hash);
+    let check = |stretch| run.check_part(&environment, stretch, Some(&tags), &hash, &|_, _| true);
     let error = check(Stretch::new(1, 1).unwrap()).unwrap_err();
     assert!(error.to_string().contains("a tag is not that of its record"), "{error}");
     check(Stretch::new(1, 0).unwrap()).unwrap();

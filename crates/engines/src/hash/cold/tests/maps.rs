@@ -120,6 +120,18 @@ impl World {
             let found = partition.find(hash, &key, &mut frame, &mut value).unwrap().then_some(value);
             assert_eq!(found.as_ref(), self.newest.get(&(hash, key.to_vec())).and_then(Option::as_ref));
         }
+        assert!(self.problems().is_empty());
+    }
+
+    /// What a full check says.
+    fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let failed = &mut |error: ecotone_substrate::Error| {
+            problems.push(error.to_string());
+            Ok(())
+        };
+        self.runs.check(&self.environment, &self.hash_of, failed).unwrap();
+        problems
     }
 }
 
@@ -231,4 +243,20 @@ fn a_key_is_found_whose_bucket_the_lowest_bits_of_its_hash_would_decide() {
     world.check(2_000);
     world.reopen();
     world.check(2_000);
+}
+
+/// What is on disk is right, and yet a record would not be found.
+#[test]
+fn a_check_notices_that_a_map_does_not_name_the_delta_of_a_record() {
+    let mut world = World::new(1, hash);
+    world.compact(300, 2_000);
+    let (runs, memory) = (Runs::default(), &world.environment.memory);
+    let delta = world.runs.deltas().runs().next().unwrap().clone();
+    let (mut tags, records) = (Tags::default(), world.newest.len());
+    for (number, (hash, _)) in world.newest.keys().enumerate() {
+        tags.push(memory, hash ^ u64::from(number + 1 == records) << 24).unwrap();
+    }
+    world.runs = runs.with_delta(memory, delta, tags).unwrap();
+    let problems = world.problems();
+    assert!(problems.len() == 1 && problems[0].contains("no search comes to a record"), "{problems:?}");
 }

@@ -46,15 +46,21 @@ fn step(world: &World, model: &mut Model, key: &[u8], random: &mut SmallRng) {
 #[test]
 fn threads_beside_compaction_and_eviction_follow_the_model() {
     const THREADS: usize = 4;
+    const TURNS: usize = 60_000;
+    /// Turns of a thread that wait for the next compaction, which may have to wait for a processor.
+    const COMPACTED: usize = 4_000;
     let (world, crowds) = (World::new(0, 64, 8), crowds(4));
     let (done, compactions, copies) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..THREADS)
             .map(|number| {
-                let (world, crowds, copies) = (&world, &crowds, &copies);
+                let (world, crowds, compactions, copies) = (&world, &crowds, &compactions, &copies);
                 scope.spawn(move || {
                     let (mut random, mut model) = (SmallRng::seed_from_u64(number as u64), Model::new());
-                    for _ in 0..60_000 {
+                    for turn in 0..TURNS {
+                        while compactions.load(Ordering::Relaxed) < turn / COMPACTED {
+                            std::thread::yield_now();
+                        }
                         // Some keys are used much more than others.
                         let range = if random.random() { 30 } else { crowds.len() };
                         let key = &crowds[random.random_range(0..range)][number];
