@@ -83,7 +83,7 @@ impl KeyspaceOptions {
     /// | tree | `record_cache` | `on` | `off`: records that were read, or are in their pages, do not stay in memory (a cache of capacity zero, TreeLine §5.3); only those that wait for their write-out do. For a keyspace whose reads hardly repeat, beside others that share the cache |
     /// | lsm | `index` | `linear` | how the blocks of a table are found: `linear` (a line for a group of blocks, and how far each block is from it), `plr` (lines that come near, which are smaller and cost some reads a second block), `single` (a separator of each two blocks) or `partitioned` (the same in pages that are in memory one by one); `auto` takes for each table what costs it least, by bytes and by how much it is read. Keys that lines cannot tell apart get `single` (SpongeKV) |
     /// | lsm | `error` | 2000 | bytes by which lines of `plr` may err, 400 to 16384 |
-    /// | lsm | `filter_bits` | 10 | bits of each key in the filter of a table, 0 (none) to 32 |
+    /// | lsm | `filter_bits` | 10 | bits of each key in the filter of a table of the last level, 0 (none) to 32; above it 4 more |
     /// | lsm | `compression` | `none` | `lz4`: as many records go into a block as LZ4 packs into it, for cold data that repeats itself; unpacking takes a few microseconds (computed, not measured) at each access to a block. Chosen once |
     /// | lsm | `memtable` | an eighth of the budget | bytes of records that are gathered in memory before they become a table, 1 to 64 MiB; less where memory is short |
     /// | lsm | `table` | half a memtable | bytes of a table, 64 KiB to 64 MiB |

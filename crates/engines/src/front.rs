@@ -27,7 +27,7 @@ pub trait Front: fmt::Debug + Send + Sync {
     fn admit(&self, key: &[u8], value: &[u8], ticket: Ticket);
     /// What is flushed next of a key, so that it has nothing older when that leaves its memtable, and takes nothing older in afterwards.
     fn refresh(&self, key: &[u8], value: Option<&[u8]>);
-    /// The keyspace was dropped, and nobody asks for what it has.
+    /// All that it has of the keyspace is gone or replaced: it goes, and nobody who has looked before can offer anything.
     fn forget(&self);
     /// Numbers of the cache, which may be for several keyspaces.
     fn stats(&self) -> Stats;

@@ -17,7 +17,8 @@ const MOST: usize = 64;
 pub(super) struct Hints(Vec<(Vec<u8>, Option<Vec<u8>>, Hint)>);
 
 impl Hints {
-    /// Says what a range is from now on; it has no end or this one. What was said of parts of it is forgotten.
+    /// Says what a range is from now on; it has no end or this one. What was said of parts of it is forgotten, and `Auto` is kept only where it stands before
+    /// something else.
     ///
     /// # Errors
     /// If there are too many ranges.
@@ -26,6 +27,9 @@ impl Hints {
             *from >= *lower && upper.as_ref().is_none_or(|upper| to.is_some_and(|to| to <= upper.as_slice()))
         };
         self.0.retain(|(from, to, _)| !is_within((from, to.as_deref())));
+        if hint == Hint::Auto && !self.0.iter().any(|(from, to, _)| has_some((from, to.as_deref()), (&lower, upper.as_deref()))) {
+            return Ok(());
+        }
         if self.0.len() == MOST {
             return Err(Error::Limit {
                 what: "the ranges that hints were given for",
@@ -39,11 +43,24 @@ impl Hints {
 
     /// What was said last of some of a range.
     pub(super) fn of(&self, lower: &[u8], upper: &[u8]) -> Hint {
-        let has_some = |(from, to, _): &&(Vec<u8>, Option<Vec<u8>>, Hint)| {
-            from.as_slice() < upper && to.as_ref().is_none_or(|to| lower < to.as_slice())
-        };
-        self.0.iter().rfind(has_some).map_or(Hint::Auto, |(_, _, hint)| *hint)
+        let latest = self.0.iter().rfind(|(from, to, _)| has_some((from, to.as_deref()), (lower, Some(upper))));
+        latest.map_or(Hint::Auto, |(_, _, hint)| *hint)
     }
+
+    /// A range in parts, ascending, each with what was said of all of it.
+    pub(super) fn parts<'h>(&'h self, lower: &'h [u8], upper: &'h [u8]) -> Vec<(&'h [u8], &'h [u8], Hint)> {
+        let ends = self.0.iter().flat_map(|(from, to, _)| [Some(from.as_slice()), to.as_deref()]).flatten();
+        let mut ends: Vec<_> = ends.filter(|end| lower < *end && *end < upper).chain([lower, upper]).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        ends.windows(2).map(|part| (part[0], part[1], self.of(part[0], part[1]))).collect()
+    }
+}
+
+/// Whether two ranges have keys in common; they have no ends or these.
+fn has_some(one: (&[u8], Option<&[u8]>), other: (&[u8], Option<&[u8]>)) -> bool {
+    let is_below = |low: &[u8], end: Option<&[u8]>| end.is_none_or(|end| low < end);
+    is_below(one.0, other.1) && is_below(other.0, one.1)
 }
 
 /// The first key of a range, and the first one behind it, if there is one. No key is longer than the longest.
@@ -80,8 +97,13 @@ mod tests {
             [("a", "b"), ("a", "c"), ("c", "e"), ("e", "g"), ("x", "z")].map(|(lower, upper)| of(hints, lower, upper))
         };
         assert_eq!(all(&hints), [Hint::Auto, Hint::WriteMostly, Hint::ReadMostly, Hint::ReadMostly, Hint::ReadMostly]);
+        let parts: Vec<_> = hints.parts(b"a", b"x").iter().map(|(lower, _, hint)| (lower[0], *hint)).collect();
+        let said = [(b'a', Hint::Auto), (b'b', Hint::WriteMostly), (b'd', Hint::ReadMostly), (b'f', Hint::ReadMostly)];
+        assert_eq!(parts, said);
+        hints.set(key("e"), Some(key("f")), Hint::Auto).unwrap();
+        assert_eq!((of(&hints, "e", "f"), hints.0.len()), (Hint::Auto, 3));
         hints.set(key("a"), None, Hint::Auto).unwrap();
-        assert_eq!((all(&hints), hints.0.len()), ([Hint::Auto; 5], 1));
+        assert_eq!((all(&hints), hints.0.len()), ([Hint::Auto; 5], 0));
     }
 
     #[test]
@@ -92,7 +114,7 @@ mod tests {
         assert!(matches!(set(200, Hint::ReadMostly), Err(Error::Limit { .. })));
         assert!(set(3, Hint::WriteMostly).is_ok());
         hints.set(Vec::new(), Some(vec![100]), Hint::Auto).unwrap();
-        assert_eq!(hints.0.len(), 1);
+        assert_eq!(hints.0.len(), 0);
     }
 
     #[test]

@@ -56,23 +56,37 @@ impl Task {
         Task { kind, reason, lower, upper, from, bytes: 0.0, took: 0 }
     }
 
-    /// Does the next piece.
-    pub(super) fn step(&mut self, lsm: &Arc<Lsm>) -> Result<()> {
-        self.from = match self.kind {
-            Kind::Absorb => lsm.absorb_next(&self.from, &self.upper)?,
-            Kind::Uncover => lsm.uncover_next(&self.from, &self.upper)?,
+    /// Does the next piece. The nanoseconds that it took, without the wait for the turn.
+    pub(super) fn step(&mut self, lsm: &Arc<Lsm>, now: impl Fn() -> u64) -> (Result<()>, u64) {
+        let mut begun = now();
+        let has_turn = || begun = now();
+        let ended = match self.kind {
+            Kind::Absorb => lsm.absorb_next(&self.from, &self.upper, has_turn),
+            Kind::Uncover => lsm.uncover_next(&self.from, &self.upper, has_turn),
         };
-        if self.is_done() { lsm.conclude() } else { Ok(()) }
+        let ended = ended.and_then(|end| {
+            self.from = end;
+            if self.is_done() { lsm.conclude() } else { Ok(()) }
+        });
+        let took = now().saturating_sub(begun);
+        self.took += took;
+        (ended, took)
     }
 
-    /// Nothing more of it is done.
-    pub(super) fn end(&mut self) {
+    /// Nothing more of it is done, and nothing is learnt of what was.
+    pub(super) fn give_up(&mut self) {
         self.from = self.upper.clone();
+        self.bytes = 0.0;
     }
 
     /// Whether nothing is left.
     pub(super) fn is_done(&self) -> bool {
         self.from >= self.upper
+    }
+
+    /// Whether it is of nothing but keys of a range, which has no end or this one.
+    pub(super) fn is_within(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        *lower <= *self.lower && upper.is_none_or(|upper| *self.upper <= *upper)
     }
 
     /// Whether it has keys of a range.

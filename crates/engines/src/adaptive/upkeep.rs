@@ -13,7 +13,7 @@ use ecotone_sys::primitive::{
 };
 
 use super::{
-    heat::Heat,
+    heat::{Heat, Stretch},
     hints::{Hints, bounds},
     insert,
     price::{self, PIECE, Price},
@@ -22,9 +22,10 @@ use super::{
 use crate::{
     engine::{Hint, Range, RangeShape, Shared},
     lsm::{
-        base::{Offer, Passage},
+        base::{Counted, Offer, Passage},
         keyspace::LsmKeyspace,
         records::Lsm,
+        structure::Cover,
     },
 };
 
@@ -122,6 +123,9 @@ impl Upkeep {
         let (lower, upper) = bounds(range);
         let mut state = self.state.lock();
         state.hints.set(lower.clone(), upper.clone(), hint)?;
+        // What is under way by itself, or was asked for before, may be just the contrary.
+        state.task = None;
+        state.asked.retain(|task| !task.is_within(&lower, upper.as_deref()));
         let clipped = lsm.ends().and_then(|ends| clip(&ends, &lower, upper.as_deref()));
         let Some((lower, upper)) = clipped else { return Ok(()) };
         state.heat.forget(&lower, &upper);
@@ -130,8 +134,6 @@ impl Upkeep {
             Hint::WriteMostly => Kind::Uncover,
             Hint::Auto => return Ok(()),
         };
-        // What is under way by itself may be just the contrary.
-        state.task = None;
         state.asked.push(Task::new(kind, Reason::Hint, lower, upper));
         drop(state);
         self.call();
@@ -168,16 +170,13 @@ impl Upkeep {
         keyspace.check_live()?;
         self.flush_what_rests(keyspace.lsm())?;
         let Some(mut task) = self.next(keyspace.lsm()) else { return Ok(false) };
-        let begun = self.shared.clock.now();
-        let ended = task.step(keyspace.lsm());
-        let took = self.shared.clock.now().saturating_sub(begun);
-        task.took += took;
+        let (ended, took) = task.step(keyspace.lsm(), || self.shared.clock.now());
         match ended {
             Ok(()) => self.count(task.kind),
             Err(error) if error.is_shortage() || matches!(error, Error::Limit { .. }) => {
                 self.given_up.increment();
                 // As if it had been done, so that it has to lose its price again before it is tried again.
-                task.end();
+                task.give_up();
             }
             Err(error) => return Err(error),
         }
@@ -249,25 +248,27 @@ impl Upkeep {
 
     /// Ranges that are no tables, or are to be pages or tables.
     pub(super) fn shapes(&self, lsm: &Lsm) -> Vec<RangeShape> {
-        let state = self.state.lock();
+        // What there is of them is counted without the lock, which scans and flushes want.
         let version = lsm.version();
-        let covered = version.covers().iter().map(|cover| {
-            let (lower, upper) = cover.bounds();
-            let counted = lsm.counted(lower, upper);
+        let covers: Vec<_> =
+            version.covers().iter().map(|cover| (cover, lsm.counted(cover.bounds().0, cover.bounds().1))).collect();
+        let tasks: Vec<Task> = {
+            let state = self.state.lock();
+            state.asked.iter().chain(&state.task).cloned().collect()
+        };
+        let tasks: Vec<_> = tasks.into_iter().map(|task| (lsm.counted(&task.from, &task.upper), task)).collect();
+        let state = self.state.lock();
+        let covered = covers.into_iter().map(|(cover, counted)| {
             let shape = match (cover.floor(), counted.bytes) {
                 (None, _) => "staged",
                 (Some(_), 0) => "pages",
                 (Some(_), _) => "pages under buffers",
             };
-            state.shape(shape, lower, upper, (counted.page_bytes, counted.bytes))
+            state.shape(shape, cover.bounds(), &counted)
         });
-        let queued = state.asked.iter().chain(&state.task).map(|task| {
-            let counted = lsm.counted(&task.from, &task.upper);
+        let queued = tasks.iter().map(|(counted, task)| {
             let shape = if task.kind == Kind::Absorb { "to be pages" } else { "to be tables" };
-            RangeShape {
-                reason: task.reason.name(),
-                ..state.shape(shape, &task.from, &task.upper, (counted.page_bytes, counted.bytes))
-            }
+            RangeShape { reason: task.reason.name(), ..state.shape(shape, (&task.from, &task.upper), counted) }
         });
         covered.chain(queued).collect()
     }
@@ -289,7 +290,7 @@ impl State {
         let ends = lsm.ends()?;
         let price = |lower: &[u8], upper: Option<&[u8]>| {
             let (lower, upper) = clip(&ends, lower, upper)?;
-            let may_be = self.hints.of(&lower, &upper) != Hint::WriteMostly;
+            let may_be = self.hints.parts(&lower, &upper).iter().all(|(.., hint)| *hint != Hint::WriteMostly);
             may_be.then(|| self.price.of(&lsm.counted(&lower, &upper))).flatten()
         };
         if let Some((lower, upper)) = self.heat.worth_absorbing(PIECE, price) {
@@ -297,10 +298,16 @@ impl State {
             let bytes = price::touched(&lsm.counted(&lower, &upper));
             return Some(Task { bytes, ..Task::new(Kind::Absorb, Reason::Scans, lower, upper) });
         }
-        let (lower, upper) = self.heat.worth_uncovering()?;
-        let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;
-        let may_be = self.hints.of(&lower, &upper) != Hint::ReadMostly;
-        may_be.then(|| Task::new(Kind::Uncover, Reason::Cold, lower, upper))
+        let version = lsm.version();
+        let is_covered =
+            |lower: &[u8], upper: &[u8]| version.covers().iter().map(Cover::bounds).any(|(from, to)| from < upper && lower < to);
+        let uncovered = |(lower, upper): Stretch| {
+            let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;
+            let mut parts = self.hints.parts(&lower, &upper).into_iter().filter(|(.., hint)| *hint != Hint::ReadMostly);
+            let (lower, upper, _) = parts.find(|(lower, upper, _)| is_covered(lower, upper))?;
+            Some(Task::new(Kind::Uncover, Reason::Cold, lower.to_vec(), upper.to_vec()))
+        };
+        self.heat.cold().find_map(uncovered)
     }
 
     fn learn(&mut self, task: Task) {
@@ -319,7 +326,8 @@ impl State {
         self.done.push(task);
     }
 
-    fn shape(&self, shape: &'static str, lower: &[u8], upper: &[u8], (page_bytes, table_bytes): (u64, u64)) -> RangeShape {
+    fn shape(&self, shape: &'static str, (lower, upper): (&[u8], &[u8]), counted: &Counted) -> RangeShape {
+        let &Counted { page_bytes, bytes: table_bytes, .. } = counted;
         let (scans, waste) = self.heat.of(lower, upper);
         let reason = self.done.iter().rfind(|task| task.has_some_of(lower, upper)).map_or("", |task| task.reason.name());
         let (lower, upper) = (lower.to_vec(), upper.to_vec());

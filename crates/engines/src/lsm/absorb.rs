@@ -82,15 +82,17 @@ impl Lsm {
     pub(crate) fn absorb(self: &Arc<Self>, lower: &[u8], upper: &[u8]) -> Result<()> {
         let mut from = lower.to_vec();
         while *from < *upper {
-            from = self.absorb_next(&from, upper)?;
+            from = self.absorb_next(&from, upper, || ())?;
         }
         self.files.conclude()
     }
 
-    /// Absorbs the first piece of a range, with a turn of its own, so that what is more urgent comes between it and the next. Gives where it ends.
-    pub(crate) fn absorb_next(self: &Arc<Self>, from: &[u8], upper: &[u8]) -> Result<Vec<u8>> {
+    /// Absorbs the first piece of a range, with a turn of its own, so that what is more urgent comes between it and the next; tells when it has that. Gives where
+    /// it ends.
+    pub(crate) fn absorb_next(self: &Arc<Self>, from: &[u8], upper: &[u8], has_turn: impl FnOnce()) -> Result<Vec<u8>> {
         let Some(base) = self.base() else { return Ok(upper.to_vec()) };
         let turn = self.compacting.lock();
+        has_turn();
         let absorbed = self.absorb_from(base, from, upper);
         self.end_turn(turn);
         absorbed

@@ -11,11 +11,12 @@ use super::{
     records::Lsm,
     scan::Scan,
     structure::{Change, Place},
-    version::Ranged,
+    version::{Ranged, Version},
 };
 use crate::{
     bulk::ascends,
     engine::{Cursor, Record},
+    front::Front,
 };
 
 /// Records that are given one after the other.
@@ -63,7 +64,7 @@ impl Load<'_> {
         let Some(first) = self.next(records)? else { return Ok(false) };
         let (lsm, seq) = (self.lsm, self.lsm.files.context().shared.wal.tail());
         let mean = self.mean.unwrap_or(first.0.len() + first.1.len());
-        let options = lsm.table_options(mean, iter::empty(), &lsm.present.get().version);
+        let options = lsm.table_options(Place::Level(1), mean, iter::empty(), &lsm.present.get().version);
         let (name, cuts) = (&mut || lsm.files.fresh_name(), Cuts::new(lsm.sizes.table, None));
         let mut output = Output::new(lsm.files.loader(), options, cuts, name);
         let (first_key, mut next) = (first.0.clone(), Ok(Some(first)));
@@ -101,8 +102,13 @@ impl Load<'_> {
         let place = self.place_for(first)?;
         let comes = tables.iter().map(|handle| (place, handle.file())).collect();
         let change = Change { comes, ..Change::default() };
+        let before = lsm.version();
         let installed = lsm.install(&change, tables, |version| lsm.present.installed(version));
         installed.inspect_err(|_| output::remove(lsm.files.environment(), tables))?;
+        if place.is_run() && may_have_values_from(&before, first) {
+            // What a cache has of these keys, or takes in from the version before, is older.
+            lsm.front().into_iter().for_each(Front::forget);
+        }
         self.run = Some(place).filter(|place| place.is_run());
         for handle in tables {
             let table = handle.table();
@@ -127,4 +133,10 @@ impl Load<'_> {
             None => self.lsm.files.next_ordinal().map(Place::Run),
         }
     }
+}
+
+/// Whether a version may have values of this key or of any above it: others have written them since the load began.
+fn may_have_values_from(version: &Version<Handle>, first: &[u8]) -> bool {
+    let has_values = |handle: &Handle| handle.last() >= first && handle.table().records() > handle.table().tombstones();
+    version.tables().any(|handle| has_values(handle)) || version.covers().iter().any(|cover| cover.bounds().1 > first)
 }

@@ -13,7 +13,6 @@ use super::{
     handle::Handle,
     lift::lifts,
     memtable::Memtable,
-    options::LsmOptions,
     output::{self, Output},
     records::Lsm,
     structure::{Change, Place},
@@ -141,7 +140,8 @@ impl Lsm {
         let name = &mut || self.files.fresh_name();
         let version = self.present.get().version;
         let behind = version.run(Place::Level(version.top(self.sizes.level_0)));
-        let (options, cuts) = (self.table_options(mean(memtable), iter::empty(), &version), Cuts::new(self.sizes.table, behind));
+        let (options, cuts) =
+            (self.table_options(Place::Run(0), mean(memtable), iter::empty(), &version), Cuts::new(self.sizes.table, behind));
         let mut output = Output::new(self.files.loader(), options, cuts, name);
         let (mut cursor, mut key, mut value) = (memtable.cursor(), Vec::new(), Vec::new());
         while diverted.advance(&mut cursor, &mut key) {
@@ -153,15 +153,16 @@ impl Lsm {
         output.finish()
     }
 
-    /// What tables of records with so many bytes are like, which come of those tables of the version.
+    /// What tables at a place of records with so many bytes are like, which come of those tables of the version.
     pub(super) fn table_options<'t>(
         &self,
+        place: Place,
         mean: usize,
         inputs: impl Iterator<Item = &'t Handle>,
         version: &Version<Handle>,
     ) -> Options {
         let (options, heat) = (self.files.options(), self.files.loader().heat.of(inputs, version));
-        let &LsmOptions { filter_bits, compression, .. } = options;
+        let (filter_bits, compression) = (options.filter_bits_at(place), options.compression);
         Options { block: block_size(mean), filter_bits, compression, index: options.wanted(heat) }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use ecotone_substrate::{
-    Error, Result,
+    Result,
     environment::Environment,
     limits::PAGE,
     metrics::Counter,
@@ -110,12 +110,12 @@ impl Handle {
         &self.table
     }
 
-    /// Bytes of the index and of partitions of it that are in memory.
+    /// Bytes of memory of the index and of partitions of it that are there.
     pub(super) fn index_bytes(&self) -> u64 {
         let pin = self.loader.cache.domain().pin();
         let partitions = self.partitions.iter().filter(|partition| partition.is_there(&pin)).count();
-        let index = if self.index.is_there(&pin) { self.table.index_bytes() } else { 0 };
-        u64::from(index) + (partitions * PAGE) as u64
+        let index = if self.index.is_there(&pin) { self.table.index_pages() } else { 0 };
+        ((index + partitions) * PAGE) as u64
     }
 
     /// Bytes of the filter, if it is in memory.
@@ -177,7 +177,7 @@ impl Handle {
         };
         let found = self.table.find(blocks, key, memory, value)?;
         if found.is_none() {
-            self.count_read_in_vain()?;
+            self.count_read_in_vain();
         }
         Ok(found)
     }
@@ -264,21 +264,16 @@ impl Handle {
     }
 
     /// A filter that is not there is loaded when there were as many reads in vain as it has pages: so it costs twice the reads of the best choice at most,
-    /// whatever comes.
-    pub(super) fn count_read_in_vain(&self) -> Result<()> {
+    /// whatever comes. One that cannot be read, or has no memory, is done without, since no answer needs it.
+    pub(super) fn count_read_in_vain(&self) {
         self.reads_in_vain.fetch_add(1, Ordering::Relaxed);
         let pages = self.table.filter_pages();
         if pages == 0 || self.filter.is_there(&self.loader.cache.domain().pin()) {
-            return Ok(());
+            return;
         }
-        if self.vain.fetch_add(1, Ordering::Relaxed) + 1 < pages {
-            return Ok(());
-        }
-        self.vain.store(0, Ordering::Relaxed);
-        match self.load_filter(pages * PAGE) {
-            // It is done without.
-            Err(Error::Memory { .. }) => Ok(()),
-            ended => ended,
+        if self.vain.fetch_add(1, Ordering::Relaxed) + 1 >= pages {
+            self.vain.store(0, Ordering::Relaxed);
+            _ = self.load_filter(pages * PAGE);
         }
     }
 

@@ -261,7 +261,7 @@ impl<'v, 'k> Search<'v, 'k> {
             if goes_on {
                 self.looks.push_front(Look { handle: look.handle, block: left.first, keys: vec![(sought, left)] });
             } else {
-                look.handle.count_read_in_vain()?;
+                look.handle.count_read_in_vain();
                 self.missing.push(sought);
             }
         }

@@ -156,7 +156,7 @@ impl Lsm {
     fn strip_table(&self, version: &Version<Handle>, place: Place, table: &Arc<Handle>) -> Result<Vec<Arc<Handle>>> {
         let files = &self.files;
         let mean = table.bytes() / table.records().0.max(1);
-        let options = self.table_options(mean as usize, iter::once(&**table), version);
+        let options = self.table_options(place, mean as usize, iter::once(&**table), version);
         let behind = match place {
             Place::Run(_) => version.top(self.sizes.level_0),
             Place::Level(depth) => depth - 1,

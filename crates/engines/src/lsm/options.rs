@@ -7,7 +7,10 @@ use ecotone_substrate::{
     codec::{Malformed, Reader, Writer},
 };
 
-use super::table::{Compression, Kind, Wanted};
+use super::{
+    structure::Place,
+    table::{Compression, Kind, Wanted},
+};
 
 /// What stands for no kind of index.
 const AUTO: u8 = 0;
@@ -17,10 +20,14 @@ const ERROR: RangeInclusive<u32> = 400..=16_384;
 const MEMTABLE: RangeInclusive<u64> = 1 << 20..=64 << 20;
 const TABLE: RangeInclusive<u64> = 1 << 16..=64 << 20;
 const FILTER_BITS: RangeInclusive<u16> = 0..=32;
+/// Bits that filters above the last level have besides: few keys are there, and each that is found further down was asked for there first.
+const UPPER_FILTER_BITS: u16 = 4;
 /// A memtable has so much of the budget, unless it was told.
 const MEMTABLE_PART: u64 = 8;
 /// A table has half of a memtable, unless it was told, and no less than this.
 const LEAST_TABLE: u64 = 8 << 20;
+/// A budget has no more tables than that: a job takes ten budgets of tables at most, level 0 and the level below, and one log record has to name them all.
+const TABLES: u64 = 4096;
 
 /// What can be chosen when an lsm keyspace is made; kept in its root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,9 +38,9 @@ pub struct LsmOptions {
     pub error: u32,
     /// Bytes of a full memtable, 1 to 64 MiB. Default an eighth of the memory budget, within these.
     pub memtable: Option<u64>,
-    /// Bytes of a full table, 64 KiB to 64 MiB. Default half a memtable, and at least 8 MiB.
+    /// Bytes of a full table, 64 KiB to 64 MiB, and at least a 4096th of the memory budget. Default half a memtable, and at least 8 MiB.
     pub table: Option<u64>,
-    /// Bits of each key in a filter, 0..=32. Default 10.
+    /// Bits of each key in a filter of the last level, 0..=32; above it they have 4 more, but for 0. Default 10.
     pub filter_bits: u16,
     /// Whether blocks are packed: LZ4 saves space and reads of cold data, for a few microseconds (computed, not measured) at each access to a block. Default none.
     pub compression: Compression,
@@ -54,7 +61,13 @@ impl LsmOptions {
 
     /// Bytes of a full table within a budget of memory.
     pub fn table_bytes(&self, budget: usize) -> u64 {
-        self.table.unwrap_or((self.memtable_bytes(budget) / 2).max(LEAST_TABLE))
+        self.table.unwrap_or((self.memtable_bytes(budget) / 2).max(LEAST_TABLE)).max(budget as u64 / TABLES)
+    }
+
+    /// Bits of each key in a filter of a table at a place.
+    pub(super) fn filter_bits_at(&self, place: Place) -> u16 {
+        let more = if place == Place::Level(1) || self.filter_bits == 0 { 0 } else { UPPER_FILTER_BITS };
+        (self.filter_bits + more).min(*FILTER_BITS.end())
     }
 
     /// What an index should be like of a table of which so much is read.
@@ -163,6 +176,14 @@ mod tests {
         assert_eq!([4 << 20, 64 << 20, 220 << 20, 4 << 30].map(sizes), [(1, 8), (8, 8), (27, 13), (64, 32)]);
         let told = LsmOptions { memtable: Some(2 << 20), table: Some(1 << 20), ..options };
         assert_eq!((told.memtable_bytes(4 << 30), told.table_bytes(4 << 30)), (2 << 20, 1 << 20));
+        assert_eq!([4 << 30, 64 << 30].map(|budget| told.table_bytes(budget) >> 20), [1, 16]);
+    }
+
+    #[test]
+    fn filters_have_more_bits_above_the_last_level() {
+        let of = |filter_bits, place| LsmOptions { filter_bits, ..LsmOptions::default() }.filter_bits_at(place);
+        let places = [Place::Run(3), Place::Level(2), Place::Level(1)];
+        assert_eq!([10, 0, 30].map(|bits| places.map(|place| of(bits, place))), [[14, 14, 10], [0; 3], [32, 32, 30]]);
     }
 
     #[test]

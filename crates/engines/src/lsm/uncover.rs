@@ -28,7 +28,7 @@ impl Lsm {
     pub(crate) fn uncover(self: &Arc<Self>, lower: &[u8], upper: &[u8]) -> Result<()> {
         let mut from = lower.to_vec();
         while *from < *upper {
-            from = self.uncover_next(&from, upper)?;
+            from = self.uncover_next(&from, upper, || ())?;
         }
         self.files.conclude()?;
         let turn = self.compacting.lock();
@@ -37,11 +37,12 @@ impl Lsm {
         cleared
     }
 
-    /// Uncovers the first piece of what is covered of a range, with a turn of its own. Gives where it ends. Its pages are cleared by who has the turn when nobody
-    /// reads them any more.
-    pub(crate) fn uncover_next(self: &Arc<Self>, from: &[u8], upper: &[u8]) -> Result<Vec<u8>> {
+    /// Uncovers the first piece of what is covered of a range, with a turn of its own, and tells when it has that. Gives where it ends. Its pages are cleared by who
+    /// has the turn when nobody reads them any more.
+    pub(crate) fn uncover_next(self: &Arc<Self>, from: &[u8], upper: &[u8], has_turn: impl FnOnce()) -> Result<Vec<u8>> {
         let Some(base) = self.base() else { return Ok(upper.to_vec()) };
         let turn = self.compacting.lock();
+        has_turn();
         let uncovered = self.uncover_from(base, from, upper);
         self.absorbing.learn(&uncovered);
         self.keep_apart();
@@ -123,7 +124,8 @@ impl Lsm {
                 tables.iter().map(|table| (table.bytes() as usize, table.records().0)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
             }
         };
-        let options = self.table_options(bytes / records.max(1) as usize, tables.iter().map(|table| &**table), version);
+        let handles = tables.iter().map(|table| &**table);
+        let options = self.table_options(LAST, bytes / records.max(1) as usize, handles, version);
         let inputs = [(LAST, Run::part(tables.to_vec()))];
         let work = Merge {
             environment: files.environment(),

@@ -24,11 +24,14 @@ const MIB: usize = 1 << 20;
 const PROPERTIES: [(&str, &str); 6] = [
     ("rocksdb.block-cache-usage", "cache_bytes"),
     ("rocksdb.cur-size-all-mem-tables", "write_buffer_bytes"),
-    ("rocksdb.estimate-table-readers-mem", "index_bytes"),
+    ("rocksdb.estimate-table-readers-mem", "table_readers_bytes"),
     ("rocksdb.total-sst-files-size", "file_bytes"),
     ("rocksdb.estimate-pending-compaction-bytes", "pending_compaction_bytes"),
     ("rocksdb.num-running-compactions", "running_compactions"),
 ];
+
+/// What all files have, in words.
+const FILES: &str = "rocksdb.aggregated-table-properties";
 
 /// An open database with one column family.
 pub(super) struct Rocksdb {
@@ -82,6 +85,13 @@ fn table(cache: &Cache) -> BlockBasedOptions {
     table.set_pin_l0_filter_and_index_blocks_in_cache(true);
     table.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
     table
+}
+
+/// Bytes of the index blocks of all files: what is in the block cache when all of them were asked for.
+fn index_bytes(files: &str) -> Option<u64> {
+    let (_, of_index) = files.split_once("; index block size")?;
+    let (_, number) = of_index.split_once('=')?;
+    number.split(';').next()?.trim().parse().ok()
 }
 
 impl Store for Rocksdb {
@@ -139,7 +149,9 @@ impl Store for Rocksdb {
     fn stats(&self) -> Stats {
         let level = |property: &str| self.database.property_int_value(property).ok().flatten();
         let found = PROPERTIES.iter().filter_map(|(property, name)| Some(((*name).to_owned(), Number::Level(level(property)?))));
-        Stats { engine: found.collect(), ..Stats::default() }
+        let files = self.database.property_value(FILES).ok().flatten();
+        let index_bytes = files.and_then(|files| index_bytes(&files)).unwrap_or(0);
+        Stats { engine: found.collect(), index_bytes, ..Stats::default() }
     }
 
     fn close(self: Box<Self>) -> Result<()> {

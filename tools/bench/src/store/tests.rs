@@ -213,3 +213,18 @@ fn the_cold_tier_of_f2_is_loaded_once_and_then_read() {
     let bytes = store.stats().index_bytes as f64 / f64::from(RECORDS);
     assert!((0.4..0.5).contains(&bytes), "{bytes} bytes a key");
 }
+
+/// A key of ten bytes and a place in the file for each block of 4 KiB, in the one index block of each file.
+#[cfg(feature = "rocksdb")]
+#[test]
+fn the_index_of_rocksdb_is_counted() {
+    const RECORDS: u32 = 50_000;
+    let directory = directory();
+    let store = open_with(Kind::Rocksdb, &directory, Durability::None).unwrap();
+    assert_eq!(store.stats().index_bytes, 0);
+    (0..RECORDS).for_each(|number| store.insert(&key(number), &value(number, 1)).unwrap());
+    store.settle().unwrap();
+    let (bytes, blocks) = (store.stats().index_bytes, u64::from(RECORDS) * (key(0).len() + value(0, 1).len()) as u64 / 4096);
+    assert!((8 * blocks..40 * blocks).contains(&bytes), "{bytes} bytes for {blocks} blocks");
+    store.close().unwrap();
+}

@@ -2,7 +2,7 @@
 
 /// Caution at most.
 const MOST_CAUTION: f64 = 64.0;
-/// The part of the scans that there were at most, since it was absorbed, with which a cell is cold.
+/// The part of the scans that there were at most, since it became pages or tables, with which a cell is cold.
 const COLD: f64 = 0.25;
 /// Scans below which a cell is not judged.
 const FEW: f64 = 100.0;
@@ -99,15 +99,16 @@ impl Account {
         self.most_scans = self.scans;
     }
 
-    /// Whether scans have left it since it was absorbed.
+    /// Whether scans have left it.
     pub(super) fn is_cold(&self) -> bool {
-        self.is_adapted() && self.most_scans > FEW && self.scans < COLD * self.most_scans
+        self.most_scans > FEW && self.scans < COLD * self.most_scans
     }
 
     /// It is in tables again.
     pub(super) fn leave(&mut self) {
         self.caution = self.caution();
         self.adapted = None;
+        self.most_scans = self.scans;
     }
 
     /// Somebody has said what it is to be.

@@ -3,7 +3,7 @@
 mod account;
 mod cells;
 
-use std::ops::Range;
+use std::{iter, ops::Range};
 
 use self::cells::Cells;
 
@@ -81,12 +81,15 @@ impl Heat {
         Some((account.waste(), account.caution() * price(lower, upper)?))
     }
 
-    /// A range that was absorbed and that scans have left.
-    pub(super) fn worth_uncovering(&self) -> Option<Stretch> {
-        let is_cold = |cell: &usize| self.cells.get(*cell).account.is_cold();
-        let first = (0..self.cells.len()).find(is_cold)?;
-        let end = (first..self.cells.len()).find(|cell| !is_cold(cell)).unwrap_or(self.cells.len());
-        Some(self.stretch(&(first..end)))
+    /// Ranges that scans have left, whatever they are.
+    pub(super) fn cold(&self) -> impl Iterator<Item = Stretch> {
+        let is_cold = |cell: usize| self.cells.get(cell).account.is_cold();
+        let mut cells = 0..self.cells.len();
+        iter::from_fn(move || {
+            let first = cells.find(|cell| is_cold(*cell))?;
+            let end = cells.find(|cell| !is_cold(*cell)).unwrap_or(self.cells.len());
+            Some(self.stretch(&(first..end)))
+        })
     }
 
     fn stretch(&self, cells: &Range<usize>) -> Stretch {
@@ -101,9 +104,13 @@ impl Heat {
         self.cells.row(cells).iter_mut().for_each(|cell| cell.account.adapt(part));
     }
 
-    /// A range is in tables again.
+    /// A range is in tables again. Where it ends within a cell the rest of that may still be to come.
     pub(super) fn uncovered(&mut self, lower: &[u8], upper: &[u8]) {
-        let cells = self.cells.within(lower, upper);
+        let mut cells = self.cells.within(lower, upper);
+        let last = cells.end - 1;
+        if self.cells.bounds(&(last..cells.end)).1.is_some_and(|end| upper < end) {
+            cells.end = last;
+        }
         self.cells.row(cells).iter_mut().for_each(|cell| cell.account.leave());
     }
 
@@ -212,13 +219,15 @@ mod tests {
         scan(&mut heat, &mut now, 60, (20_000, 1000));
         heat.absorbed(&20_000u32.to_be_bytes(), &21_000u32.to_be_bytes(), 20e6);
         scan(&mut heat, &mut now, 300, (20_000, 1000));
-        assert_eq!(heat.worth_uncovering(), None);
+        assert_eq!(heat.cold().next(), None);
         scan(&mut heat, &mut now, 600, (60_000, 1000));
-        assert_eq!(heat.worth_uncovering(), None, "after ten minutes it may come back");
+        assert_eq!(heat.cold().next(), None, "after ten minutes it may come back");
         scan(&mut heat, &mut now, 600, (60_000, 1000));
-        let (lower, upper) = numbers(heat.worth_uncovering().expect("scans have left it"));
+        let (lower, upper) = numbers(heat.cold().next().expect("scans have left it"));
         assert!((lower..upper).contains(&20_500) && upper <= 22_000, "{lower} {upper}");
-        heat.uncovered(&19_000u32.to_be_bytes(), &22_000u32.to_be_bytes());
-        assert_eq!(heat.worth_uncovering(), None);
+        heat.uncovered(&19_000u32.to_be_bytes(), &20_500u32.to_be_bytes());
+        assert_eq!(numbers(heat.cold().last().unwrap()).1, upper, "not all of it");
+        heat.uncovered(&19_000u32.to_be_bytes(), &upper.to_be_bytes());
+        assert_eq!(heat.cold().next(), None);
     }
 }

@@ -216,7 +216,7 @@ fn a_piece_has_few_pages_however_little_counts_above_them() {
     world.flush();
     let (lsm, mut from, mut pieces) = (world.keyspace.lsm.lsm().clone(), lower, 0);
     while from < upper {
-        from = lsm.absorb_next(&from, &upper).unwrap();
+        from = lsm.absorb_next(&from, &upper, || ()).unwrap();
         pieces += 1;
     }
     assert!(pieces >= 4, "{pieces} pieces of 64 KiB for {} bytes", model.len() * 108);

@@ -116,6 +116,39 @@ fn a_range_that_scans_have_left_becomes_tables_again() {
     world.expect(&model);
 }
 
+/// Also one that was pages before, and one beside which scans come no more either but somebody wants pages.
+#[test]
+fn a_range_of_an_earlier_life_that_scans_have_left_becomes_tables_again() {
+    let (mut world, model) = layered(AdaptiveOptions::default());
+    world.keyspace.hint(&range(1000, 1400), Hint::ReadMostly).unwrap();
+    world.keyspace.hint(&range(2000, 2400), Hint::ReadMostly).unwrap();
+    world.pass(SECOND);
+    world.reopen();
+    assert!(is_pages(&world, 1000, 1400) && is_pages(&world, 2000, 2400));
+    world.keyspace.hint(&range(1000, 1400), Hint::ReadMostly).unwrap();
+    scan(&world, (1000, 2400), 10);
+    world.pass(Duration::from_secs(2400));
+    scan(&world, (3000, 3010), 3);
+    assert!(is_pages(&world, 1000, 1400) && !is_pages(&world, 2150, 2350), "{:?}", world.keyspace.shapes());
+    world.expect(&model);
+}
+
+/// What was asked for and is the contrary of what somebody says now is not done any more.
+#[test]
+fn the_last_hint_counts() {
+    let (world, model) = layered(AdaptiveOptions { adapt: 0, ..AdaptiveOptions::default() });
+    for _ in 0..100 {
+        world.keyspace.hint(&range(200, 900), Hint::ReadMostly).unwrap();
+        world.keyspace.hint(&range(200, 900), Hint::WriteMostly).unwrap();
+    }
+    assert_eq!(shapes(&world), [("to be tables", "hint")]);
+    world.keyspace.hint(&(Bound::Unbounded, Bound::Unbounded), Hint::Auto).unwrap();
+    assert_eq!(shapes(&world), []);
+    world.pass(SECOND);
+    assert_eq!(world.stat("absorbed_pieces"), 0);
+    world.expect(&model);
+}
+
 #[test]
 fn hints_are_followed_at_once_and_forgotten() {
     let (mut world, model) = layered(AdaptiveOptions { adapt: 0, ..AdaptiveOptions::default() });
@@ -161,6 +194,7 @@ fn a_full_disk_puts_it_off() {
     world.keyspace.hint(&range(200, 3800), Hint::ReadMostly).unwrap();
     world.pass(SECOND);
     assert!(world.stat("adaptations_given_up") > 0 && !is_pages(&world, 200, 3800));
+    assert_eq!(world.stat("absorbed_bytes"), 0);
     world.environment.health.check().unwrap();
     world.disk.space_limit(u64::MAX);
     world.keyspace.hint(&range(200, 3800), Hint::ReadMostly).unwrap();

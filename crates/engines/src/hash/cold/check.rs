@@ -44,7 +44,10 @@ impl Run {
         let mut check = Check { run: self, stretch, hash_of, looks_at, tags, records: 0, tombstones: 0, last: (0, Vec::new()) };
         for block in self.blocks_of(&stretch.hashes()) {
             let parsed = self.read(block, &mut frame)?;
-            parsed.check(hash_of).and_then(|()| check.block(block, &parsed)).map_err(|malformed| self.damaged(block, malformed))?;
+            parsed
+                .check(hash_of)
+                .and_then(|()| check.block(block, &parsed))
+                .map_err(|malformed| self.damaged(block, malformed))?;
         }
         if check.tags.is_some_and(|(_, left)| !left.is_empty()) {
             return Err(self.miscounted());

@@ -162,7 +162,12 @@ impl Runs {
     ///
     /// # Errors
     /// What `failed` gives back.
-    pub fn check(&self, environment: &Environment, hash_of: &HashOf<'_>, failed: &mut dyn FnMut(Error) -> Result<()>) -> Result<u64> {
+    pub fn check(
+        &self,
+        environment: &Environment,
+        hash_of: &HashOf<'_>,
+        failed: &mut dyn FnMut(Error) -> Result<()>,
+    ) -> Result<u64> {
         let mut blocks = 0;
         for base in self.partitions().filter_map(|partition| partition.base()) {
             blocks += u64::from(base.blocks());

@@ -82,7 +82,7 @@ impl Lsm {
         let mean = mean(piece);
         let helpers = if is_awaited || self.lateness() >= self.sizes.late { self.helpers(piece, mean) } else { 0 };
         let handles = piece.inputs.iter().flat_map(|(_, run)| run.tables()).map(|handle| &**handle);
-        let options = self.table_options(mean as usize, handles, version);
+        let options = self.table_options(Place::Level(piece.depth), mean as usize, handles, version);
         let (ranges, files) = (piece.ranges(1 + helpers, self.sizes.part), piece.files());
         let (count, piece) = (ranges.len(), piece.clone());
         let runs = piece.inputs.iter().filter(|(place, _)| place.is_run()).count();

@@ -1,5 +1,7 @@
 //! The structural records of an lsm keyspace: changes of which tables there are and where, as the log has them (`docs/format/lsm.md`, "Structural records").
 
+use std::collections::BTreeSet;
+
 use ecotone_substrate::{
     codec::{Malformed, Reader, Writer},
     limits::{MAX_COVERS, MAX_TABLES},
@@ -67,8 +69,8 @@ impl Change {
 
     /// The tables that are nowhere after it.
     pub fn drops(&self) -> impl Iterator<Item = File> {
-        let moves = |file: &File| self.comes.iter().any(|(_, comes)| comes == file);
-        self.goes.iter().copied().filter(move |file| !moves(file))
+        let comes: BTreeSet<File> = self.comes.iter().map(|(_, file)| *file).collect();
+        self.goes.iter().copied().filter(move |file| !comes.contains(file))
     }
 }
 

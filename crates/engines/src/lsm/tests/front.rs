@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
+    ops::Bound,
     sync::{Arc, Mutex},
 };
 
@@ -10,7 +11,7 @@ use ecotone_substrate::Seq;
 
 use super::world::World;
 use crate::{
-    engine::{Engine, Stats},
+    engine::{Engine, Ordered, Stats},
     front::{Front, Look, Ticket},
     lsm::{keyspace::LsmKeyspace, table::Kind},
 };
@@ -66,6 +67,7 @@ impl Front for Passed {
     }
 
     fn forget(&self) {
+        *self.refreshed.lock().unwrap() += 1;
         self.records.lock().unwrap().clear();
     }
 
@@ -125,5 +127,32 @@ fn nothing_older_is_admitted_than_what_a_flush_brings_meanwhile() {
         assert!(read(&keyspace).is_some());
         assert_eq!(read(&keyspace), Some(b"new".to_vec()));
         assert!(front.records.lock().unwrap().values().all(|value| value == b"new"));
+    }
+}
+
+/// What others have written and read since a load began is not in the cache any more when the load has passed it.
+#[test]
+fn a_load_that_passes_what_others_write_leaves_nothing_older_in_front() {
+    for read in READS {
+        let (world, _front, keyspace) = world();
+        let meanwhile = || {
+            world.write_to(&keyspace, KEY, Some(b"old"));
+            keyspace.flush(Seq::MAX).unwrap();
+            assert_eq!(read(&keyspace), Some(b"old".to_vec()));
+        };
+        let mut records = [&b"a"[..], KEY].into_iter().map(|key| {
+            if key == KEY {
+                meanwhile();
+            }
+            Ok((key.to_vec(), b"new".to_vec()))
+        });
+        assert_eq!(keyspace.clone().bulk_load(&mut records).unwrap(), 2);
+        let scanned = keyspace
+            .clone()
+            .cursor((Bound::Unbounded, Bound::Unbounded))
+            .next_back()
+            .unwrap()
+            .map(|(key, value)| (key.to_vec(), value.to_vec()));
+        assert_eq!(scanned, read(&keyspace).map(|value| (KEY.to_vec(), value)));
     }
 }

@@ -313,7 +313,7 @@ impl Cache {
         gather(bytes, self.shards.len(), || self.next_shard().lock().take_slab().map_or(0, |block| block.len()))
     }
 
-    /// Drops everything of a keyspace, dirty records too. Nobody may reserve, apply or write out for it meanwhile or after.
+    /// Drops everything of a keyspace, dirty records too. Nobody may reserve, apply or write out for it meanwhile. Who has read it before cannot admit it any more.
     pub(crate) fn forget_keyspace(&self, keyspace: u16) {
         self.shards.iter().for_each(|shard| shard.lock().forget_keyspace(keyspace));
         self.common.chains.forget(keyspace);

@@ -8,10 +8,13 @@ use super::super::{
 use crate::{
     distribution::Shape::Uniform,
     store::Durability::{Buffered, None as Unlogged, Sync},
-    workload::Workload::{A, C},
+    workload::Workload::{A, C, Load},
 };
 
 const MEMORY: f64 = 0.05;
+/// With so much all indexes and filters fit; with so little not even half of the filters and single-level indexes do.
+const AMPLE: f64 = 0.25;
+const SCARCE: f64 = 0.015;
 const SINGLE: &str = "lsm index=single";
 const PARTITIONED: &str = "lsm index=partitioned";
 const GREEDY: &str = "lsm index=plr";
@@ -29,6 +32,7 @@ pub(in super::super) fn suite() -> Suite {
     let data = |key_size| Data::synthetic(1_000_000, 10_000_000, key_size, 100);
     let mut cells: Vec<Cell> = SHARES.iter().map(|shares| index(&data(shares.0), *shares)).collect();
     let durable = |durability| Cell::new(A, Uniform, &Data { full: 2_000_000, ..data(16) }, durability, MEMORY);
+    cells.extend([latency(&data(16), AMPLE), latency(&data(16), SCARCE), building(&data(16))]);
     cells.extend([durable(Unlogged).warmup(0.1), durable(Buffered).warmup(0.1), durable(Sync).warmup(0.01)]);
     let linear = |name, metric| Group { name, metric, contains: |cell| cell.variants.len() > 1, paper: &[] };
     Suite {
@@ -43,7 +47,6 @@ pub(in super::super) fn suite() -> Suite {
 
 /// All kinds of index over one set of keys, and the other stores as they are.
 fn index(data: &Data, (_, single, partitioned, greedy, linear): (u64, f64, Option<f64>, f64, f64)) -> Cell {
-    let kind = |kind| Variant { settings: vec![("index", kind)], store: Some("lsm") };
     let learned = [(GREEDY, greedy), (LINEAR, linear)];
     let mut cell = Cell::new(C, Uniform, data, Unlogged, MEMORY).warmup(0.1).variants(vec![
         kind("single"),
@@ -56,7 +59,28 @@ fn index(data: &Data, (_, single, partitioned, greedy, linear): (u64, f64, Optio
         cell = cell
             .compare(Comparison::of(ours, SINGLE, Metric::IndexBytes, Some(share / single)))
             .compare(Comparison::of(ours, PARTITIONED, Metric::IndexBytes, partitioned.map(|partitioned| share / partitioned)))
-            .compare(Comparison::of(ours, SINGLE, Metric::Throughput, None));
+            .compare(Comparison::of(ours, SINGLE, Metric::Throughput, None))
+            .compare(Comparison::of(ours, "rocksdb", Metric::IndexBytes, None));
     }
     cell
+}
+
+/// Latency with memory for all indexes or for few: the calls of one thread.
+fn latency(data: &Data, memory: f64) -> Cell {
+    let cell = Cell::new(C, Uniform, data, Unlogged, memory).with_memory(memory).threads(1).warmup(0.05);
+    against_single(cell)
+}
+
+/// Tables as they are built, in a load.
+fn building(data: &Data) -> Cell {
+    against_single(Cell::new(Load, Uniform, data, Unlogged, MEMORY))
+}
+
+fn kind(kind: &'static str) -> Variant {
+    Variant { settings: vec![("index", kind)], store: Some("lsm") }
+}
+
+fn against_single(cell: Cell) -> Cell {
+    let cell = cell.variants(["single", "plr", "linear"].map(kind).into());
+    [GREEDY, LINEAR].into_iter().fold(cell, |cell, ours| cell.compare(Comparison::of(ours, SINGLE, Metric::Throughput, None)))
 }
