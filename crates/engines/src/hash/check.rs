@@ -7,6 +7,7 @@ use ecotone_sys::chunk::Size;
 
 use super::{
     Hash,
+    cold::Runs,
     install::Files,
     log::{Address, PAGE},
     walk::Walk,
@@ -28,7 +29,7 @@ impl Hash {
     /// Checks the blocks, fences and tags of all runs.
     pub(super) fn check_runs(&self, environment: &Environment, check: &mut Check) -> Result<()> {
         let hash_of = |key: &[u8]| self.key(key).hash;
-        let blocks = self.cold.runs().check(environment, &hash_of, &mut |error| check.found(error))?;
+        let blocks = Runs::check(|| self.cold.runs(), environment, &hash_of, &mut |error| check.found(error))?;
         check.pages += blocks;
         Ok(())
     }

@@ -158,7 +158,7 @@ impl Engine for HashKeyspace {
     }
 
     fn structure_recovered(&self) -> Result<()> {
-        self.run(Hash::recover(&self.files, self.sizes)?);
+        self.run(Hash::recover(&self.files, self.sizes, self.goals)?);
         Ok(())
     }
 

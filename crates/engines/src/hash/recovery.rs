@@ -8,12 +8,17 @@ use ecotone_sys::{chunk::Size, epoch::Pin};
 use super::{
     Hash, Sizes,
     cold::Runs,
+    compact::{Compactor, Goals},
     install::Files,
     key::Key,
     log::{Address, HotLog, Kind, Link, PAGE, Segment},
     room::{Attempt, Lack},
     structure::{File, LogFile, Structure},
 };
+
+/// Bytes of the budget for each record that is linked before those are compacted: its entry has about ten, three times that while the index grows, and there is more
+/// than one keyspace.
+const A_RECORD: usize = 100;
 
 /// Opens the runs that a structure names.
 pub(super) fn open_runs(environment: &Environment, structure: &Structure, name: impl Fn(File) -> Name) -> Result<Runs> {
@@ -26,7 +31,7 @@ pub(super) fn open_runs(environment: &Environment, structure: &Structure, name: 
 
 impl Hash {
     /// The keyspace as its files have it. Files that nothing names are removed before.
-    pub(super) fn recover(files: &Arc<Files>, sizes: Option<Sizes>) -> Result<Hash> {
+    pub(super) fn recover(files: &Arc<Files>, sizes: Option<Sizes>, goals: Goals) -> Result<Hash> {
         files.remove_strays()?;
         let structure = files.structure();
         let sizes = Sizes::of(files.environment().memory.budget(), sizes, Some(&structure)).chosen(files.options());
@@ -40,37 +45,46 @@ impl Hash {
         let runs = open_runs(files.environment(), &structure, |file| files.name_of(file))?;
         let hash = Hash::over(files, log, runs, sizes)?;
         hash.log.resume(files.environment(), hash.room.first_frame()?)?;
-        hash.link_all(files, structure.begin, structure.durable)?;
+        hash.link_all(&Compactor { hash: &hash, environment: files.environment(), install: &**files, goals }, structure.durable)?;
         Ok(hash)
     }
 
-    /// Links the records of all pages between two boundaries. In each chain the one with the highest address comes first.
-    fn link_all(&self, files: &Files, from: Address, until: Address) -> Result<()> {
-        let mut window = files.environment().memory.lease_essential(Component::Frames, Size::Slab)?;
-        let mut at = from;
+    /// Links the records of all pages up to a boundary. In each chain the one with the highest address comes first. What would need a larger index than the budget
+    /// has for it, which may be less than in an earlier life, is compacted.
+    fn link_all(&self, compactor: &Compactor<'_>, until: Address) -> Result<()> {
+        let memory = &compactor.environment.memory;
+        let mut window = memory.lease_essential(Component::Frames, Size::Slab)?;
+        let (mut at, most, mut linked) = (self.log.bounds().begin(), memory.budget() / A_RECORD, 0);
         while at < until {
             let segment = self.log.segment(at)?;
             let end = until.min(segment.end()).min(at.plus(window.len() as u64));
             let read = &mut window[..(end.get() - at.get()) as usize];
             segment.file().read(read, segment.offset(at))?;
             for (number, page) in (0..).zip(read.chunks(PAGE as usize)) {
-                self.link_page(&segment, at.plus(number * PAGE), page)?;
+                linked += self.link_page(&segment, at.plus(number * PAGE), page)?;
             }
             // Nobody else does it yet, and an index has overflow buckets for so many entries only.
             self.grow_index();
             at = end;
+            if linked > most {
+                while compactor.compact(at)? < at {}
+                linked = 0;
+            }
         }
         Ok(())
     }
 
-    fn link_page(&self, segment: &Segment, page: Address, read: &[u8]) -> Result<()> {
+    /// How many there are.
+    fn link_page(&self, segment: &Segment, page: Address, read: &[u8]) -> Result<usize> {
+        let mut linked = 0;
         for record in segment.parse(page, read)?.records() {
             let (address, record) = record.map_err(|malformed| segment.damaged(page, malformed))?;
             if record.kind != Kind::Invalid {
                 self.link(&self.key(record.key), address)?;
+                linked += 1;
             }
         }
-        Ok(())
+        Ok(linked)
     }
 
     fn link(&self, key: &Key<'_>, address: Address) -> Result<()> {

@@ -57,6 +57,10 @@ const LARGE: u64 = 512;
 const SMALL_PART: u64 = 4;
 const _: () = assert!((limits::PAGE as u64 - PAGE_HEADER - LARGE) / SMALL_PART > LARGE + PAGE_HEADER);
 
+/// What memory was wanting for.
+const HOT_LOG: &str = "hot log";
+const INDEX: &str = "index of the hot log";
+
 /// What keeps the pages of the hot log when memory does not.
 pub(super) trait Outlet: fmt::Debug + Send + Sync {
     /// Brings what lies below page boundary `until`, and does not change any more, to where it can be read when it has left memory.
@@ -126,11 +130,12 @@ impl Room {
 
     /// A block for the index, if the budget has one that is free.
     pub(super) fn lease(&self) -> Result<Block> {
-        self.memory.lease(Component::HashIndex, BLOCK).ok_or_else(|| self.refused())
+        self.memory.lease(Component::HashIndex, BLOCK).ok_or_else(|| self.refused(INDEX))
     }
 
-    fn refused(&self) -> Error {
-        Error::Memory { what: "hot log", budget: self.memory.budget() as u64 }
+    /// There is no memory for this part of a keyspace.
+    fn refused(&self, what: &'static str) -> Error {
+        Error::Memory { what, budget: self.memory.budget() as u64 }
     }
 }
 
@@ -150,7 +155,7 @@ impl Hash {
     fn make_frames(&self, bytes: u64) -> Result<()> {
         // Where the ring is full, the oldest frame makes room for the next one.
         let covered = self.cover(bytes, || self.next_frame().map(Some), || self.spill_oldest())?;
-        if covered { Ok(()) } else { Err(self.room.refused()) }
+        if covered { Ok(()) } else { Err(self.room.refused(HOT_LOG)) }
     }
 
     /// Has a page more covered ahead of the log's end, if there is a block for that at once. Whether it is.
@@ -195,7 +200,7 @@ impl Hash {
                 thread::sleep(LOOK_AGAIN);
             }
         }
-        Err(self.room.refused())
+        Err(self.room.refused(INDEX))
     }
 
     /// A block for the next frame.
@@ -226,7 +231,7 @@ impl Hash {
                 thread::sleep(LOOK_AGAIN);
             }
         }
-        Err(self.room.refused())
+        Err(self.room.refused(HOT_LOG))
     }
 
     /// Has the oldest of the frames in memory leave it. False if there is none but that in which the log ends.

@@ -2,7 +2,7 @@
 
 use std::{
     iter,
-    ops::{Range, RangeInclusive},
+    ops::{Deref, Range, RangeInclusive},
     sync::Arc,
 };
 
@@ -158,30 +158,49 @@ impl Runs {
         self.partitions().map(|partition| base(partition) + bytes_of(partition.delta_records())).max().unwrap_or(0)
     }
 
-    /// Reads all that counts and gives every failure to `failed`, after which it goes on with the next run. The number of blocks that were read.
+    /// Reads all that counts and gives every failure to `failed`, after which it goes on with the next run. `present` is asked before each for what there is then, so
+    /// that nothing is kept for long that folds and merges replace meanwhile. The number of blocks that were read.
     ///
     /// # Errors
     /// What `failed` gives back.
-    pub fn check(
-        &self,
+    pub fn check<R: Deref<Target = Runs>>(
+        present: impl Fn() -> R,
         environment: &Environment,
         hash_of: &HashOf<'_>,
         failed: &mut dyn FnMut(Error) -> Result<()>,
     ) -> Result<u64> {
-        let mut blocks = 0;
-        for base in self.partitions().filter_map(|partition| partition.base()) {
-            blocks += u64::from(base.blocks());
-            report(base.check(environment, hash_of), failed)?;
-        }
-        for delta in self.deltas.runs() {
-            let tags = report(delta.tags(environment), failed)?;
-            let counts = |partition: &&Arc<Partition>| partition.runs().any(|run| Arc::ptr_eq(&run, delta));
-            for partition in self.partitions().filter(counts) {
-                let stretch = partition.stretch();
-                let looks_at = |block, hash| partition.looks_at(delta, block, hash);
-                blocks += delta.blocks_of(&stretch.hashes()).len() as u64;
-                report(delta.check_part(environment, stretch, tags.as_ref(), hash_of, &looks_at), failed)?;
+        let (mut blocks, mut first, mut folded) = (0, Some(0), 0);
+        while let Some(hash) = first {
+            let runs = present();
+            let partition = runs.partition(hash);
+            if let Some(base) = partition.base() {
+                blocks += u64::from(base.blocks());
+                report(base.check(environment, hash_of), failed)?;
             }
+            first = partition.stretch().hashes().end().checked_add(1);
+        }
+        loop {
+            let runs = present();
+            let Some((until, delta)) = runs.deltas.ends().find(|(until, _)| *until > folded) else { return Ok(blocks) };
+            blocks += runs.check_delta(delta, environment, hash_of, failed)?;
+            folded = until;
+        }
+    }
+
+    fn check_delta(
+        &self,
+        delta: &Arc<Run>,
+        environment: &Environment,
+        hash_of: &HashOf<'_>,
+        failed: &mut dyn FnMut(Error) -> Result<()>,
+    ) -> Result<u64> {
+        let (mut blocks, tags) = (0, report(delta.tags(environment), failed)?);
+        let counts = |partition: &&Arc<Partition>| partition.runs().any(|run| Arc::ptr_eq(&run, delta));
+        for partition in self.partitions().filter(counts) {
+            let stretch = partition.stretch();
+            let looks_at = |block, hash| partition.looks_at(delta, block, hash);
+            blocks += delta.blocks_of(&stretch.hashes()).len() as u64;
+            report(delta.check_part(environment, stretch, tags.as_ref(), hash_of, &looks_at), failed)?;
         }
         Ok(blocks)
     }

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ecotone_substrate::limits::MIN_BUDGET;
 use ecotone_testkit::sim::SimStorage;
 
 use super::{
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::{
     engine::{Engine, Hashed},
-    hash::{compact::Goals, keyspace::HashKeyspace, log::FRAME},
+    hash::{blob, compact::Goals, install::Files, keyspace::HashKeyspace, log::FRAME},
     tests::stat,
 };
 
@@ -99,4 +100,35 @@ fn a_hot_log_that_needs_a_large_index_can_be_opened() {
     for number in (0..RECORDS).step_by(97) {
         assert!(keyspace.get(&key(number)).unwrap().is_some(), "{number} is lost");
     }
+}
+
+/// The same, but that the index of all of it would be larger than the memory of the next life.
+#[test]
+fn a_hot_log_whose_index_has_no_room_in_the_next_budget_can_be_opened() {
+    const RECORDS: u64 = 2_600_000;
+    const BUDGET: usize = 256 << 20;
+    let environment = SimStorage::new(1).environment(1, BUDGET);
+    let (files, goals) = (files_of(environment.clone(), false, HashOptions::default()), Goals::within(BUDGET as u64));
+    let files = Arc::new(files);
+    let frames = environment.memory.budget() / FRAME as usize;
+    let keyspace = HashKeyspace::create(files.clone(), Sizes { bucket_bits: 10, frames, copies: 0 }, goals).unwrap();
+    for number in 0..RECORDS {
+        keyspace.put(Operation { key: &key(number), value: Some(&number.to_le_bytes()) }).unwrap();
+        while environment.scheduler.run_one() {}
+    }
+    keyspace.flush(0).unwrap();
+    assert!(stat(&keyspace.stats(), "hot_log_bytes") > 60 << 20);
+    let root = keyspace.checkpoint().unwrap();
+    drop(keyspace);
+    let mut context = files.context().clone();
+    context.shared.memory = Memory::new(MIN_BUDGET);
+    let goals = Goals::within(MIN_BUDGET as u64);
+    let (options, structure) = blob::decode(&root.blob).unwrap();
+    let keyspace = HashKeyspace::open(Arc::new(Files::new(context, options, structure)), None, goals);
+    keyspace.structure_recovered().unwrap();
+    for number in (0..RECORDS).step_by(97) {
+        let value = keyspace.get(&key(number)).unwrap().unwrap_or_else(|| panic!("{number} is lost"));
+        assert_eq!(value, number.to_le_bytes());
+    }
+    assert!(stat(&keyspace.stats(), "compactions") > 0);
 }

@@ -122,3 +122,50 @@ fn a_blind_write_beside_a_shift_is_not_lost() {
         one_of(&hash, &[b"b", b"b2"]);
     });
 }
+
+/// Keys besides, which share the one bucket of the index.
+const OTHERS: [&[u8]; 3] = [b"a", b"b", b"c"];
+
+/// M8 with the engine's own writes: while the index gets more buckets, `work` is done on a key without a value, and nothing is lost of the others.
+fn beside_growth(work: impl Fn(&Arc<Hash>) + Send + Sync + 'static) {
+    let begin = || {
+        let hash = engine(0, 4);
+        fill_up(&hash);
+        OTHERS.iter().for_each(|key| hash.set(key, b"x"));
+        hash
+    };
+    orders::all_orders(1, begin, move |hash| {
+        let grower = spawn(&hash, |hash| hash.table.grow(|| hash.room.lease().ok()));
+        work(&hash);
+        assert!(grower.join().unwrap() && hash.table.buckets() == 2);
+        OTHERS.iter().for_each(|key| assert_eq!(hash.value(key).as_deref(), Some(&b"x"[..])));
+    });
+}
+
+/// It fails where a word of a bucket that is being split can still be written.
+#[test]
+fn a_blind_write_beside_growth_is_not_lost() {
+    beside_growth(|hash| {
+        hash.set(KEY, b"1");
+        assert_eq!(hash.value(KEY).as_deref(), Some(&b"1"[..]));
+    });
+}
+
+/// The same for a conditional insert.
+#[test]
+fn an_update_of_a_key_without_a_value_beside_growth_is_not_lost() {
+    beside_growth(|hash| {
+        extend(hash, b'1');
+        assert_eq!(hash.value(KEY).as_deref(), Some(&b"1"[..]));
+    });
+}
+
+/// The same for a delete, whose entry stays.
+#[test]
+fn a_delete_beside_growth_stays() {
+    beside_growth(|hash| {
+        hash.set(KEY, b"1");
+        hash.remove(KEY);
+        assert_eq!(hash.value(KEY), None);
+    });
+}

@@ -130,7 +130,7 @@ impl World {
             problems.push(error.to_string());
             Ok(())
         };
-        self.runs.check(&self.environment, &self.hash_of, failed).unwrap();
+        Runs::check(|| &self.runs, &self.environment, &self.hash_of, failed).unwrap();
         problems
     }
 }

@@ -268,5 +268,5 @@ fn hash_of(key: &[u8]) -> u64 {
 /// Reads what counts of all runs.
 #[cfg(not(feature = "loom"))]
 fn check(environment: &Environment, runs: &Runs) {
-    runs.check(environment, &hash_of, &mut |damage| panic!("{damage}")).unwrap();
+    Runs::check(|| runs, environment, &hash_of, &mut |damage| panic!("{damage}")).unwrap();
 }
