@@ -9,7 +9,7 @@ use std::{
     collections::BinaryHeap,
     fmt,
     sync::{Arc, Weak},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ecotone_sys::primitive::{Condvar, Mutex, thread::JoinHandle};
@@ -60,6 +60,9 @@ impl Ord for Job {
     }
 }
 
+/// Something that is called again and again as long as it says so.
+type Tick = Arc<dyn Fn() -> bool + Send + Sync>;
+
 #[derive(Default)]
 struct State {
     jobs: BinaryHeap<Job>,
@@ -68,6 +71,9 @@ struct State {
     /// Those of them that are patient.
     patient: usize,
     stopping: bool,
+    ticks: Vec<Tick>,
+    /// When these were called last.
+    ticked: Option<Instant>,
 }
 
 /// The pool. Dropping it finishes the jobs that run and forgets those that wait.
@@ -93,6 +99,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// Workers that are kept for what is urgent.
 const KEPT: usize = 2;
+
+/// How long a worker rests that finds nothing to do. Short, so that a scheduler that nobody holds any more is noticed.
+const REST: Duration = Duration::from_millis(100);
+/// From one call of ticks to the next.
+const TICK: Duration = Duration::from_secs(1);
 
 impl Scheduler {
     /// A pool of `workers` threads. A job that panics poisons `health`.
@@ -140,6 +151,37 @@ impl Scheduler {
         state.spawned += 1;
         state.jobs.push(Job { priority, number, name, run: Box::new(run) });
         self.work.notify_one();
+    }
+
+    /// Has something called about once a second, unless all workers are at long jobs, as long as it gives true. It is short, and spawns what takes time. Where tests
+    /// choose the order of threads, or there are none, it is called by [`tick`](Self::tick) alone.
+    pub fn add_tick(&self, tick: impl Fn() -> bool + Send + Sync + 'static) {
+        self.state.lock().ticks.push(Arc::new(tick));
+    }
+
+    /// Calls all ticks.
+    pub fn tick(&self) {
+        let ticks = self.state.lock().ticks.clone();
+        for tick in ticks {
+            let mut goes_on = false;
+            self.guard("tick", || goes_on = tick());
+            if !goes_on {
+                self.state.lock().ticks.retain(|other| !Arc::ptr_eq(other, &tick));
+            }
+        }
+    }
+
+    /// Whether ticks are due. Who is told calls them.
+    fn is_tick_due(&self, state: &mut State) -> bool {
+        if cfg!(any(feature = "loom", feature = "shuttle")) || state.ticks.is_empty() {
+            return false;
+        }
+        let now = Instant::now();
+        let is_due = now.duration_since(*state.ticked.get_or_insert(now)) >= TICK;
+        if is_due {
+            state.ticked = Some(now);
+        }
+        is_due
     }
 
     /// Waits until `ready`, which is looked at again whenever [`notify`](Self::notify) is called or a job ends. A manual scheduler runs jobs
@@ -220,15 +262,20 @@ impl Scheduler {
     }
 
     fn run(&self, job: Job) {
-        let (name, patient) = (job.name, job.priority.is_patient());
-        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job.run)).is_err() {
-            self.health.poison(Error::Invalid(format!("the background job {name:?} panicked")));
-        }
+        let patient = job.priority.is_patient();
+        self.guard(job.name, job.run);
         let mut state = self.state.lock();
         state.running -= 1;
         state.patient -= usize::from(patient);
         drop(state);
         self.progress.notify_all();
+    }
+
+    /// A panic poisons.
+    fn guard(&self, name: &'static str, run: impl FnOnce()) {
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
+            self.health.poison(Error::Invalid(format!("the background job {name:?} panicked")));
+        }
     }
 
     fn work(weak: &Weak<Self>) {
@@ -237,13 +284,15 @@ impl Scheduler {
             if state.stopping {
                 return;
             }
-            let Some(job) = scheduler.take(&mut state) else {
-                // Short, so that a scheduler that nobody holds any more is noticed.
-                scheduler.work.wait_for(&mut state, Duration::from_millis(100));
-                continue;
-            };
+            let (is_tick_due, job) = (scheduler.is_tick_due(&mut state), scheduler.take(&mut state));
+            if job.is_none() && !is_tick_due {
+                scheduler.work.wait_for(&mut state, REST);
+            }
             drop(state);
-            scheduler.run(job);
+            if is_tick_due {
+                scheduler.tick();
+            }
+            job.into_iter().for_each(|job| scheduler.run(job));
         }
     }
 }
@@ -256,10 +305,7 @@ impl Drop for Scheduler {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::atomic::{AtomicUsize, Ordering},
-        time::Instant,
-    };
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 
@@ -330,6 +376,39 @@ mod tests {
             }
             scheduler.wait_until("all", || ended.load(Ordering::SeqCst) == 20).unwrap();
         }
+    }
+
+    #[test]
+    fn ticks_come_while_workers_rest_until_they_say_no() {
+        let scheduler = Scheduler::threaded(2, Arc::default());
+        let (called, others) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (counts, counts_others) = (called.clone(), others.clone());
+        scheduler.add_tick(move || counts.fetch_add(1, Ordering::SeqCst) == 0);
+        scheduler.add_tick(move || {
+            counts_others.fetch_add(1, Ordering::SeqCst);
+            true
+        });
+        let (began, mut spawned) = (Instant::now(), 0);
+        // Workers that hardly rest call them too.
+        scheduler
+            .wait_until("three ticks", || {
+                scheduler.spawn(Priority::Flush, "nothing", || ());
+                spawned += 1;
+                others.load(Ordering::SeqCst) >= 3
+            })
+            .unwrap();
+        assert_eq!(called.load(Ordering::SeqCst), 2);
+        assert!(began.elapsed() >= 2 * TICK && spawned > 100, "{:?}, {spawned}", began.elapsed());
+    }
+
+    #[test]
+    fn a_tick_that_panics_poisons_and_is_not_called_again() {
+        let health = Arc::new(Health::default());
+        let scheduler = Scheduler::manual(health.clone());
+        scheduler.add_tick(|| panic!("on purpose"));
+        scheduler.tick();
+        assert!(health.check().unwrap_err().to_string().contains("panicked"));
+        scheduler.tick();
     }
 
     #[test]

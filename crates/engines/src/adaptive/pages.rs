@@ -63,6 +63,10 @@ impl Base for Pages {
         self.upkeep.passed(passage);
     }
 
+    fn rests(&self) {
+        self.upkeep.rests();
+    }
+
     fn divert(&self, mut offers: Vec<Offer>) -> Vec<Offer> {
         match self.insert {
             Insert::Batch => Vec::new(),

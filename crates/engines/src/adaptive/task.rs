@@ -47,13 +47,15 @@ pub(super) struct Task {
     /// Bytes that were to be read and written again when it began, if anybody asked, and nanoseconds that it took so far.
     pub(super) bytes: f64,
     pub(super) took: u64,
+    /// Whether it ended before it was done.
+    pub(super) is_given_up: bool,
 }
 
 impl Task {
     /// Not begun.
     pub(super) fn new(kind: Kind, reason: Reason, lower: Vec<u8>, upper: Vec<u8>) -> Task {
         let from = lower.clone();
-        Task { kind, reason, lower, upper, from, bytes: 0.0, took: 0 }
+        Task { kind, reason, lower, upper, from, bytes: 0.0, took: 0, is_given_up: false }
     }
 
     /// Does the next piece. The nanoseconds that it took, without the wait for the turn.
@@ -73,10 +75,10 @@ impl Task {
         (ended, took)
     }
 
-    /// Nothing more of it is done, and nothing is learnt of what was.
+    /// Nothing more of it is done.
     pub(super) fn give_up(&mut self) {
         self.from = self.upper.clone();
-        self.bytes = 0.0;
+        self.is_given_up = true;
     }
 
     /// Whether nothing is left.

@@ -59,11 +59,15 @@ struct State {
     /// What somebody asked for, and what is under way or comes next by itself.
     asked: Vec<Task>,
     task: Option<Task>,
+    /// What a piece is made of just now, as it was before; none if it is not to go on.
+    under_way: Option<Task>,
+    /// Whether nobody has used the keyspace for some time.
+    is_idle: bool,
     /// What was done, the last few.
     done: Vec<Task>,
-    /// Bytes of the active memtable when it was looked last whether it rests, and when that was.
-    filled: usize,
-    filled_at: u64,
+    /// Records that were written to the active memtable when it was looked last whether it rests, and when that was.
+    written: u64,
+    looked_at: u64,
 }
 
 /// Tasks that are remembered when they are done.
@@ -89,11 +93,20 @@ impl Upkeep {
             return;
         }
         let Some(mut state) = self.state.try_lock() else { return };
+        state.is_idle = false;
         state.heat.note(passage.from, price::waste(passage));
         drop(state);
         let (now, before) = (self.shared.clock.now(), self.ticked_at.load(Ordering::Relaxed));
         if now.saturating_sub(before) >= TICK {
             self.ticked_at.store(now, Ordering::Relaxed);
+            self.call();
+        }
+    }
+
+    /// Nobody uses the keyspace: what was worth absorbing while somebody did still is.
+    pub(super) fn rests(self: &Arc<Self>) {
+        if self.share > 0 {
+            self.state.lock().is_idle = true;
             self.call();
         }
     }
@@ -123,9 +136,7 @@ impl Upkeep {
         let (lower, upper) = bounds(range);
         let mut state = self.state.lock();
         state.hints.set(lower.clone(), upper.clone(), hint)?;
-        // What is under way by itself, or was asked for before, may be just the contrary.
-        state.task = None;
-        state.asked.retain(|task| !task.is_within(&lower, upper.as_deref()));
+        state.forget_tasks(&lower, upper.as_deref());
         let clipped = lsm.ends().and_then(|ends| clip(&ends, &lower, upper.as_deref()));
         let Some((lower, upper)) = clipped else { return Ok(()) };
         state.heat.forget(&lower, &upper);
@@ -194,16 +205,16 @@ impl Upkeep {
 
     /// Has a memtable flushed that nobody has written to for a tick, so that scans need not merge it and it can be absorbed.
     fn flush_what_rests(&self, lsm: &Arc<Lsm>) -> Result<()> {
-        let (filled, now, mut state) = (lsm.filled(), self.shared.clock.now(), self.state.lock());
-        if now.saturating_sub(state.filled_at) < TICK {
+        let (written, now, mut state) = (lsm.written(), self.shared.clock.now(), self.state.lock());
+        if now.saturating_sub(state.looked_at) < TICK {
             return Ok(());
         }
-        state.filled_at = now;
-        let before = mem::replace(&mut state.filled, filled);
-        let rests = filled > 0 && filled == before;
+        state.looked_at = now;
+        let before = mem::replace(&mut state.written, written);
+        let rests = written > 0 && written == before;
         if rests {
-            // What comes next is another memtable, which may have as many bytes.
-            state.filled = 0;
+            // What comes next is another memtable, which may have as many records.
+            state.written = 0;
         }
         drop(state);
         if rests { lsm.begin_flush(Seq::MAX) } else { Ok(()) }
@@ -212,25 +223,28 @@ impl Upkeep {
     /// What comes next: what somebody asked for, what is under way, or what scans pay for.
     fn next(&self, lsm: &Lsm) -> Option<Task> {
         let mut state = self.state.lock();
-        if !state.asked.is_empty() {
-            return Some(state.asked.remove(0));
-        }
-        state.heat.tick(self.shared.clock.now());
-        state.task.take().or_else(|| {
-            let is_late = lsm.behind() > 0.0 || lsm.others_wait();
-            if is_late || self.share == 0 { None } else { state.choose(lsm) }
-        })
+        state.under_way = if state.asked.is_empty() {
+            state.heat.tick(self.shared.clock.now());
+            state.task.take().or_else(|| {
+                let is_late = lsm.behind() > 0.0 || lsm.others_wait();
+                if is_late || self.share == 0 { None } else { state.choose(lsm) }
+            })
+        } else {
+            Some(state.asked.remove(0))
+        };
+        state.under_way.clone()
     }
 
-    /// What was not done wholly goes on; of what was, the price is learnt.
+    /// What was not done wholly goes on, if nobody has said otherwise; of what was, the price is learnt.
     fn put_back(&self, task: Task) {
         let mut state = self.state.lock();
+        let goes_on = state.under_way.take().is_some();
         if task.is_done() {
-            self.absorbed_bytes.add(task.bytes as u64);
+            self.absorbed_bytes.add(if task.is_given_up { 0 } else { task.bytes as u64 });
             state.learn(task);
-        } else if task.reason == Reason::Hint {
+        } else if goes_on && task.reason == Reason::Hint {
             state.asked.insert(0, task);
-        } else if state.asked.is_empty() {
+        } else if goes_on {
             state.task = Some(task);
         }
     }
@@ -285,7 +299,18 @@ impl Upkeep {
 }
 
 impl State {
-    /// What is worth adapting, if anything is.
+    /// Somebody says what a range is to be, which has no end or this one: what was asked for within it counts no more, nor what chose some of it by itself.
+    fn forget_tasks(&mut self, lower: &[u8], upper: Option<&[u8]>) {
+        let is_over = |task: &Task| match task.reason {
+            Reason::Hint => task.is_within(lower, upper),
+            Reason::Scans | Reason::Cold => upper.is_none_or(|upper| *task.lower < *upper) && *lower < *task.upper,
+        };
+        self.asked.retain(|task| !is_over(task));
+        self.task.take_if(|task| is_over(task));
+        self.under_way.take_if(|task| is_over(task));
+    }
+
+    /// What is worth adapting, if anything is. Nothing becomes cold since nobody uses the keyspace at all.
     fn choose(&mut self, lsm: &Lsm) -> Option<Task> {
         let ends = lsm.ends()?;
         let price = |lower: &[u8], upper: Option<&[u8]>| {
@@ -297,6 +322,9 @@ impl State {
             let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;
             let bytes = price::touched(&lsm.counted(&lower, &upper));
             return Some(Task { bytes, ..Task::new(Kind::Absorb, Reason::Scans, lower, upper) });
+        }
+        if self.is_idle {
+            return None;
         }
         let version = lsm.version();
         let is_covered =
@@ -313,11 +341,12 @@ impl State {
     fn learn(&mut self, task: Task) {
         match task.kind {
             Kind::Absorb => {
-                if task.bytes > 0.0 {
+                if task.bytes > 0.0 && !task.is_given_up {
                     self.price.learn(task.bytes, task.took);
                 }
                 self.heat.absorbed(&task.lower, &task.upper, task.took as f64);
             }
+            Kind::Uncover if task.is_given_up => self.heat.stays(&task.lower, &task.upper),
             Kind::Uncover => self.heat.uncovered(&task.lower, &task.upper),
         }
         if self.done.len() == REMEMBERED {

@@ -76,6 +76,8 @@ pub(crate) trait Base: fmt::Debug + Send + Sync {
     fn keep_apart(&self, bounds: &mut dyn Iterator<Item = &[u8]>);
     /// A scan has gone through a stretch.
     fn passed(&self, passage: &Passage<'_>);
+    /// Nobody has used the keyspace for some time.
+    fn rests(&self);
     /// Which of these ranges, ascending, get what a flush has of them at once; the others get it by a run. It is asked at every flush, if only with none.
     fn divert(&self, offers: Vec<Offer>) -> Vec<Offer>;
     /// Whether that is given up where memtables wait.

@@ -88,6 +88,7 @@ impl Load<'_> {
     /// Makes tables, of which this is the first key, a part of the keyspace.
     fn install(&mut self, tables: &[Arc<Handle>], first: &[u8]) -> Result<()> {
         let lsm = self.lsm;
+        lsm.idle.begin_anew();
         // So that neither levels nor ordinals change.
         let (compacting, flushing) = (lsm.compacting.lock(), lsm.flushing.lock());
         let installed = self.install_in_turn(tables, first);

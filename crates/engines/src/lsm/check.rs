@@ -13,6 +13,7 @@ impl Lsm {
         let mut check = Check::default();
         let version = self.present.get().version;
         for handle in version.tables() {
+            self.idle.begin_anew();
             check.pages += u64::from(handle.table().blocks());
             let checked = handle.table().check(self.files.environment(), &|key| self.hash(key));
             checked.or_else(|error| check.found(error))?;

@@ -12,6 +12,7 @@ use super::{
     lift::is_free,
     memtable::{Cursor, Memtable},
     records::Lsm,
+    turn::Turn,
 };
 
 /// Ranges, ascending, of which all that a memtable has is below the tables.
@@ -59,23 +60,25 @@ impl Diverted {
 }
 
 impl Leaving {
+    /// A range is about to be uncovered, when no flush is under way. The caller has the turn to compact.
+    pub(super) fn begin(&self, flushing: &Turn, span: &Span) {
+        let _turn = flushing.lock();
+        *self.0.lock() = Some(span.clone());
+    }
+
+    /// What leaves, and a version that was loaded behind that look: what does not leave any more is not covered in it.
+    pub(super) fn before<V>(&self, version: impl FnOnce() -> V) -> (Option<Span>, V) {
+        let leaving = self.0.lock().clone();
+        (leaving, version())
+    }
+
     /// Nothing leaves any more: who sees that sees what was uncovered.
     pub(super) fn end(&self) {
         *self.0.lock() = None;
     }
-
-    fn get(&self) -> Option<Span> {
-        self.0.lock().clone()
-    }
 }
 
 impl Lsm {
-    /// Says that a range is about to be uncovered, when no flush is under way. The caller has the turn to compact.
-    pub(super) fn begin_leaving(&self, span: &Span) {
-        let _turn = self.flushing.lock();
-        *self.leaving.0.lock() = Some(span.clone());
-    }
-
     /// Brings what a sealed memtable has of some ranges below the tables, durable but for the log's tail. Where it is given up for want of memory or space, or since
     /// writers wait, all goes into the run: what is below then is the same. The log is synced as far as the memtable has it, and the caller has the turn to flush.
     pub(super) fn divert(&self, memtable: &Memtable) -> Result<Diverted> {
@@ -98,8 +101,7 @@ impl Lsm {
 
     /// Covers that are free and do not leave, with what a memtable has of them, if anything (invariant 4).
     fn offers(&self, base: &dyn Base, memtable: &Memtable) -> Vec<Offer> {
-        // Before the version: what does not leave any more is not covered in those that come.
-        let (leaving, version) = (self.leaving.get(), self.version());
+        let (leaving, version) = self.leaving.before(|| self.version());
         let leaves =
             |(from, end): (&[u8], &[u8])| leaving.as_ref().is_some_and(|(lower, upper)| **lower < *end && *from < **upper);
         let free = version.covers().iter().filter(|cover| is_free(&version, cover) && !leaves(cover.bounds()));

@@ -48,6 +48,7 @@ impl LsmKeyspace {
         let lsm = Arc::new(Lsm::new(&self.files, self.sizes, &self.pool, version, self.around.clone()));
         lsm.look_behind();
         self.pool.add(&lsm);
+        lsm.watch_use();
         self.lsm.set(lsm).expect("a structure is recovered once");
     }
 

@@ -6,7 +6,7 @@ use super::{
     handle::Handle,
     memtable::Memtable,
     structure::{Become, Cover, CoverEdit, Place},
-    version::Version,
+    version::{Ranged, Version},
 };
 
 /// Rows that are lifted with one flush at most: each takes two keys in the log. The others have the run above them.
@@ -31,7 +31,7 @@ pub(super) fn lifts(version: &Version<Handle>, flushed: (&Memtable, &Diverted), 
 }
 
 /// Whether no table that overlaps a cover counts there, and a floor says so.
-pub(super) fn is_free(version: &Version<Handle>, cover: &Cover) -> bool {
+pub(super) fn is_free<T: Ranged>(version: &Version<T>, cover: &Cover) -> bool {
     cover.floor().is_some() && version.counting_in(Some(cover)).all(|(_, run)| run.within(cover.bounds()).is_empty())
 }
 

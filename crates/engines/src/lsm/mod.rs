@@ -15,6 +15,7 @@ mod family;
 mod flush;
 mod handle;
 mod heat;
+mod idle;
 mod install;
 pub(crate) mod keyspace;
 mod lift;

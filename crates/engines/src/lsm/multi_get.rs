@@ -103,6 +103,7 @@ impl Lsm {
         nowhere.iter().for_each(|sought| found(sought.number, None));
         match self.base() {
             Some(base) if !below.is_empty() => {
+                self.below.increment();
                 let keys: Vec<&[u8]> = below.iter().map(|sought| sought.key).collect();
                 base.find_many(&keys, &mut |place, value| found(below[place].number, value))
             }

@@ -61,7 +61,7 @@ impl LsmOptions {
 
     /// Bytes of a full table within a budget of memory.
     pub fn table_bytes(&self, budget: usize) -> u64 {
-        self.table.unwrap_or((self.memtable_bytes(budget) / 2).max(LEAST_TABLE)).max(budget as u64 / TABLES)
+        self.table.unwrap_or((self.memtable_bytes(budget) / 2).max(LEAST_TABLE)).max((budget as u64 / TABLES).min(*TABLE.end()))
     }
 
     /// Bits of each key in a filter of a table at a place.
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!([4 << 20, 64 << 20, 220 << 20, 4 << 30].map(sizes), [(1, 8), (8, 8), (27, 13), (64, 32)]);
         let told = LsmOptions { memtable: Some(2 << 20), table: Some(1 << 20), ..options };
         assert_eq!((told.memtable_bytes(4 << 30), told.table_bytes(4 << 30)), (2 << 20, 1 << 20));
-        assert_eq!([4 << 30, 64 << 30].map(|budget| told.table_bytes(budget) >> 20), [1, 16]);
+        assert_eq!([4 << 30, 64 << 30, 1 << 40].map(|budget| told.table_bytes(budget) >> 20), [1, 16, 64]);
     }
 
     #[test]

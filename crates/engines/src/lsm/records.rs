@@ -6,7 +6,6 @@ use ecotone_substrate::{
     Error, Result, Seq,
     metrics::{Counter, Histogram},
     single::Single,
-    table::Answer,
 };
 use ecotone_sys::primitive::Mutex;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -18,6 +17,7 @@ use super::{
     divert::Leaving,
     family::Sizes,
     handle::Handle,
+    idle::Idle,
     install::Files,
     memtable::Memtable,
     pool::Pool,
@@ -62,7 +62,10 @@ pub(crate) struct Lsm {
     pub(super) diversions_given_up: Counter,
     /// Bytes of keys and values that were written to tables.
     pub(super) written: Counter,
+    /// Reads and stretches of scans that came to what is below the tables.
+    pub(super) below: Counter,
     pub(super) pressure: Pressure,
+    pub(super) idle: Idle,
     /// How long writers are held up.
     pub(super) delays: Histogram,
     seed: u64,
@@ -92,7 +95,9 @@ impl Lsm {
             diverted: Counter::default(),
             diversions_given_up: Counter::default(),
             written: Counter::default(),
+            below: Counter::default(),
             pressure: Pressure::default(),
+            idle: Idle::default(),
             delays: Histogram::default(),
             seed: files.environment().database,
         }
@@ -162,18 +167,16 @@ impl Lsm {
 
     /// Looks for a key that no memtable has.
     fn find_on_disk(&self, version: &Version<Handle>, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        match version.find((self.hash(key), key), value)? {
-            Some(answer) => Ok(answer == Answer::Value),
-            None => self.find_below(version, key, value),
-        }
+        let (hash, mut memory) = (self.hash(key), None);
+        let find = |handle: &Handle, value: &mut Vec<u8>| handle.find((hash, key), &mut memory, value);
+        version.search(key, value, find, |value| self.find_below(key, value))
     }
 
-    /// Looks below the tables of a version for a key that none of them has.
-    fn find_below(&self, version: &Version<Handle>, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        match self.base() {
-            Some(base) if version.covers().at(key).is_some() => base.find(key, value),
-            _ => Ok(false),
-        }
+    /// Looks below the tables for a key that is covered.
+    fn find_below(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let Some(base) = self.base() else { return Ok(false) };
+        self.below.increment();
+        base.find(key, value)
     }
 
     /// Reads of blocks, also of tables that are gone.
@@ -182,9 +185,9 @@ impl Lsm {
         self.files.loader().heat.reads(&self.version())
     }
 
-    /// Bytes of the memtable that is written to.
-    pub(crate) fn filled(&self) -> usize {
-        self.present.load(&self.present.pin()).active().filled()
+    /// Records that were written to the active memtable.
+    pub(crate) fn written(&self) -> u64 {
+        self.present.load(&self.present.pin()).active().writes()
     }
 
     /// Has what was changed durable, and removes what went by it.

@@ -149,7 +149,12 @@ impl Stored {
             Direction::Up => number + 1..self.left.end,
             Direction::Down => self.left.start..number,
         };
-        self.present = Some((number, self.open(&self.run.tables()[number])?));
+        let handle = &self.run.tables()[number];
+        if self.reading != Reading::Ahead {
+            // By somebody who scans.
+            handle.reads.increment();
+        }
+        self.present = Some((number, self.open(handle)?));
         Ok(true)
     }
 

@@ -85,7 +85,7 @@ impl Lsm {
         let Some(cover) = stretch.cover else { return Ok(stretch.upper.unwrap_or(upper).to_vec()) };
         let piece = self.first_piece(base, covers, self.rounded(base, covers, cover, (from, upper))?)?;
         let end = piece.1.clone();
-        self.begin_leaving(&piece);
+        self.leaving.begin(&self.flushing, &piece);
         self.call_flush();
         let uncovered = self.uncover_piece(base, &version, piece);
         self.leaving.end();

@@ -111,6 +111,15 @@ impl Heat {
         if self.cells.bounds(&(last..cells.end)).1.is_some_and(|end| upper < end) {
             cells.end = last;
         }
+        self.leave(cells);
+    }
+
+    /// A range stays what it is, and is not to be judged by what it was before.
+    pub(super) fn stays(&mut self, lower: &[u8], upper: &[u8]) {
+        self.leave(self.cells.within(lower, upper));
+    }
+
+    fn leave(&mut self, cells: Range<usize>) {
         self.cells.row(cells).iter_mut().for_each(|cell| cell.account.leave());
     }
 

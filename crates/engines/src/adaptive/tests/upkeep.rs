@@ -133,6 +133,23 @@ fn a_range_of_an_earlier_life_that_scans_have_left_becomes_tables_again() {
     world.expect(&model);
 }
 
+/// A part of what is cold cannot become tables: it stays, and is not tried again and again.
+#[test]
+fn a_cold_range_that_has_no_space_to_become_tables_stays_pages() {
+    let (mut world, model) = layered(AdaptiveOptions::default());
+    world.keyspace.hint(&range(1000, 2400), Hint::ReadMostly).unwrap();
+    world.pass(SECOND);
+    world.reopen();
+    world.keyspace.hint(&range(1700, 2000), Hint::ReadMostly).unwrap();
+    scan(&world, (1000, 2400), 10);
+    world.disk.space_limit(world.disk.space_used());
+    world.pass(Duration::from_secs(2400));
+    scan(&world, (3000, 3010), 3);
+    assert!(world.stat("adaptations_given_up") > 0 && is_pages(&world, 1000, 2400), "{:?}", world.keyspace.shapes());
+    world.disk.space_limit(u64::MAX);
+    world.expect(&model);
+}
+
 /// What was asked for and is the contrary of what somebody says now is not done any more.
 #[test]
 fn the_last_hint_counts() {
@@ -194,7 +211,6 @@ fn a_full_disk_puts_it_off() {
     world.keyspace.hint(&range(200, 3800), Hint::ReadMostly).unwrap();
     world.pass(SECOND);
     assert!(world.stat("adaptations_given_up") > 0 && !is_pages(&world, 200, 3800));
-    assert_eq!(world.stat("absorbed_bytes"), 0);
     world.environment.health.check().unwrap();
     world.disk.space_limit(u64::MAX);
     world.keyspace.hint(&range(200, 3800), Hint::ReadMostly).unwrap();
@@ -249,5 +265,50 @@ fn a_memtable_does_not_rest_since_nobody_writes_between_two_pieces() {
     world.pass(Duration::from_millis(500));
     assert!(world.stat("absorbed_pieces") > 1);
     assert!(world.keyspace.first_unflushed().is_some());
+    world.expect(&model);
+}
+
+/// Compaction of what nobody uses is not made beside scans and points that come to pages, nor beside writes in place.
+#[test]
+fn who_reads_pages_or_writes_in_place_uses_the_keyspace() {
+    let (mut world, mut model) = layered(AdaptiveOptions { adapt: 0, ..AdaptiveOptions::default() });
+    world.keyspace.hint(&range(0, 2000), Hint::ReadMostly).unwrap();
+    world.pass(SECOND);
+    world.keyspace.compact(&mut |_, _| ()).unwrap();
+    for round in 0..2u8 {
+        (3000..3050).for_each(|number| world.put(&mut model, number, Some(&[round; 50])));
+        world.flush();
+    }
+    assert!(is_pages(&world, 0, 2000) && world.stat("runs") == 2);
+    for number in 0..15 {
+        assert!(step(&mut *world.keyspace.clone().cursor(range(number, 1000)), false).is_some());
+        world.tick();
+    }
+    for number in 0..15 {
+        assert!(world.keyspace.get(&key(number)).unwrap().is_some());
+        world.tick();
+    }
+    // A value that is known and stays as long is written in place.
+    for round in 0..15 {
+        world.put(&mut model, 3000, Some(&[round; 50]));
+        world.tick();
+    }
+    assert_eq!(world.stat("runs"), 2);
+    (0..11).for_each(|_| world.tick());
+    assert_eq!(world.stat("runs"), 0);
+    world.expect(&model);
+}
+
+/// What scans have paid for and was not adapted before they ended is adapted then.
+#[test]
+fn what_is_worth_adapting_is_adapted_when_nobody_uses_the_keyspace() {
+    let (world, model) = layered(AdaptiveOptions::default());
+    for number in 0..6000 {
+        assert!(step(&mut *world.keyspace.clone().cursor(range(1000 + number % 400, 2000)), false).is_some());
+        world.keyspace.lsm.forget_blocks();
+    }
+    assert_eq!(world.stat("absorbed_pieces"), 0);
+    (0..12).for_each(|_| world.tick());
+    assert!(is_pages(&world, 1000, 1400), "{:?}", world.keyspace.shapes());
     world.expect(&model);
 }

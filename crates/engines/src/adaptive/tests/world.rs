@@ -110,6 +110,12 @@ impl World {
         while self.environment.scheduler.run_one() {}
     }
 
+    /// A tick of the scheduler, which it has about once a second, and what the background does then.
+    pub(super) fn tick(&self) {
+        self.environment.scheduler.tick();
+        while self.environment.scheduler.run_one() {}
+    }
+
     /// Where the log ends.
     pub(super) fn tail(&self) -> Seq {
         self.context.shared.wal.tail()

@@ -35,7 +35,8 @@ const LEEWAY: usize = 2;
 impl Lsm {
     /// Has the background compact what is due, and clear what was uncovered.
     pub(super) fn call_compaction(self: &Arc<Self>) {
-        if self.present.get().version.is_due(self.sizes.level_0) || self.may_clear() {
+        let version = self.present.get().version;
+        if version.is_due(self.sizes.level_0) || self.is_due_when_idle(&version) || self.may_clear() {
             self.call_compaction_job();
         }
     }
@@ -61,8 +62,11 @@ impl Lsm {
                 // One after the other, so that what is more urgent comes between.
                 Ok(true) => lsm.call_compaction(),
                 Ok(false) => {}
-                // Without memory or space it is tried again when there are more tables.
-                Err(error) => drop(lsm.files.environment().health.poison(error)),
+                // Without memory or space it is tried again when there are more tables, or when nobody has used the keyspace for long once more.
+                Err(error) => {
+                    lsm.idle.begin_anew();
+                    drop(lsm.files.environment().health.poison(error));
+                }
             }
             if lsm.compaction_job.end() {
                 lsm.schedule_compaction();
@@ -78,7 +82,9 @@ impl Lsm {
     }
 
     fn pick(&self, version: &Version<Handle>) -> Option<Piece<Handle>> {
-        version.pick(self.sizes.level_0, &mut self.rounds.lock())
+        let level_0 = self.sizes.level_0;
+        let due = version.pick(level_0, &mut self.rounds.lock());
+        if due.is_none() && self.is_due_when_idle(version) { version.piece_of_level_0(level_0) } else { due }
     }
 
     /// Sees to it that level 0 can get another run.

@@ -18,7 +18,7 @@ pub(in crate::lsm) struct Rate<'l> {
     /// When it began to work last.
     since: u64,
     /// What was used of the keyspace when it looked last, and when that was another amount.
-    used: (usize, u64),
+    used: (u64, u64),
     used_at: u64,
 }
 
@@ -66,11 +66,11 @@ pub(in crate::lsm) fn pause(lateness: f64, worked: u64) -> u64 {
 }
 
 impl Lsm {
-    /// What becomes another number when records are written or blocks are read for keys.
-    fn use_so_far(&self) -> (usize, u64) {
+    /// What becomes another number when records are written, or blocks or what is below them are read for keys.
+    pub(in crate::lsm) fn use_so_far(&self) -> (u64, u64) {
         let pin = self.present.pin();
         let view = self.present.load(&pin);
-        (view.active().filled(), self.files.loader().heat.reads(&view.version))
+        (view.active().writes(), self.files.loader().heat.reads(&view.version) + self.below.get())
     }
 }
 

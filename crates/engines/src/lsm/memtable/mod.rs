@@ -12,7 +12,7 @@ mod slabs;
 #[cfg(test)]
 mod tests;
 
-use ecotone_substrate::{Seq, table::Answer};
+use ecotone_substrate::{Seq, metrics::Counter, table::Answer};
 use ecotone_sys::{
     chunk::Size,
     primitive::atomic::{AtomicU64, Ordering},
@@ -39,12 +39,19 @@ pub(crate) struct Memtable {
     list: List,
     /// The smallest sequence of all records, or more than any.
     smallest: AtomicU64,
+    /// Records that were written, in place too.
+    writes: Counter,
 }
 
 impl Memtable {
     /// An empty memtable for keys that mostly begin with `prefix`. It has no memory yet.
     pub(crate) fn new(prefix: &[u8]) -> Memtable {
-        Memtable { arena: Arena::new(), list: List::new(Heads::behind(prefix)), smallest: AtomicU64::new(Seq::MAX) }
+        Memtable {
+            arena: Arena::new(),
+            list: List::new(Heads::behind(prefix)),
+            smallest: AtomicU64::new(Seq::MAX),
+            writes: Counter::default(),
+        }
     }
 
     /// The most words that a write takes. No value is a tombstone; the hash is that of the key.
@@ -118,6 +125,11 @@ impl Memtable {
         Some(self.smallest.load(Ordering::Acquire)).filter(|seq| *seq != Seq::MAX)
     }
 
+    /// Records that were written to it, in place too.
+    pub(crate) fn writes(&self) -> u64 {
+        self.writes.get()
+    }
+
     /// Bytes of what its records take.
     pub(crate) fn filled(&self) -> usize {
         self.arena.given_out() * WORD
@@ -135,6 +147,7 @@ impl Memtable {
 
     /// Before a record is linked or changed, so that who sees the record sees its sequence here.
     fn note(&self, seq: Seq) {
+        self.writes.increment();
         if seq < self.smallest.load(Ordering::Relaxed) {
             self.smallest.fetch_min(seq, Ordering::AcqRel);
         }

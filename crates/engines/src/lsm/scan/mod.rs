@@ -263,6 +263,7 @@ impl End {
             sources -= 1;
             reads -= most;
         }
+        lsm.below.add(u64::from(has_base));
         base.passed(&Passage { from: &from, records: mem::take(&mut self.given), sources, reads });
     }
 

@@ -13,6 +13,8 @@ mod front;
 #[cfg(not(feature = "loom"))]
 mod heat;
 #[cfg(not(feature = "loom"))]
+mod idle;
+#[cfg(not(feature = "loom"))]
 mod memory;
 #[cfg(not(feature = "loom"))]
 mod model;
@@ -30,6 +32,8 @@ mod rates;
 mod runs;
 #[cfg(not(feature = "loom"))]
 mod scans;
+#[cfg(feature = "loom")]
+mod shape_orders;
 #[cfg(not(feature = "loom"))]
 mod threads;
 #[cfg(not(feature = "loom"))]

@@ -76,8 +76,12 @@ fn records(random: &mut SmallRng, count: usize) -> Records {
 }
 
 fn find(version: &Version<Handle>, key: &[u8]) -> Option<Option<Vec<u8>>> {
-    let mut value = Vec::new();
-    let found = version.find((xxh3_64(key), key), &mut value).expect("it can be read");
+    let (mut value, mut found) = (Vec::new(), None);
+    let look = |handle: &Handle, value: &mut Vec<u8>| {
+        found = handle.find((xxh3_64(key), key), &mut None, value)?;
+        Ok(found)
+    };
+    version.search(key, &mut value, look, |_| Ok(false)).expect("it can be read");
     found.map(|answer| (answer == Answer::Value).then_some(value))
 }
 
