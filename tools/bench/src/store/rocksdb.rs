@@ -150,7 +150,7 @@ impl Store for Rocksdb {
         let level = |property: &str| self.database.property_int_value(property).ok().flatten();
         let found = PROPERTIES.iter().filter_map(|(property, name)| Some(((*name).to_owned(), Number::Level(level(property)?))));
         let files = self.database.property_value(FILES).ok().flatten();
-        let index_bytes = files.and_then(|files| index_bytes(&files)).unwrap_or(0);
+        let index_bytes = files.map_or(0, |files| index_bytes(&files).expect("RocksDB says how large its indexes are"));
         Stats { engine: found.collect(), index_bytes, ..Stats::default() }
     }
 

@@ -144,6 +144,8 @@ pub(super) struct Cell {
     /// Part of reads beside the inserts of the workload `insert`.
     pub(super) read_share: f64,
     pub(super) warmup: Warm,
+    /// Workloads that follow each other in stores that stay open, the cell's first, each with its operations a record; none where one is measured for a time.
+    pub(super) phases: &'static [(Workload, f64)],
     pub(super) variants: Vec<Variant>,
     /// Stores, if not those of the suite.
     pub(super) stores: Option<&'static [&'static str]>,
@@ -168,6 +170,7 @@ impl Cell {
             batch: 1,
             read_share: 0.0,
             warmup: Warm::Operations(0.0),
+            phases: &[],
             variants: vec![Variant::default()],
             stores: None,
             beside: &[],
@@ -183,6 +186,16 @@ impl Cell {
     /// With a warm-up until the device reads of an operation no longer fall.
     pub(super) fn steady(self) -> Self {
         Cell { warmup: Warm::Steady, ..self }
+    }
+
+    /// Of phases, one after the other.
+    pub(super) fn of_phases(distribution: Shape, data: &Data, memory: f64, phases: &'static [(Workload, f64)]) -> Self {
+        Cell { phases, ..Cell::new(phases[0].0, distribution, data, Durability::None, memory) }
+    }
+
+    /// With these stores besides the chosen ones.
+    pub(super) fn beside(self, beside: &'static [&'static str]) -> Self {
+        Cell { beside, ..self }
     }
 
     /// With another part of the bytes of the records as memory than the suite has.
@@ -222,6 +235,9 @@ impl Cell {
         if self.on_curve {
             name += &format!(" memory {}%", self.memory * 100.0);
         }
+        if !self.phases.is_empty() {
+            name += &format!(" {} phases", self.phases.len());
+        }
         if self.batch != 1 {
             name += &format!(" batch {}", self.batch);
         }
@@ -247,6 +263,17 @@ impl Cell {
         }
     }
 
+    /// The phases with their operations.
+    pub(super) fn phases_at(&self, scale: Scale) -> impl Iterator<Item = (Workload, u64)> {
+        let records = self.data.records(scale) as f64;
+        self.phases.iter().map(move |(workload, a_record)| (*workload, (records * a_record) as u64))
+    }
+
+    /// What the comparisons of one of its phases are named.
+    pub(super) fn phase_name(&self, phase: usize) -> String {
+        format!("{}, phase {}: {}", self.name(), phase + 1, value(&self.phases[phase].0))
+    }
+
     /// The stores of a variant among the chosen ones.
     pub(super) fn stores_of(&self, variant: &Variant, chosen: &[String]) -> Vec<String> {
         let own = |store: &String| self.stores.is_none_or(|stores| stores.contains(&store.as_str()));
@@ -257,7 +284,9 @@ impl Cell {
         };
         let mut stores: Vec<_> = chosen.iter().filter(fits).cloned().collect();
         if !stores.is_empty() && variant.store.is_none() {
-            stores.extend(self.beside.iter().map(|&store| store.to_owned()));
+            let beside: Vec<_> =
+                self.beside.iter().map(|&store| store.to_owned()).filter(|store| !stores.contains(store)).collect();
+            stores.extend(beside);
         }
         stores
     }

@@ -56,7 +56,12 @@ impl Request<'_> {
         option("batch", cell.batch.to_string());
         option("durability", value(&cell.durability));
         option("warmup", cell.warmup_at(self.scale).to_string());
-        option("seconds", self.scale.seconds().to_string());
+        let mut phases = cell.phases_at(self.scale);
+        match phases.next() {
+            None => option("seconds", self.scale.seconds().to_string()),
+            Some((_, operations)) => option("operations", operations.to_string()),
+        }
+        phases.for_each(|(workload, operations)| option("then", format!("{}:{operations}", value(&workload))));
         if cell.read_share > 0.0 {
             option("read-share", cell.read_share.to_string());
         }
@@ -69,7 +74,10 @@ impl Request<'_> {
             let scaled = cell.data.keys.scaled(self.scale);
             scaled.into_iter().for_each(|keys| option("scale-keys", keys.to_string()));
         }
-        let flags = [("--prepared", self.scale.prepared() && cell.keeps_state()), ("--stay-open", self.stay_open)];
+        let flags = [
+            ("--prepared", self.scale.prepared() && cell.keeps_state()),
+            ("--stay-open", self.stay_open || !cell.phases.is_empty()),
+        ];
         arguments.extend(flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| (*flag).to_owned()));
         arguments
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::cell::Cell;
 use crate::statistics::{geometric_mean, median};
@@ -150,9 +150,27 @@ impl Compared {
 /// The good rows of a cell, by store and settings of the variant.
 pub(super) type Rows = BTreeMap<String, Vec<Value>>;
 
-/// All comparisons of a cell: throughput of our store with every other plain one, and those that the cell names.
-pub(super) fn compare(suite: &'static str, cell: &Cell, ours: &str, rows: &Rows) -> Vec<Compared> {
-    let named = |store: &String| {
+/// The rows of all phases of a cell together: what was done in all of the time. Of a cell without phases they are what they are.
+pub(super) fn whole(phases: &[Rows]) -> Rows {
+    let [first, others @ ..] = phases else { return Rows::new() };
+    if others.is_empty() {
+        return first.clone();
+    }
+    let all = |store: &String, first: &Value| -> Option<Value> {
+        let (mut operations, mut seconds) = (0.0, 0.0);
+        for phase in phases {
+            let row = phase.get(store)?.iter().find(|row| row["round"] == first["round"])?;
+            operations += row["operations"].as_f64()?;
+            seconds += row["seconds"].as_f64()?;
+        }
+        Some(json!({ "operations": operations, "ops_per_second": operations / seconds }))
+    };
+    first.iter().map(|(store, rows)| (store.clone(), rows.iter().filter_map(|row| all(store, row)).collect())).collect()
+}
+
+/// All comparisons of a cell, or of a phase of it: throughput of our store with every other plain one, and those that the cell names.
+pub(super) fn compare(suite: &'static str, (cell, name): (&Cell, String), ours: &str, rows: &Rows) -> Vec<Compared> {
+    let is_named = |store: &String| {
         let stated = |comparison: &Comparison| {
             comparison.metric == Metric::Throughput
                 && side(comparison.theirs, ours) == *store
@@ -160,11 +178,11 @@ pub(super) fn compare(suite: &'static str, cell: &Cell, ours: &str, rows: &Rows)
         };
         cell.comparisons.iter().any(stated)
     };
-    let rivals = rows.keys().filter(|store| *store != ours && !store.contains('=') && !named(store));
-    let plain = rivals.map(|store| line(suite, cell, Metric::Throughput, (ours.to_owned(), store.clone()), None, rows));
+    let rivals = rows.keys().filter(|store| *store != ours && !store.contains('=') && !is_named(store));
+    let plain = rivals.map(|store| line(suite, &name, Metric::Throughput, (ours.to_owned(), store.clone()), None, rows));
     let stated = cell.comparisons.iter().map(|comparison| {
         let sides = (side(comparison.ours, ours), side(comparison.theirs, ours));
-        line(suite, cell, comparison.metric, sides, comparison.paper, rows)
+        line(suite, &name, comparison.metric, sides, comparison.paper, rows)
     });
     let all = plain.filter(|_| rows.contains_key(ours)).chain(stated);
     all.filter(|compared| compared.our_ratio.is_some() || compared.paper_ratio.is_some()).collect()
@@ -175,7 +193,8 @@ pub(super) fn means(suite: &'static str, group: &Group, cells: &[(&Cell, Vec<Com
     let members = cells.iter().filter(|(cell, _)| (group.contains)(cell));
     let of_cells = members.clone().count();
     let mut sides: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
-    for compared in members.flat_map(|(_, compared)| compared).filter(|compared| compared.metric == group.metric) {
+    let of_whole_cells = members.flat_map(|(cell, compared)| compared.iter().filter(|compared| compared.cell == cell.name()));
+    for compared in of_whole_cells.filter(|compared| compared.metric == group.metric) {
         let ratios = sides.entry((compared.ours.clone(), compared.theirs.clone())).or_default();
         ratios.extend(compared.our_ratio);
     }
@@ -198,7 +217,7 @@ fn side(side: Side, ours: &str) -> String {
     }
 }
 
-fn line(suite: &'static str, cell: &Cell, metric: Metric, sides: (String, String), paper: Option<f64>, rows: &Rows) -> Compared {
+fn line(suite: &'static str, cell: &str, metric: Metric, sides: (String, String), paper: Option<f64>, rows: &Rows) -> Compared {
     let values = |store: &str, of: &dyn Fn(&Value) -> Option<f64>| {
         median(rows.get(store)?.iter().map(of).collect::<Option<Vec<f64>>>()?.into_iter())
     };
@@ -209,5 +228,5 @@ fn line(suite: &'static str, cell: &Cell, metric: Metric, sides: (String, String
         store => values(store, &|row| metric.of(row)),
     };
     let ratio = ours.zip(theirs).map(|(ours, theirs)| ours / theirs).filter(|ratio| ratio.is_finite());
-    Compared::new(suite, cell.name(), metric, sides, paper, ratio)
+    Compared::new(suite, cell.to_owned(), metric, sides, paper, ratio)
 }

@@ -46,7 +46,7 @@ pub(super) fn estimate(cell: &Cell, stores: &[String], options: &SuiteOptions, r
         let state = cell.state(variant, scale);
         for store in cell.stores_of(variant, stores) {
             sum.measuring +=
-                f64::from(rounds) * (OPEN + measured(cell, scale)) + f64::from(warmups) * warmup(cell, &store, scale);
+                f64::from(rounds) * (OPEN + measured(cell, &store, scale)) + f64::from(warmups) * warmup(cell, &store, scale);
             if !ready(&state, &store) {
                 let times = if cell.keeps_state() { 1.0 } else { f64::from(rounds) };
                 sum.preparing += times * preparing(&cell.data, &store, scale, cell.keeps_state());
@@ -57,8 +57,15 @@ pub(super) fn estimate(cell: &Cell, stores: &[String], options: &SuiteOptions, r
     sum
 }
 
-fn measured(cell: &Cell, scale: Scale) -> f64 {
-    if cell.workload == Workload::Load { 0.0 } else { scale.seconds() }
+fn measured(cell: &Cell, store: &str, scale: Scale) -> f64 {
+    let phases = cell
+        .phases_at(scale)
+        .map(|(workload, operations)| operations as f64 / operations_of(&Cell { workload, ..cell.clone() }, store));
+    match cell.workload {
+        Workload::Load => 0.0,
+        _ if cell.phases.is_empty() => scale.seconds(),
+        _ => phases.sum(),
+    }
 }
 
 fn warmup(cell: &Cell, store: &str, scale: Scale) -> f64 {
@@ -71,7 +78,7 @@ fn warmup(cell: &Cell, store: &str, scale: Scale) -> f64 {
         Warm::Steady if keeps_records(store) => STEADY_RECORDS,
         Warm::Steady => STEADY_BLOCKS,
     };
-    let warmup = cell.data.records(scale) as f64 * a_record / operations(cell, store);
+    let warmup = cell.data.records(scale) as f64 * a_record / operations_of(cell, store);
     warmup.min(LONGEST_WARMUP)
 }
 
@@ -81,7 +88,7 @@ fn keeps_records(store: &str) -> bool {
 }
 
 /// Operations a second. From runs on the machine of `docs/performance.md`; they only have to be about right.
-fn operations(cell: &Cell, store: &str) -> f64 {
+fn operations_of(cell: &Cell, store: &str) -> f64 {
     let skewed = cell.distribution != Shape::Uniform;
     let rate = match (cell.workload, skewed) {
         (Workload::E, _) => 50_000.0,

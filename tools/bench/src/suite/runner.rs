@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     cell::{Cell, Variant},
     child::{Ended, Request},
-    compare::{Compared, Rows, compare, means},
+    compare::{Compared, Rows, compare, means, whole},
     estimate::Estimate,
     list,
     options::SuiteOptions,
@@ -111,14 +111,17 @@ impl<'a> Runner<'a> {
             self.left_out += 1;
             return Ok(Vec::new());
         }
-        let mut rows = Rows::new();
+        let mut rows = vec![Rows::new(); cell.phases.len().max(1)];
         let parts = self.parts(cell)?;
         let kept: Vec<_> = parts.iter().map(|part| cell.state(part.variant, self.options.scale)).collect();
         match self.states.make_room(estimate.new_bytes, &kept, MOST_BYTES) {
             Ok(()) => self.rounds(cell, &parts, keys, &mut rows)?,
             Err(error) => self.fail(cell, &parts, &error.to_string())?,
         }
-        let compared = compare(self.suite.name, cell, &self.ours, &rows);
+        let of = |name, rows: &Rows| compare(self.suite.name, (cell, name), &self.ours, rows);
+        let mut compared = of(cell.name(), &whole(&rows));
+        let phases = (0..cell.phases.len()).flat_map(|phase| of(cell.phase_name(phase), &rows[phase]));
+        compared.extend(phases);
         self.output.compared(&compared)?;
         Ok(compared)
     }
@@ -144,9 +147,10 @@ impl<'a> Runner<'a> {
         Ok(parts)
     }
 
-    /// All rounds. A single part leaves them to `run`, which takes its stores in turn; several take turns here. A load begins from nothing each time.
-    fn rounds(&mut self, cell: &Cell, parts: &[Part<'_>], keys: Option<PathBuf>, rows: &mut Rows) -> Result<()> {
-        let together = parts.len() == 1 && cell.keeps_state();
+    /// All rounds. A single part leaves them to `run`, which takes its stores in turn; several take turns here. A load begins from nothing each time, phases with
+    /// the first one. Rows go to those of their phase.
+    fn rounds(&mut self, cell: &Cell, parts: &[Part<'_>], keys: Option<PathBuf>, rows: &mut [Rows]) -> Result<()> {
+        let together = parts.len() == 1 && cell.keeps_state() && cell.phases.is_empty();
         let stay_open = self.options.stay_open && together;
         let (outer, inner) = if together { (1, self.options.rounds) } else { (self.options.rounds, 1) };
         for round in 0..outer {
@@ -171,7 +175,7 @@ impl<'a> Runner<'a> {
     }
 
     /// One process. Rounds of it count from `round`; a store of which nothing came failed.
-    fn request(&mut self, request: &Request<'_>, round: u32, rows: &mut Rows) -> Result<()> {
+    fn request(&mut self, request: &Request<'_>, round: u32, rows: &mut [Rows]) -> Result<()> {
         let mut seen: Vec<(String, bool)> = Vec::new();
         let (output, suite, rounds) = (&self.output, self.suite.name, self.options.rounds);
         let ended = request.run(|mut line| {
@@ -182,7 +186,7 @@ impl<'a> Runner<'a> {
             line["round"] = json!(line["round"].as_u64().unwrap_or(1) + u64::from(round));
             let store = line["store"].as_str().unwrap_or_default().to_owned();
             seen.push((store.clone(), is_good(&line) || line["status"] == "unavailable"));
-            if is_good(&line) {
+            if let Some(rows) = rows.get_mut(line["leg"].as_u64().unwrap_or(0) as usize).filter(|_| is_good(&line)) {
                 rows.entry(request.variant.contender(&store)).or_default().push(line.clone());
             }
             print(output, suite, request, line)

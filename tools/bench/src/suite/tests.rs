@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     cell::{Cell, Data, Scale, Variant},
     child::Request,
-    compare::{Compared, Comparison, Metric, Rows, Side, compare, means},
+    compare::{Compared, Comparison, Metric, Rows, Side, compare, means, whole},
     list,
     options::SuiteOptions,
     states::{MOST_BYTES, States},
@@ -197,6 +197,10 @@ fn a_store_beside_comes_with_the_stores_that_a_cell_has() {
     let cell = suite.cells.iter().find(|cell| !cell.beside.is_empty()).unwrap();
     let stores = |chosen: &str| cell.stores_of(&Variant::default(), &[chosen.to_owned()]);
     assert_eq!((stores("hash"), stores("rocksdb")), (vec!["hash".to_owned(), "map".to_owned()], vec![]));
+    let suite = Suite::named("aha").unwrap();
+    let cell = suite.cells.iter().find(|cell| !cell.phases.is_empty()).unwrap();
+    let chosen = ["adaptive", "lsm"].map(str::to_owned);
+    assert_eq!(cell.stores_of(&Variant::default(), &chosen), chosen, "it is one of the chosen ones already");
 }
 
 #[test]
@@ -231,7 +235,7 @@ fn ratio(lines: &[Compared], theirs: &str, metric: Metric) -> Option<f64> {
 #[test]
 fn ratios_are_those_of_medians() {
     let (cell, rows) = example();
-    let lines = compare("some", &cell, "tree", &rows);
+    let lines = compare("some", (&cell, cell.name()), "tree", &rows);
     assert_eq!(ratio(&lines, "rocksdb", Metric::Throughput), Some(3.0));
     assert_eq!(ratio(&lines, "lmdb", Metric::Throughput), Some(4.0));
     assert_eq!(ratio(&lines, "rocksdb", Metric::WriteBytes), Some(0.25));
@@ -242,14 +246,31 @@ fn ratios_are_those_of_medians() {
 }
 
 #[test]
+fn phases_are_compared_each_and_all_together() {
+    let suite = Suite::named("aha").unwrap();
+    let cell = suite.cells.iter().find(|cell| !cell.phases.is_empty()).unwrap();
+    let rows = |tree: f64, ours: f64| {
+        let row = |seconds: f64| vec![json!({ "operations": 100, "seconds": seconds, "ops_per_second": 100.0 / seconds })];
+        BTreeMap::from([("tree".to_owned(), row(tree)), ("adaptive".to_owned(), row(ours))])
+    };
+    let phases = [rows(1.0, 1.0), rows(4.0, 1.0)];
+    let lines = |rows: &Rows| compare("aha", (cell, cell.name()), "adaptive", rows);
+    let ratios = [&phases[0], &phases[1], &whole(&phases)].map(|rows| ratio(&lines(rows), "tree", Metric::Throughput));
+    assert_eq!(ratios, [Some(1.0), Some(4.0), Some(2.5)]);
+    let broken = [rows(1.0, 1.0), Rows::new()];
+    assert!(lines(&whole(&broken)).is_empty());
+    assert!(cell.phase_name(1).ends_with(", phase 2: update"), "{}", cell.phase_name(1));
+}
+
+#[test]
 fn a_store_that_failed_has_no_ratio_but_the_papers_stands() {
     let (cell, mut rows) = example();
     rows.remove("rocksdb");
-    let lines = compare("some", &cell, "tree", &rows);
+    let lines = compare("some", (&cell, cell.name()), "tree", &rows);
     assert_eq!(ratio(&lines, "rocksdb", Metric::WriteBytes), None);
     assert!(lines.iter().all(|line| line.theirs != "rocksdb" || line.metric == Metric::WriteBytes));
     rows.clear();
-    assert_eq!(compare("some", &cell, "tree", &rows).len(), 1);
+    assert_eq!(compare("some", (&cell, cell.name()), "tree", &rows).len(), 1);
 }
 
 #[test]
@@ -258,7 +279,12 @@ fn means_are_geometric_and_say_how_many_cells_are_behind_them() {
     let group = suite.groups.iter().find(|group| group.name == "zipfian 64B none").unwrap();
     let lines = |cell: &Cell, ratio: f64| {
         let row = |rate: f64| vec![json!({ "ops_per_second": rate, "operations": 1 })];
-        compare(suite.name, cell, "tree", &BTreeMap::from([("tree".to_owned(), row(ratio)), ("rocksdb".to_owned(), row(1.0))]))
+        compare(
+            suite.name,
+            (cell, cell.name()),
+            "tree",
+            &BTreeMap::from([("tree".to_owned(), row(ratio)), ("rocksdb".to_owned(), row(1.0))]),
+        )
     };
     let members: Vec<_> = suite.cells.iter().filter(|cell| (group.contains)(cell)).collect();
     assert_eq!(members.len(), 5, "A, B, C, D and F");

@@ -6,12 +6,14 @@ use super::super::{
     table::Suite,
 };
 use crate::{
-    distribution::Shape::{Hotspot, Uniform},
+    distribution::Shape::{Hotspot, Stretch, Uniform},
     store::Durability::{self, Buffered, None as Unlogged, Sync},
-    workload::Workload::{A, E, Load},
+    workload::Workload::{self, A, E, Load, Update},
 };
 
 const MEMORY: f64 = 0.1;
+/// Scans of a tenth of all keys that lie side by side, updates of as many records and of twice as many, and both mixed.
+const OSCILLATION: &[(Workload, f64)] = &[(E, 0.02), (Update, 0.1), (E, 0.02), (Update, 0.2), (E, 0.02), (A, 0.1)];
 
 pub(in super::super) fn suite() -> Suite {
     // Two million at the small scale, so that a tenth is more than the least memory.
@@ -24,6 +26,7 @@ pub(in super::super) fn suite() -> Suite {
         cell(A, Hotspot, 0.2),
         cell(E, Hotspot, 0.05),
         cell(E, Uniform, 0.02),
+        Cell::of_phases(Stretch, &data, MEMORY, OSCILLATION).beside(&["lsm"]),
         durable(Buffered).warmup(0.2),
         durable(Sync).warmup(0.02),
     ];
@@ -36,7 +39,7 @@ pub(in super::super) fn suite() -> Suite {
         cells,
         groups: vec![
             group("load", |cell| cell.workload == Load),
-            group("scans", |cell| cell.workload == E),
+            group("scans", |cell| cell.workload == E && cell.phases.is_empty()),
             group("updates none", |cell| updates(cell, Unlogged)),
             group("updates buffered", |cell| updates(cell, Buffered)),
             group("updates sync", |cell| updates(cell, Sync)),

@@ -61,7 +61,7 @@ pub(in super::super) fn suite() -> Suite {
 /// All in memory, beside a map that keeps nothing: single calls and batches.
 fn in_memory(data: &Data) -> [Cell; 2] {
     let cell = Cell::new(C, Zipfian, data, Unlogged, 3.0).threads(2);
-    let cell = Cell { warmup: Warm::All, stores: Some(&["hash"]), beside: &["map"], ..cell };
+    let cell = Cell { warmup: Warm::All, stores: Some(&["hash"]), ..cell }.beside(&["map"]);
     [cell.clone(), Cell { batch: 32, ..cell }]
 }
 
