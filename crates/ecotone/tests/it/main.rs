@@ -15,6 +15,8 @@ mod damage;
 #[cfg(not(feature = "bugs"))]
 mod delays;
 #[cfg(not(feature = "bugs"))]
+mod hash_budgets;
+#[cfg(not(feature = "bugs"))]
 mod hash_disk;
 #[cfg(not(feature = "bugs"))]
 mod hash_engine;

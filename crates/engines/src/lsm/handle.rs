@@ -118,6 +118,14 @@ impl Handle {
         ((index + partitions) * PAGE) as u64
     }
 
+    /// Bytes that they fill of that.
+    pub(super) fn index_bytes_used(&self) -> u64 {
+        let pin = self.loader.cache.domain().pin();
+        let partitions = self.partitions.iter().filter(|partition| partition.is_there(&pin)).count();
+        let index = if self.index.is_there(&pin) { self.table.index_bytes() } else { 0 };
+        u64::from(index) + (partitions * PAGE) as u64
+    }
+
     /// Bytes of the filter, if it is in memory.
     pub(super) fn filter_bytes(&self) -> u64 {
         let is_there = self.filter.is_there(&self.loader.cache.domain().pin());

@@ -13,7 +13,7 @@ const MOVING: [&str; 2] = ["overflow_pages", "compactions"];
 /// Name of the engines' level for the memory of their index.
 const INDEX: &str = "index_bytes";
 /// The engines' numbers that are levels; all others are counters that only rise.
-const LEVELS: [&str; 26] = [
+const LEVELS: [&str; 27] = [
     INDEX,
     "writer_delay_p50_us",
     "writer_delay_p99_us",
@@ -38,6 +38,7 @@ const LEVELS: [&str; 26] = [
     "table_bytes",
     "table_records",
     "table_tombstones",
+    "index_bytes_used",
     "filter_bytes",
     "block_cache_pages",
     "block_cache_bytes",

@@ -18,7 +18,7 @@ const OSCILLATION: &[(Workload, f64)] = &[(E, 0.02), (Update, 0.1), (E, 0.02), (
 pub(in super::super) fn suite() -> Suite {
     // Two million at the small scale, so that a tenth is more than the least memory.
     let data = Data::synthetic(2_000_000, 10_000_000, 20, 128);
-    let logged = Data { full: 3_000_000, ..data.clone() };
+    let logged = Data { small: 1_200_000, full: 3_000_000, ..data.clone() };
     let cell = |workload, shape, warmup| Cell::new(workload, shape, &data, Unlogged, MEMORY).warmup(warmup);
     let durable = |durability| Cell::new(A, Hotspot, &logged, durability, MEMORY);
     let cells = vec![
@@ -26,7 +26,7 @@ pub(in super::super) fn suite() -> Suite {
         cell(A, Hotspot, 0.2),
         cell(E, Hotspot, 0.05),
         cell(E, Uniform, 0.02),
-        Cell::of_phases(Stretch, &data, MEMORY, OSCILLATION).beside(&["lsm"]),
+        Cell::of_phases(Stretch, &data, MEMORY, OSCILLATION),
         durable(Buffered).warmup(0.2),
         durable(Sync).warmup(0.02),
     ];

@@ -1,0 +1,96 @@
+//! A hash keyspace is opened with less memory than it was written with, and a crash in the middle of that loses nothing.
+
+use std::sync::Arc;
+
+use ecotone::{
+    Database, HashKeyspace, HashOptions, Result,
+    internal::{Parts, engines::hash::HashFamily},
+    limits::MIN_BUDGET,
+};
+use ecotone_testkit::sim::{Crash, Io, SimClock, SimStorage};
+use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
+
+/// More than are linked at an opening with the smallest budget before they are compacted.
+const RECORDS: u32 = 400_000;
+
+fn open(disk: &SimStorage, budget: usize) -> Result<Database> {
+    let families = vec![Arc::new(HashFamily::default()) as _];
+    let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers: 0, families };
+    Database::builder("simulated").memory_budget(budget).open_parts(parts)
+}
+
+fn keyspace(database: &Database, logged: bool) -> HashKeyspace {
+    let name = if logged { "logged" } else { "unlogged" };
+    let options = HashOptions::default();
+    database.hash_keyspace(name, if logged { options } else { options.unlogged() }).unwrap()
+}
+
+fn stat(keyspace: &HashKeyspace, wanted: &str) -> u64 {
+    keyspace.stats().counters.into_iter().find(|(name, _)| *name == wanted).map(|(_, value)| value).unwrap()
+}
+
+fn kill(disk: &SimStorage, database: Database) {
+    disk.power_off();
+    drop(database);
+}
+
+/// Half of the records are replaced once, where they were and by longer ones, and some are deleted.
+fn value(number: u32) -> Option<Vec<u8>> {
+    match number % 8 {
+        0 => None,
+        1..4 => Some([number.to_le_bytes(), (number + 1).to_le_bytes()].concat()),
+        _ => Some(number.to_le_bytes().to_vec()),
+    }
+}
+
+fn written(logged: bool) -> SimStorage {
+    let disk = SimStorage::new(1);
+    let database = open(&disk, 64 << 20).unwrap();
+    let records = keyspace(&database, logged);
+    (0..RECORDS).for_each(|number| records.insert(number.to_be_bytes(), number.to_le_bytes()).unwrap());
+    for number in (0..RECORDS).filter(|number| number % 8 < 4) {
+        match value(number) {
+            Some(value) => records.insert(number.to_be_bytes(), value).unwrap(),
+            None => records.remove(number.to_be_bytes()).unwrap(),
+        }
+    }
+    database.flush().unwrap();
+    assert!(stat(&records, "hot_log_durable_bytes") > u64::from(RECORDS) * 24, "{:?}", records.stats());
+    let end = disk.crash(Crash::KeepAll);
+    kill(&disk, database);
+    end
+}
+
+fn check(database: &Database, logged: bool, place: &str) {
+    let records = keyspace(database, logged);
+    for number in (0..RECORDS).step_by(7) {
+        assert_eq!(records.get(number.to_be_bytes()).unwrap(), value(number), "{place}: {number}");
+    }
+}
+
+#[test]
+fn a_crash_while_an_opening_compacts_loses_nothing() {
+    for logged in [false, true] {
+        let (disk, mut random) = (written(logged), SmallRng::seed_from_u64(2));
+        let whole = disk.crash(Crash::KeepAll);
+        let database = open(&whole, MIN_BUDGET).unwrap();
+        assert!(stat(&keyspace(&database, logged), "compactions") >= 1);
+        check(&database, logged, "opened with the smallest budget");
+        kill(&whole, database);
+        let writes: Vec<u64> =
+            (0..).zip(whole.labels()).filter(|(_, label)| label.io != Io::Read).map(|(index, _)| index).collect();
+        for number in 0..6 {
+            let (index, how) = (*writes.choose(&mut random).unwrap(), Crash::Random(random.random()));
+            let (image, place) = (disk.crash(Crash::KeepAll), format!("crash {number} at I/O {index}, {how:?}"));
+            image.crash_at(index);
+            match open(&image, MIN_BUDGET) {
+                Ok(database) => kill(&image, database),
+                Err(error) => assert!(image.is_off(), "{place}: {error}"),
+            }
+            let image = image.crash(how);
+            let database = open(&image, MIN_BUDGET).unwrap_or_else(|error| panic!("{place}: {error}"));
+            check(&database, logged, &place);
+            kill(&image, database);
+        }
+    }
+}
