@@ -9,7 +9,7 @@ use std::{
     collections::BinaryHeap,
     fmt,
     sync::{Arc, Weak},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use ecotone_sys::primitive::{Condvar, Mutex, thread::JoinHandle};
@@ -72,8 +72,6 @@ struct State {
     patient: usize,
     stopping: bool,
     ticks: Vec<Tick>,
-    /// When these were called last.
-    ticked: Option<Instant>,
 }
 
 /// The pool. Dropping it finishes the jobs that run and forgets those that wait.
@@ -81,6 +79,7 @@ pub struct Scheduler {
     state: Mutex<State>,
     work: Condvar,
     progress: Condvar,
+    stopped: Condvar,
     manual: bool,
     /// Patient jobs that run at a time.
     most_patient: usize,
@@ -100,10 +99,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// Workers that are kept for what is urgent.
 const KEPT: usize = 2;
 
-/// How long a worker rests that finds nothing to do. Short, so that a scheduler that nobody holds any more is noticed.
+/// How long a thread rests that finds nothing to do. Short, so that a scheduler that nobody holds any more is noticed.
 const REST: Duration = Duration::from_millis(100);
-/// From one call of ticks to the next.
-const TICK: Duration = Duration::from_secs(1);
+/// Rests from one call of ticks to the next.
+const RESTS: u32 = 10;
 
 impl Scheduler {
     /// A pool of `workers` threads. A job that panics poisons `health`.
@@ -114,6 +113,11 @@ impl Scheduler {
             let weak = Arc::downgrade(&scheduler);
             let thread = ecotone_sys::primitive::thread::Builder::new().name(format!("ecotone-{worker}"));
             threads.extend(thread.spawn(move || Self::work(&weak)));
+        }
+        if cfg!(not(any(feature = "loom", feature = "shuttle"))) {
+            let weak = Arc::downgrade(&scheduler);
+            let thread = ecotone_sys::primitive::thread::Builder::new().name("ecotone-tick".to_owned());
+            threads.extend(thread.spawn(move || Self::call_ticks(&weak)));
         }
         drop(threads);
         scheduler
@@ -129,6 +133,7 @@ impl Scheduler {
             state: Mutex::default(),
             work: Condvar::new(),
             progress: Condvar::new(),
+            stopped: Condvar::new(),
             manual: workers.is_none(),
             most_patient: workers.map_or(usize::MAX, |workers| workers.saturating_sub(KEPT).max(1)),
             health,
@@ -153,8 +158,8 @@ impl Scheduler {
         self.work.notify_one();
     }
 
-    /// Has something called about once a second, unless all workers are at long jobs, as long as it gives true. It is short, and spawns what takes time. Where tests
-    /// choose the order of threads, or there are none, it is called by [`tick`](Self::tick) alone.
+    /// Has something called about once a second, on a thread for that, as long as it gives true. It is short, and spawns what takes time. Where tests choose the order
+    /// of threads, or there are none, it is called by [`tick`](Self::tick) alone.
     pub fn add_tick(&self, tick: impl Fn() -> bool + Send + Sync + 'static) {
         self.state.lock().ticks.push(Arc::new(tick));
     }
@@ -169,19 +174,6 @@ impl Scheduler {
                 self.state.lock().ticks.retain(|other| !Arc::ptr_eq(other, &tick));
             }
         }
-    }
-
-    /// Whether ticks are due. Who is told calls them.
-    fn is_tick_due(&self, state: &mut State) -> bool {
-        if cfg!(any(feature = "loom", feature = "shuttle")) || state.ticks.is_empty() {
-            return false;
-        }
-        let now = Instant::now();
-        let is_due = now.duration_since(*state.ticked.get_or_insert(now)) >= TICK;
-        if is_due {
-            state.ticked = Some(now);
-        }
-        is_due
     }
 
     /// Waits until `ready`, which is looked at again whenever [`notify`](Self::notify) is called or a job ends. A manual scheduler runs jobs
@@ -241,6 +233,7 @@ impl Scheduler {
         drop(forgotten);
         self.work.notify_all();
         self.progress.notify_all();
+        self.stopped.notify_all();
         let me = ecotone_sys::primitive::thread::current().id();
         for thread in std::mem::take(&mut *self.threads.lock()) {
             if thread.thread().id() != me {
@@ -284,15 +277,28 @@ impl Scheduler {
             if state.stopping {
                 return;
             }
-            let (is_tick_due, job) = (scheduler.is_tick_due(&mut state), scheduler.take(&mut state));
-            if job.is_none() && !is_tick_due {
+            let Some(job) = scheduler.take(&mut state) else {
                 scheduler.work.wait_for(&mut state, REST);
-            }
+                continue;
+            };
             drop(state);
-            if is_tick_due {
+            scheduler.run(job);
+        }
+    }
+
+    fn call_ticks(weak: &Weak<Self>) {
+        let mut rests = 0;
+        while let Some(scheduler) = weak.upgrade() {
+            let mut state = scheduler.state.lock();
+            if state.stopping {
+                return;
+            }
+            scheduler.stopped.wait_for(&mut state, REST);
+            drop(state);
+            rests = (rests + 1) % RESTS;
+            if rests == 0 {
                 scheduler.tick();
             }
-            job.into_iter().for_each(|job| scheduler.run(job));
         }
     }
 }
@@ -305,7 +311,10 @@ impl Drop for Scheduler {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        time::Instant,
+    };
 
     use super::*;
 
@@ -379,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_come_while_workers_rest_until_they_say_no() {
+    fn ticks_come_about_once_a_second_until_they_say_no() {
         let scheduler = Scheduler::threaded(2, Arc::default());
         let (called, others) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (counts, counts_others) = (called.clone(), others.clone());
@@ -388,17 +397,10 @@ mod tests {
             counts_others.fetch_add(1, Ordering::SeqCst);
             true
         });
-        let (began, mut spawned) = (Instant::now(), 0);
-        // Workers that hardly rest call them too.
-        scheduler
-            .wait_until("three ticks", || {
-                scheduler.spawn(Priority::Flush, "nothing", || ());
-                spawned += 1;
-                others.load(Ordering::SeqCst) >= 3
-            })
-            .unwrap();
+        let began = Instant::now();
+        scheduler.wait_until("three ticks", || others.load(Ordering::SeqCst) >= 3).unwrap();
         assert_eq!(called.load(Ordering::SeqCst), 2);
-        assert!(began.elapsed() >= 2 * TICK && spawned > 100, "{:?}, {spawned}", began.elapsed());
+        assert!(began.elapsed() >= 3 * RESTS * REST, "{:?}", began.elapsed());
     }
 
     #[test]

@@ -10,8 +10,9 @@ use ecotone::{
 use ecotone_testkit::sim::{Crash, Io, SimClock, SimStorage};
 use rand::{RngExt, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
 
-/// More than are linked at an opening with the smallest budget before they are compacted.
-const RECORDS: u32 = 400_000;
+/// More than an index has room for in the smallest budget beside all else.
+const RECORDS: u32 = 900_000;
+const BUDGET: usize = 128 << 20;
 
 fn open(disk: &SimStorage, budget: usize) -> Result<Database> {
     let families = vec![Arc::new(HashFamily::default()) as _];
@@ -45,7 +46,7 @@ fn value(number: u32) -> Option<Vec<u8>> {
 
 fn written(logged: bool) -> SimStorage {
     let disk = SimStorage::new(1);
-    let database = open(&disk, 64 << 20).unwrap();
+    let database = open(&disk, BUDGET).unwrap();
     let records = keyspace(&database, logged);
     (0..RECORDS).for_each(|number| records.insert(number.to_be_bytes(), number.to_le_bytes()).unwrap());
     for number in (0..RECORDS).filter(|number| number % 8 < 4) {
@@ -63,7 +64,7 @@ fn written(logged: bool) -> SimStorage {
 
 fn check(database: &Database, logged: bool, place: &str) {
     let records = keyspace(database, logged);
-    for number in (0..RECORDS).step_by(7) {
+    for number in (0..RECORDS).step_by(17) {
         assert_eq!(records.get(number.to_be_bytes()).unwrap(), value(number), "{place}: {number}");
     }
 }
@@ -79,7 +80,7 @@ fn a_crash_while_an_opening_compacts_loses_nothing() {
         kill(&whole, database);
         let writes: Vec<u64> =
             (0..).zip(whole.labels()).filter(|(_, label)| label.io != Io::Read).map(|(index, _)| index).collect();
-        for number in 0..6 {
+        for number in 0..3 {
             let (index, how) = (*writes.choose(&mut random).unwrap(), Crash::Random(random.random()));
             let (image, place) = (disk.crash(Crash::KeepAll), format!("crash {number} at I/O {index}, {how:?}"));
             image.crash_at(index);

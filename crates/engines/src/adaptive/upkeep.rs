@@ -203,10 +203,10 @@ impl Upkeep {
         }
     }
 
-    /// Has a memtable flushed that nobody has written to for a tick, so that scans need not merge it and it can be absorbed.
+    /// Has a memtable flushed that nobody has written to for a tick, so that scans need not merge it and it can be absorbed. Where there are no scans it stays.
     fn flush_what_rests(&self, lsm: &Arc<Lsm>) -> Result<()> {
         let (written, now, mut state) = (lsm.written(), self.shared.clock.now(), self.state.lock());
-        if now.saturating_sub(state.looked_at) < TICK {
+        if state.is_idle || now.saturating_sub(state.looked_at) < TICK {
             return Ok(());
         }
         state.looked_at = now;

@@ -6,7 +6,7 @@ use ecotone_substrate::{Result, environment::Environment, memory::Component, tab
 use ecotone_sys::{chunk::Size, epoch::Pin};
 
 use super::{
-    Hash, Sizes,
+    Compaction, Hash, Sizes,
     cold::Runs,
     compact::{Compactor, Goals},
     install::Files,
@@ -16,9 +16,9 @@ use super::{
     structure::{File, LogFile, Structure},
 };
 
-/// Bytes of the budget for each record that is linked before those are compacted: its entry has about ten, three times that while the index grows, and there is more
-/// than one keyspace.
-const A_RECORD: usize = 100;
+/// Eighths of the budget from which on indexes are so large, at an opening, that what is linked is compacted: in an earlier life there may have been more memory, and
+/// who compacts needs some too.
+const LARGE: usize = 3;
 
 /// Opens the runs that a structure names.
 pub(super) fn open_runs(environment: &Environment, structure: &Structure, name: impl Fn(File) -> Name) -> Result<Runs> {
@@ -45,46 +45,47 @@ impl Hash {
         let runs = open_runs(files.environment(), &structure, |file| files.name_of(file))?;
         let hash = Hash::over(files, log, runs, sizes)?;
         hash.log.resume(files.environment(), hash.room.first_frame()?)?;
+        // Of the two ways of compaction this one needs less memory.
+        let goals = Goals { compaction: Compaction::Lookup, ..goals };
         hash.link_all(&Compactor { hash: &hash, environment: files.environment(), install: &**files, goals }, structure.durable)?;
         Ok(hash)
     }
 
-    /// Links the records of all pages up to a boundary. In each chain the one with the highest address comes first. What would need a larger index than the budget
-    /// has for it, which may be less than in an earlier life, is compacted.
+    /// Links the records of all pages up to a boundary. In each chain the one with the highest address comes first. While indexes are large, what is linked is
+    /// compacted, as long as there is space and memory for that.
     fn link_all(&self, compactor: &Compactor<'_>, until: Address) -> Result<()> {
         let memory = &compactor.environment.memory;
         let mut window = memory.lease_essential(Component::Frames, Size::Slab)?;
-        let (mut at, most, mut linked) = (self.log.bounds().begin(), memory.budget() / A_RECORD, 0);
+        let (mut at, mut is_short) = (self.log.bounds().begin(), false);
         while at < until {
             let segment = self.log.segment(at)?;
             let end = until.min(segment.end()).min(at.plus(window.len() as u64));
             let read = &mut window[..(end.get() - at.get()) as usize];
             segment.file().read(read, segment.offset(at))?;
             for (number, page) in (0..).zip(read.chunks(PAGE as usize)) {
-                linked += self.link_page(&segment, at.plus(number * PAGE), page)?;
+                self.link_page(&segment, at.plus(number * PAGE), page)?;
             }
             // Nobody else does it yet, and an index has overflow buckets for so many entries only.
             self.grow_index();
             at = end;
-            if linked > most {
-                while compactor.compact(at)? < at {}
-                linked = 0;
+            if !is_short && memory.used(&[Component::HashIndex]) >= memory.budget() / 8 * LARGE {
+                match compactor.compact_below(at) {
+                    Err(error) if error.is_shortage() => is_short = true,
+                    compacted => compacted?,
+                }
             }
         }
         Ok(())
     }
 
-    /// How many there are.
-    fn link_page(&self, segment: &Segment, page: Address, read: &[u8]) -> Result<usize> {
-        let mut linked = 0;
+    fn link_page(&self, segment: &Segment, page: Address, read: &[u8]) -> Result<()> {
         for record in segment.parse(page, read)?.records() {
             let (address, record) = record.map_err(|malformed| segment.damaged(page, malformed))?;
             if record.kind != Kind::Invalid {
                 self.link(&self.key(record.key), address)?;
-                linked += 1;
             }
         }
-        Ok(linked)
+        Ok(())
     }
 
     fn link(&self, key: &Key<'_>, address: Address) -> Result<()> {

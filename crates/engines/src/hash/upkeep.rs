@@ -226,11 +226,9 @@ impl Upkeep {
             self.schedule(work);
         }
         if Work::SAVING.contains(&work) {
-            match &done {
+            match done {
                 Ok(true) => self.in_vain.store(0, Ordering::Relaxed),
                 Ok(false) => {}
-                // Of want of memory nobody is told that the disk is full.
-                Err(Error::Memory { .. }) => {}
                 Err(_) => _ = self.in_vain.fetch_add(1, Ordering::Relaxed),
             }
         }

@@ -165,6 +165,19 @@ impl Compactor<'_> {
         Ok(self.compact(until)? > from)
     }
 
+    /// Compacts as many deltas as there are below page boundary `until`, which is not above SAFE.
+    ///
+    /// # Errors
+    /// As for [`compact`](Self::compact). Then fewer were compacted.
+    pub(crate) fn compact_below(&self, until: Address) -> Result<()> {
+        let delta = (self.goals.delta(self.hot()) / PAGE * PAGE).max(PAGE);
+        let next = || Some(self.hash.log.bounds().begin().plus(delta)).filter(|next| *next <= until);
+        while let Some(next) = next() {
+            self.compact(next)?;
+        }
+        Ok(())
+    }
+
     /// Puts what lives at the beginning of the hot log into a delta, and truncates the log: up to page boundary `until`, which is not above SAFE, or as far as
     /// one delta goes. BEGIN of then. What is in segments is older than what is in memory alone, and does not come into one delta with it.
     ///
