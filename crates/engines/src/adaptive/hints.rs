@@ -58,7 +58,7 @@ impl Hints {
 }
 
 /// Whether two ranges have keys in common; they have no ends or these.
-fn has_some(one: (&[u8], Option<&[u8]>), other: (&[u8], Option<&[u8]>)) -> bool {
+pub(super) fn has_some(one: (&[u8], Option<&[u8]>), other: (&[u8], Option<&[u8]>)) -> bool {
     let is_below = |low: &[u8], end: Option<&[u8]>| end.is_none_or(|end| low < end);
     is_below(one.0, other.1) && is_below(other.0, one.1)
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ecotone_substrate::Result;
 
+use super::hints::has_some;
 use crate::lsm::records::Lsm;
 
 /// What becomes of it.
@@ -91,8 +92,8 @@ impl Task {
         *lower <= *self.lower && upper.is_none_or(|upper| *self.upper <= *upper)
     }
 
-    /// Whether it has keys of a range.
-    pub(super) fn has_some_of(&self, lower: &[u8], upper: &[u8]) -> bool {
-        *self.lower < *upper && *lower < *self.upper
+    /// Whether it has keys of a range, which has no end or this one.
+    pub(super) fn has_some_of(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        has_some((&self.lower, Some(&self.upper)), (lower, upper))
     }
 }

@@ -303,7 +303,7 @@ impl State {
     fn forget_tasks(&mut self, lower: &[u8], upper: Option<&[u8]>) {
         let is_over = |task: &Task| match task.reason {
             Reason::Hint => task.is_within(lower, upper),
-            Reason::Scans | Reason::Cold => upper.is_none_or(|upper| *task.lower < *upper) && *lower < *task.upper,
+            Reason::Scans | Reason::Cold => task.has_some_of(lower, upper),
         };
         self.asked.retain(|task| !is_over(task));
         self.task.take_if(|task| is_over(task));
@@ -358,7 +358,7 @@ impl State {
     fn shape(&self, shape: &'static str, (lower, upper): (&[u8], &[u8]), counted: &Counted) -> RangeShape {
         let &Counted { page_bytes, bytes: table_bytes, .. } = counted;
         let (scans, waste) = self.heat.of(lower, upper);
-        let reason = self.done.iter().rfind(|task| task.has_some_of(lower, upper)).map_or("", |task| task.reason.name());
+        let reason = self.done.iter().rfind(|task| task.has_some_of(lower, Some(upper))).map_or("", |task| task.reason.name());
         let (lower, upper) = (lower.to_vec(), upper.to_vec());
         RangeShape { lower, upper, shape, page_bytes, table_bytes, scans, waste_seconds: waste / 1e9, reason }
     }

@@ -112,18 +112,20 @@ impl Handle {
 
     /// Bytes of memory of the index and of partitions of it that are there.
     pub(super) fn index_bytes(&self) -> u64 {
-        let pin = self.loader.cache.domain().pin();
-        let partitions = self.partitions.iter().filter(|partition| partition.is_there(&pin)).count();
-        let index = if self.index.is_there(&pin) { self.table.index_pages() } else { 0 };
-        ((index + partitions) * PAGE) as u64
+        self.index_in_memory(|table| table.index_pages() * PAGE)
     }
 
     /// Bytes that they fill of that.
     pub(super) fn index_bytes_used(&self) -> u64 {
+        self.index_in_memory(|table| table.index_bytes() as usize)
+    }
+
+    /// Bytes of the index, which has so many without partitions, as far as it is there.
+    fn index_in_memory(&self, whole: impl FnOnce(&Table) -> usize) -> u64 {
         let pin = self.loader.cache.domain().pin();
         let partitions = self.partitions.iter().filter(|partition| partition.is_there(&pin)).count();
-        let index = if self.index.is_there(&pin) { self.table.index_bytes() } else { 0 };
-        u64::from(index) + (partitions * PAGE) as u64
+        let index = if self.index.is_there(&pin) { whole(&self.table) } else { 0 };
+        (index + partitions * PAGE) as u64
     }
 
     /// Bytes of the filter, if it is in memory.
