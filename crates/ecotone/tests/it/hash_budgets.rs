@@ -44,17 +44,21 @@ fn value(number: u32) -> Option<Vec<u8>> {
     }
 }
 
-fn written(logged: bool) -> SimStorage {
-    let disk = SimStorage::new(1);
-    let database = open(&disk, BUDGET).unwrap();
-    let records = keyspace(&database, logged);
-    (0..RECORDS).for_each(|number| records.insert(number.to_be_bytes(), number.to_le_bytes()).unwrap());
-    for number in (0..RECORDS).filter(|number| number % 8 < 4) {
+fn fill(records: &HashKeyspace, count: u32) {
+    (0..count).for_each(|number| records.insert(number.to_be_bytes(), number.to_le_bytes()).unwrap());
+    for number in (0..count).filter(|number| number % 8 < 4) {
         match value(number) {
             Some(value) => records.insert(number.to_be_bytes(), value).unwrap(),
             None => records.remove(number.to_be_bytes()).unwrap(),
         }
     }
+}
+
+fn written(logged: bool) -> SimStorage {
+    let disk = SimStorage::new(1);
+    let database = open(&disk, BUDGET).unwrap();
+    let records = keyspace(&database, logged);
+    fill(&records, RECORDS);
     database.flush().unwrap();
     assert!(stat(&records, "hot_log_durable_bytes") > u64::from(RECORDS) * 24, "{:?}", records.stats());
     let end = disk.crash(Crash::KeepAll);
@@ -62,9 +66,8 @@ fn written(logged: bool) -> SimStorage {
     end
 }
 
-fn check(database: &Database, logged: bool, place: &str) {
-    let records = keyspace(database, logged);
-    for number in (0..RECORDS).step_by(17) {
+fn check(records: &HashKeyspace, count: u32, place: &str) {
+    for number in (0..count).step_by(17) {
         assert_eq!(records.get(number.to_be_bytes()).unwrap(), value(number), "{place}: {number}");
     }
 }
@@ -76,7 +79,7 @@ fn a_crash_while_an_opening_compacts_loses_nothing() {
         let whole = disk.crash(Crash::KeepAll);
         let database = open(&whole, MIN_BUDGET).unwrap();
         assert!(stat(&keyspace(&database, logged), "compactions") >= 1);
-        check(&database, logged, "opened with the smallest budget");
+        check(&keyspace(&database, logged), RECORDS, "opened with the smallest budget");
         kill(&whole, database);
         let writes: Vec<u64> =
             (0..).zip(whole.labels()).filter(|(_, label)| label.io != Io::Read).map(|(index, _)| index).collect();
@@ -90,8 +93,38 @@ fn a_crash_while_an_opening_compacts_loses_nothing() {
             }
             let image = image.crash(how);
             let database = open(&image, MIN_BUDGET).unwrap_or_else(|error| panic!("{place}: {error}"));
-            check(&database, logged, &place);
+            check(&keyspace(&database, logged), RECORDS, &place);
             kill(&image, database);
         }
     }
+}
+
+/// What is counted as large is what all indexes have together.
+#[test]
+fn keyspaces_whose_indexes_have_no_room_together_can_be_opened() {
+    const EACH: u32 = RECORDS / 6;
+    let (disk, names) = (SimStorage::new(1), ["a", "b", "c", "d", "e", "f", "g", "h"]);
+    let all = |database: &Database| {
+        let options = |number| if number % 2 == 0 { HashOptions::default() } else { HashOptions::default().unlogged() };
+        names.iter().enumerate().map(|(number, name)| database.hash_keyspace(name, options(number)).unwrap()).collect::<Vec<_>>()
+    };
+    let database = open(&disk, BUDGET).unwrap();
+    let keyspaces = all(&database);
+    keyspaces.iter().for_each(|records| fill(records, EACH));
+    database.flush().unwrap();
+    let index: u64 = keyspaces.iter().map(|records| stat(records, "hot_index_bytes")).sum();
+    assert!(index > MIN_BUDGET as u64 / 2, "{index}");
+    let whole = disk.crash(Crash::KeepAll);
+    drop(keyspaces);
+    kill(&disk, database);
+    let database = open(&whole, MIN_BUDGET).unwrap();
+    let keyspaces = all(&database);
+    assert!(keyspaces.iter().map(|records| stat(records, "compactions")).sum::<u64>() >= 1);
+    for (records, name) in keyspaces.iter().zip(names) {
+        check(records, EACH, name);
+        // There is room for what comes next.
+        records.insert(b"next", b"value").unwrap();
+    }
+    drop(keyspaces);
+    kill(&whole, database);
 }

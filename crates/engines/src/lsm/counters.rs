@@ -21,7 +21,6 @@ impl Lsm {
             ("table_records", sum(|handle| handle.table().records())),
             ("table_tombstones", sum(|handle| handle.table().tombstones())),
             ("index_bytes", sum(Handle::index_bytes)),
-            ("index_bytes_used", sum(Handle::index_bytes_used)),
             ("filter_bytes", sum(Handle::filter_bytes)),
             ("index_loads", self.files.loader().indexes.get()),
             ("filter_loads", self.files.loader().filters.get()),

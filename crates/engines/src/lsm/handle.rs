@@ -112,26 +112,16 @@ impl Handle {
 
     /// Bytes of memory of the index and of partitions of it that are there.
     pub(super) fn index_bytes(&self) -> u64 {
-        self.index_in_memory(|table| table.index_pages() * PAGE)
-    }
-
-    /// Bytes that they fill of that.
-    pub(super) fn index_bytes_used(&self) -> u64 {
-        self.index_in_memory(|table| table.index_bytes() as usize)
-    }
-
-    /// Bytes of the index, which has so many without partitions, as far as it is there.
-    fn index_in_memory(&self, whole: impl FnOnce(&Table) -> usize) -> u64 {
         let pin = self.loader.cache.domain().pin();
         let partitions = self.partitions.iter().filter(|partition| partition.is_there(&pin)).count();
-        let index = if self.index.is_there(&pin) { whole(&self.table) } else { 0 };
+        let index = if self.index.is_there(&pin) { self.table.index_memory() } else { 0 };
         (index + partitions * PAGE) as u64
     }
 
     /// Bytes of the filter, if it is in memory.
     pub(super) fn filter_bytes(&self) -> u64 {
         let is_there = self.filter.is_there(&self.loader.cache.domain().pin());
-        if is_there { (self.table.filter_pages() * PAGE) as u64 } else { 0 }
+        if is_there { self.table.filter_memory() as u64 } else { 0 }
     }
 
     /// The blocks that can have a key between the first and the last of the table, which are read then.
@@ -146,7 +136,7 @@ impl Handle {
     /// The same, but that it is no read.
     pub(super) fn load_and_locate(&self, key: &[u8]) -> Result<Candidates> {
         let Loader { environment, cache, indexes, .. } = &*self.loader;
-        let bytes = self.table.index_pages() * PAGE;
+        let bytes = self.table.index_memory();
         let load = || cache.load(Sort::Index, bytes, |lease| self.table.index(environment, lease));
         let published = || {
             indexes.increment();
@@ -236,6 +226,14 @@ impl Handle {
         }
     }
 
+    /// Bytes of memory of a part of the index.
+    pub(super) fn memory_of(&self, part: IndexPart) -> usize {
+        match part {
+            IndexPart::Whole => self.table.index_memory(),
+            IndexPart::Partition(_) => PAGE,
+        }
+    }
+
     /// The turn to load a part of the index, if it is absent and nobody else is at it.
     pub(super) fn begin_load(&self, part: IndexPart) -> Option<MutexGuard<'_, ()>> {
         let domain = self.loader.cache.domain();
@@ -255,7 +253,7 @@ impl Handle {
         mut frames: Vec<storage::Block>,
         ask: &mut dyn FnMut(Locate<'_>),
     ) -> Result<()> {
-        let (Loader { cache, indexes, .. }, bytes) = (&*self.loader, frames.len() * PAGE);
+        let (Loader { cache, indexes, .. }, bytes) = (&*self.loader, self.memory_of(part));
         let resident = match part {
             IndexPart::Whole => {
                 self.index.publish(self.table.index_in(frames)?, |index| ask(&|key: &[u8]| index.locate(key)));
@@ -283,7 +281,7 @@ impl Handle {
         }
         if self.vain.fetch_add(1, Ordering::Relaxed) + 1 >= pages {
             self.vain.store(0, Ordering::Relaxed);
-            _ = self.load_filter(pages * PAGE);
+            _ = self.load_filter(self.table.filter_memory());
         }
     }
 

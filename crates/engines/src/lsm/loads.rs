@@ -111,7 +111,7 @@ impl<'v, 'k, K: Copy> Waits<'v, 'k, K> {
                 left_out.push(wait);
                 continue;
             };
-            let Some(frames) = lease(pages) else {
+            let Some(frames) = lease(wait.handle.memory_of(wait.part)) else {
                 left_out.push(wait);
                 break;
             };

@@ -1,7 +1,10 @@
 //! The table cache of a database (L6): indexes and filters of tables have memory while they are of use, and are loaded again when they are needed again
 //! (decision 11, "Caches"; decision 12, invariants 19 and 23).
 
-use std::sync::{Arc, OnceLock, Weak, atomic::Ordering};
+use std::{
+    cell::Cell,
+    sync::{Arc, OnceLock, Weak, atomic::Ordering},
+};
 
 use ecotone_substrate::{
     Error, Result,
@@ -93,32 +96,37 @@ impl TableCache {
         &self.domain
     }
 
-    /// Loads a part of so many bytes by `read`, which gets its frames from what it is given.
+    /// Loads a part that has so many bytes when it is loaded by `read`, which gets its frames from what it is given.
     ///
     /// # Errors
     /// Those of `read`. [`Error::Memory`] for a filter if memory is short, and for an index only if the budget has not its bytes even without all other parts.
     pub(super) fn load<T>(&self, sort: Sort, bytes: usize, read: impl Fn(&dyn Fn() -> Result<Block>) -> Result<T>) -> Result<T> {
-        self.share().count((bytes / PAGE) as u64);
+        self.share().count(bytes.div_ceil(PAGE) as u64);
         self.make_room(sort, bytes)?;
-        let lease = || self.lease(sort);
+        let read = || {
+            // The last frame is cut when it was read.
+            let left = Cell::new(bytes);
+            read(&|| self.lease(sort, left.replace(left.get().saturating_sub(PAGE)).min(PAGE)))
+        };
         {
             let _beside_others = self.loads.read();
-            match read(&lease) {
+            match read() {
                 Err(Error::Memory { .. }) if sort == Sort::Index => {}
                 ended => return ended,
             }
         }
         // What others have loaded half cannot be evicted. Now there are no such others.
         let _alone = self.loads.write();
-        read(&lease)
+        read()
     }
 
-    /// Loads indexes together by `read`, which gets so many frames at a time from what it is given, and does without a part where there are none to spare. What is
-    /// loaded half is never more than may be.
+    /// Loads indexes together by `read`, which gets the frames of one that has so many bytes from what it is given, and does without it where there are none to
+    /// spare. What is loaded half is never more than may be.
     pub(super) fn load_together<T>(&self, read: impl FnOnce(&dyn Fn(usize) -> Option<Vec<Block>>) -> T) -> T {
         let _beside_others = self.loads.read();
-        read(&|pages| {
-            if !self.has_room(Sort::Index, pages * PAGE) {
+        read(&|bytes| {
+            let pages = bytes.div_ceil(PAGE);
+            if !self.has_room(Sort::Index, bytes) {
                 return None;
             }
             let frames = (0..pages).map(|_| self.lease_to_spare(Sort::Index)).collect::<Option<Vec<_>>>()?;
@@ -153,12 +161,13 @@ impl TableCache {
         has_room()
     }
 
-    /// A frame that is free, or that another cache has above its part, or in place of a part of this one.
-    fn lease(&self, sort: Sort) -> Result<Block> {
+    /// A frame that is free, or that another cache has above its part, or in place of parts of this one with as many bytes as will be used of it. What it has more
+    /// it lends from what is kept for what must go on.
+    fn lease(&self, sort: Sort, used: usize) -> Result<Block> {
         if let Some(block) = self.lease_from_others(sort) {
             return Ok(block);
         }
-        if self.evict(Size::Frame.bytes(), sort.inferior()) == 0 && sort == Sort::Filter {
+        if self.evict(used, sort.inferior()) == 0 && sort == Sort::Filter {
             return Err(self.refusal(sort));
         }
         self.memory.lease_essential(sort.component(), Size::Frame)

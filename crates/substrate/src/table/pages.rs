@@ -1,12 +1,16 @@
 //! Pages of leased memory with many small things, of which none lies across two; mostly a part of a file, as the file has it.
+//! The memory of the last one may end where what is used of it does.
 
-use std::{iter, sync::Arc};
+use std::{iter, result, sync::Arc};
 
-use ecotone_sys::{checksum::crc32c, chunk::Size};
+use ecotone_sys::{
+    checksum::crc32c,
+    chunk::{Size, cut_bytes},
+};
 
 use crate::{
     Error, Result,
-    codec::is_zero,
+    codec::{Malformed, is_zero},
     environment::Environment,
     limits::PAGE,
     memory::{Component, Memory},
@@ -152,11 +156,24 @@ impl Pages {
         self.iter().fold(0, crc32c)
     }
 
-    /// Whether nothing but zeros follows so many bytes, which end in the last page.
-    pub fn is_zero_behind(&self, len: usize) -> bool {
-        let inside = self.frames.len().saturating_sub(1) * PAGE;
-        let rest = len.checked_sub(inside).and_then(|at| self.iter().last().map_or(Some(&[][..]), |page| page.get(at..)));
-        rest.is_some_and(is_zero)
+    /// Bytes of memory of pages [`ending_at`](Self::ending_at) the same place.
+    pub fn memory_ending_at(len: usize, look: usize) -> usize {
+        let whole = len.div_ceil(PAGE).saturating_sub(1) * PAGE;
+        if len == 0 { 0 } else { whole + cut_bytes(len - whole + look) }
+    }
+
+    /// Those of which so many bytes are used, which end in the last page. What is behind it must be zero; of that, `look` bytes stay, and the memory of the others
+    /// is given back.
+    ///
+    /// # Errors
+    /// If something follows, or the bytes end elsewhere.
+    pub fn ending_at(mut self, len: usize, look: usize) -> result::Result<Pages, Malformed> {
+        let malformed = Malformed::new(len, "reserved bytes are not zero");
+        let Some(last) = self.frames.pop() else { return if len == 0 { Ok(self) } else { Err(malformed) } };
+        let inside = len.checked_sub(self.frames.len() * PAGE);
+        let inside = inside.filter(|at| last.get(*at..).is_some_and(is_zero)).ok_or(malformed)?;
+        self.frames.push(last.cut(inside + look));
+        Ok(self)
     }
 
     /// Whether all pages are zero from byte `at` of the page on.

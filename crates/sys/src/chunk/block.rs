@@ -8,10 +8,10 @@ use std::{
     sync::Arc,
 };
 
-use super::{Arena, places::Place};
+use super::{Arena, cells::cells_for, places::Place};
 
-/// A block leased from an [`Arena`], given back on drop. Aligned to 4096 bytes and always initialised: zero if the memory is new, else whatever the
-/// last holder left.
+/// A block leased from an [`Arena`], given back on drop. Aligned to 4096 bytes, unless it was [cut](Self::cut), and always initialised: zero if the memory is
+/// new, else whatever the last holder left.
 pub struct Block {
     start: NonNull<u8>,
     arena: Arc<Arena>,
@@ -39,7 +39,7 @@ impl Block {
     /// Its length in bytes, likewise.
     #[cfg(not(any(feature = "shuttle", feature = "loom")))]
     pub(crate) fn bytes(&self) -> usize {
-        self.place.size.bytes()
+        self.place.bytes()
     }
 
     /// The tag that it counts under.
@@ -52,8 +52,22 @@ impl Block {
     /// # Panics
     /// If `tag` is not below [`TAGS`](super::TAGS).
     pub fn retag(&mut self, tag: u8) {
-        self.arena.retag(self.place.size, self.tag, tag);
+        self.arena.retag(self.place.bytes(), self.tag, tag);
         self.tag = tag;
+    }
+
+    /// Keeps its first `bytes` alone, rounded up to cells of [`CELL_BYTES`](super::CELL_BYTES), and gives the others back: moved to a frame that has been cut before
+    /// if one has room, else where they are. What is no frame, or is used to its end, stays as it is.
+    #[must_use]
+    pub fn cut(mut self, bytes: usize) -> Block {
+        let Some(cells) = cells_for(bytes).filter(|_| self.place.is_frame()) else { return self };
+        if let Some(mut cut) = self.arena.lease_cells(cells, self.tag) {
+            let kept = cut.len();
+            cut.copy_from_slice(&self[..kept]);
+            return cut;
+        }
+        self.place = self.arena.cut(self.place, cells, self.tag);
+        self
     }
 }
 
@@ -64,7 +78,7 @@ impl Deref for Block {
     fn deref(&self) -> &[u8] {
         // SAFETY: the place's bytes are mapped until the drop of this block, initialised by the system (zeros), leased to this block
         // alone, and borrowed as the block is.
-        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.place.size.bytes()) }
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.place.bytes()) }
     }
 }
 
@@ -72,7 +86,7 @@ impl DerefMut for Block {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `deref`; the unique borrow of the block makes the borrow of its bytes unique.
-        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.place.size.bytes()) }
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.place.bytes()) }
     }
 }
 

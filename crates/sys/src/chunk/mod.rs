@@ -1,11 +1,12 @@
 //! The one allocator of budgeted memory.
 //!
 //! An [`Arena`] has chunks of 1 MiB up to a capacity and leases them as [`Block`]s: whole, as sixteenths (slabs), or as sixteenths of those
-//! (frames). The lowest chunk with room is used first, so that the upper ones come free. Two neighbouring chunks are mapped together, as one huge page
+//! (frames). A frame can be cut to what is used of it, in sixteenths again (cells). The lowest chunk with room is used first, so that the upper ones come free. Two neighbouring chunks are mapped together, as one huge page
 //! where the system has them, and unmapped as soon as both are wholly free. What is held is what is mapped, so rounding and fragmentation cannot hide.
 
 mod bits;
 mod block;
+mod cells;
 mod map;
 mod places;
 #[cfg(test)]
@@ -16,10 +17,15 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 pub use block::Block;
-use places::Places;
+pub use cells::cut_bytes;
+use places::{Place, Places};
 
 /// Bytes of a chunk, the largest block.
 pub const CHUNK_BYTES: usize = 1 << 20;
+/// Cells of a frame.
+const CELLS: usize = 16;
+/// Bytes of a cell, in which what is left of a frame is counted.
+pub const CELL_BYTES: usize = Size::Frame.bytes() / CELLS;
 /// Tags are below this.
 pub const TAGS: usize = 32;
 
@@ -85,8 +91,7 @@ impl Arena {
             return None;
         }
         let (place, start) = state.places.take(size, keep / CHUNK_BYTES)?;
-        state.leased += size.bytes();
-        state.tagged[usize::from(tag)] += size.bytes();
+        state.count(size.bytes(), tag);
         Some(Block::new(self.clone(), start, place, tag))
     }
 
@@ -110,17 +115,44 @@ impl Arena {
         self.capacity - self.state.lock().leased
     }
 
-    fn retag(&self, size: Size, from: u8, to: u8) {
+    fn retag(&self, bytes: usize, from: u8, to: u8) {
         assert!(usize::from(to) < TAGS, "tag {to} is not below {TAGS}");
         let mut state = self.state.lock();
-        state.tagged[usize::from(from)] -= size.bytes();
-        state.tagged[usize::from(to)] += size.bytes();
+        state.tagged[usize::from(from)] -= bytes;
+        state.tagged[usize::from(to)] += bytes;
     }
 
-    fn give_back(&self, place: places::Place, tag: u8) {
+    /// Leases cells of a frame that is split and has room for them, if one is.
+    fn lease_cells(self: &Arc<Self>, cells: u8, tag: u8) -> Option<Block> {
         let mut state = self.state.lock();
-        state.leased -= place.size.bytes();
-        state.tagged[usize::from(tag)] -= place.size.bytes();
+        let (place, start) = state.places.take_cells(cells)?;
+        state.count(place.bytes(), tag);
+        Some(Block::new(self.clone(), start, place, tag))
+    }
+
+    /// Gives a frame back but for so many cells at its front.
+    fn cut(&self, frame: Place, cells: u8, tag: u8) -> Place {
+        let mut state = self.state.lock();
+        let place = state.places.cut(frame, cells);
+        state.discount(frame.bytes() - place.bytes(), tag);
+        place
+    }
+
+    fn give_back(&self, place: Place, tag: u8) {
+        let mut state = self.state.lock();
+        state.discount(place.bytes(), tag);
         state.places.give_back(place);
+    }
+}
+
+impl State {
+    fn count(&mut self, bytes: usize, tag: u8) {
+        self.leased += bytes;
+        self.tagged[usize::from(tag)] += bytes;
+    }
+
+    fn discount(&mut self, bytes: usize, tag: u8) {
+        self.leased -= bytes;
+        self.tagged[usize::from(tag)] -= bytes;
     }
 }

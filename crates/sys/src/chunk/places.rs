@@ -3,8 +3,9 @@
 use std::ptr::NonNull;
 
 use super::{
-    CHUNK_BYTES, Size,
+    CELL_BYTES, CHUNK_BYTES, Size,
     bits::Bits,
+    cells::{Cells, Run},
     map::{HUGE_PAGE, Mapping},
 };
 
@@ -13,18 +14,41 @@ const PARTS: usize = 16;
 const TOGETHER: usize = HUGE_PAGE / CHUNK_BYTES;
 const ALL: u16 = u16::MAX;
 
-/// The bytes of one block: a chunk, and for the smaller sizes the slab in it and the frame in that.
+/// The bytes of one block: a chunk, and for the smaller sizes the slab in it, the frame in that, and cells of that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     chunk: u32,
     slab: u8,
     frame: u8,
-    pub(super) size: Size,
+    size: Size,
+    /// What is left of a frame that was cut.
+    cells: Option<Run>,
 }
 
 impl Place {
+    /// How many they are.
+    #[inline]
+    pub(super) fn bytes(self) -> usize {
+        self.cells.map_or(self.size.bytes(), |run| usize::from(run.count) * CELL_BYTES)
+    }
+
+    /// Whether it is a whole frame.
+    pub(super) fn is_frame(self) -> bool {
+        self.size == Size::Frame && self.cells.is_none()
+    }
+
     fn offset(self) -> usize {
-        usize::from(self.slab) * Size::Slab.bytes() + usize::from(self.frame) * Size::Frame.bytes()
+        let cells = self.cells.map_or(0, Run::offset);
+        usize::from(self.slab) * Size::Slab.bytes() + usize::from(self.frame) * Size::Frame.bytes() + cells
+    }
+
+    /// The number of its frame among all.
+    fn number(self) -> u32 {
+        self.chunk << 8 | u32::from(self.slab) << 4 | u32::from(self.frame)
+    }
+
+    fn of_frame(number: u32) -> Place {
+        Place { chunk: number >> 8, slab: number as u8 >> 4, frame: number as u8 & 15, size: Size::Frame, cells: None }
     }
 }
 
@@ -48,6 +72,7 @@ pub(super) struct Places {
     unused: Bits,
     with_slab: Bits,
     with_frame: Bits,
+    cells: Cells,
 }
 
 impl Places {
@@ -57,7 +82,7 @@ impl Places {
         let (with_slab, with_frame) = (Bits::new(chunks), Bits::new(chunks));
         let mappings = (0..chunks.div_ceil(TOGETHER)).map(|_| None).collect();
         let chunks = (0..chunks).map(|_| None).collect();
-        Places { chunks, mappings, used: 0, mapped_bytes: 0, unused, with_slab, with_frame }
+        Places { chunks, mappings, used: 0, mapped_bytes: 0, unused, with_slab, with_frame, cells: Cells::default() }
     }
 
     /// Bytes that are mapped.
@@ -78,15 +103,39 @@ impl Places {
         };
         let chunk = self.chunks[index].as_mut()?;
         let (slab, frame) = chunk.take(size);
-        let place = Place { chunk: u32::try_from(index).ok()?, slab, frame, size };
-        let mapping = self.mappings[index / TOGETHER].as_ref()?;
-        let start = mapping.at(index % TOGETHER * CHUNK_BYTES + place.offset());
+        let place = Place { chunk: u32::try_from(index).ok()?, slab, frame, size, cells: None };
         self.note(index);
-        Some((place, start))
+        Some((place, self.start(place)?))
     }
 
-    /// Frees a place that `take` gave. The caller holds no pointer into it any more.
+    /// The first byte of a place that is in use.
+    fn start(&self, place: Place) -> Option<NonNull<u8>> {
+        let index = place.chunk as usize;
+        let mapping = self.mappings[index / TOGETHER].as_ref()?;
+        Some(mapping.at(index % TOGETHER * CHUNK_BYTES + place.offset()))
+    }
+
+    /// Takes cells of a frame that is cut, if one has room for them.
+    pub(super) fn take_cells(&mut self, count: u8) -> Option<(Place, NonNull<u8>)> {
+        let (frame, run) = self.cells.take(count)?;
+        let place = Place { cells: Some(run), ..Place::of_frame(frame) };
+        Some((place, self.start(place)?))
+    }
+
+    /// Frees a frame that `take` gave but for so many cells at its front.
+    pub(super) fn cut(&mut self, frame: Place, count: u8) -> Place {
+        let run = Run::front(count);
+        self.cells.split(frame.number(), run);
+        Place { cells: Some(run), ..frame }
+    }
+
+    /// Frees a place. The caller holds no pointer into it any more.
     pub(super) fn give_back(&mut self, place: Place) {
+        if let Some(run) = place.cells
+            && !self.cells.give_back(place.number(), run)
+        {
+            return;
+        }
         let index = place.chunk as usize;
         if let Some(chunk) = &mut self.chunks[index] {
             chunk.give_back(place);

@@ -26,7 +26,7 @@ fn check_counters(arena: &Arena, leased: &Leased) {
 fn check_places(leased: &Leased) {
     let mut ranges: Vec<_> = leased.iter().map(|(block, _)| (block.as_ptr().addr(), block.len())).collect();
     ranges.sort_unstable();
-    assert!(ranges.iter().all(|(start, _)| start.is_multiple_of(4096)));
+    assert!(ranges.iter().all(|(start, len)| start.is_multiple_of(if *len < 4096 { CELL_BYTES } else { 4096 })));
     assert!(ranges.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "two blocks overlap");
 }
 
@@ -38,10 +38,19 @@ fn lease_and_fill(arena: &Arc<Arena>, random: &mut SmallRng, leased: &mut Leased
             assert_eq!((block.len(), block.tag()), (size.bytes(), tag));
             let fill = random.random();
             block.fill(fill);
-            leased.push((block, fill));
+            leased.push((if random.random_bool(0.5) { cut(block, random) } else { block }, fill));
         }
         None => assert_eq!(arena.held_bytes(), arena.capacity_bytes(), "refused with chunks left"),
     }
+}
+
+/// Cuts a block, if it is a frame, to some of its bytes.
+fn cut(block: Block, random: &mut SmallRng) -> Block {
+    let (before, bytes, tag) = (block.len(), random.random_range(0..=Size::Frame.bytes()), block.tag());
+    let block = block.cut(bytes);
+    let left = if before == Size::Frame.bytes() { cut_bytes(bytes) } else { before };
+    assert_eq!((block.len(), block.tag()), (left, tag), "{before} {bytes}");
+    block
 }
 
 fn drop_one(random: &mut SmallRng, leased: &mut Leased) {
@@ -144,6 +153,32 @@ fn new_memory_is_zero_and_used_memory_is_not_lost() {
     first.fill(7);
     drop(first);
     assert!(arena.lease(Size::Slab, 0).unwrap().iter().all(|byte| *byte == 7), "the chunk stayed mapped");
+}
+
+#[test]
+fn what_is_cut_shares_frames_and_a_frame_is_whole_again_when_all_of_it_is_gone() {
+    let arena = Arena::new(CHUNK_BYTES);
+    let cut = |fill: u8| {
+        let mut block = arena.lease(Size::Frame, 0).unwrap();
+        block.fill(fill);
+        block.cut(5 * CELL_BYTES)
+    };
+    // Three have room in a frame.
+    let blocks: Vec<_> = (0..9).map(cut).collect();
+    assert_eq!((arena.free_bytes(), arena.tagged_bytes(0)), (CHUNK_BYTES - 45 * CELL_BYTES, 45 * CELL_BYTES));
+    let mut frames: Vec<_> = std::iter::from_fn(|| arena.lease(Size::Frame, 1)).collect();
+    assert_eq!(frames.len(), 253);
+    assert!(blocks.iter().zip(0..).all(|(block, fill)| block.iter().all(|byte| *byte == fill)));
+    // A hole is used before another frame is cut, and no frame is needed for what has room in one.
+    let mut blocks: Vec<_> =
+        blocks.into_iter().enumerate().filter(|(number, _)| number % 3 != 1).map(|(_, block)| block).collect();
+    frames.pop();
+    blocks.extend((9..12).map(cut));
+    assert!(arena.lease(Size::Frame, 1).is_some());
+    assert_eq!(blocks.remove(0).cut(1).len(), 5 * CELL_BYTES, "what is cut is no frame any more");
+    drop(blocks);
+    frames.extend(std::iter::from_fn(|| arena.lease(Size::Frame, 1)));
+    assert_eq!((frames.len(), arena.free_bytes()), (256, 0));
 }
 
 #[test]

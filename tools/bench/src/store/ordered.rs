@@ -38,7 +38,6 @@ const LEVELS: [&str; 27] = [
     "table_bytes",
     "table_records",
     "table_tombstones",
-    "index_bytes_used",
     "filter_bytes",
     "block_cache_pages",
     "block_cache_bytes",

@@ -111,7 +111,7 @@ fn kinds_of_index_are_compared_with_each_other() {
         let cell = format!("C uniform 108B none by index index={kind}");
         let found = of_kind(&rows, "row").into_iter().find(|row| row["cell"] == cell).unwrap_or_else(|| panic!("no row {cell}"));
         assert!(found["status"] == "ok" && found["store"] == "lsm", "{found}");
-        number(&found["engine"], "index_bytes_used")
+        number(&found["engine"], "index_bytes")
     };
     let (single, plr, linear) = (index_bytes("single"), index_bytes("plr"), index_bytes("linear"));
     assert!(plr > 0.0 && linear > 0.0 && plr.max(linear) < single, "{single} {plr} {linear}");

@@ -32,6 +32,11 @@ pub(super) fn pages(lines: u32) -> usize {
     (lines as usize).div_ceil(LINES)
 }
 
+/// Bytes of memory of so many lines.
+pub(super) fn memory(lines: u32) -> usize {
+    Pages::memory_ending_at(lines as usize * LINE, 0)
+}
+
 /// The filter of one table, in memory as it is in the file.
 #[derive(Debug)]
 pub struct Filter {
@@ -42,10 +47,7 @@ pub struct Filter {
 impl Filter {
     /// Takes the filter that a file has.
     pub(super) fn parse(pages: Pages, lines: u32) -> std::result::Result<Filter, Malformed> {
-        if !pages.is_zero_behind(lines as usize * LINE) {
-            return Err(Malformed::new(0, "reserved bytes are not zero"));
-        }
-        Ok(Filter { pages, lines })
+        Ok(Filter { pages: pages.ending_at(lines as usize * LINE, 0)?, lines })
     }
 
     /// Its pages, as they stand in the file.

@@ -150,6 +150,16 @@ impl Table {
         self.header.index_pages()
     }
 
+    /// Bytes of memory of its index, without partitions.
+    pub fn index_memory(&self) -> usize {
+        Index::memory(self.header.index_bytes as usize)
+    }
+
+    /// Bytes of memory of its filter; none without one.
+    pub fn filter_memory(&self) -> usize {
+        filter::memory(self.header.filter_lines)
+    }
+
     /// Pages of its filter; none without one.
     pub fn filter_pages(&self) -> usize {
         filter::pages(self.header.filter_lines)

@@ -89,19 +89,6 @@ fn a_slow_helper_changes_nothing() {
     });
 }
 
-/// It fails where a word stays writable.
-#[test]
-fn a_copy_that_is_evicted_beside_a_split_does_not_come_back() {
-    all_orders(|world| {
-        let eviction = spawn(&world, |world| world.unlink(LOW, 0, 2));
-        world.index.split(0..1);
-        let replaced = world.set(LOW, 3);
-        let evicted = eviction.join().unwrap();
-        grow(&world);
-        assert_eq!((replaced, world.find(LOW)), (link(if evicted { 2 } else { 0 }), Some(link(3))));
-    });
-}
-
 /// A sweep frees an entry in one of the tables, an insert of its tag makes another: there is one, and it is the new one. It fails where a sweep frees what is there
 /// now, and not what it looked at.
 #[test]

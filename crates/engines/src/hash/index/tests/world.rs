@@ -57,21 +57,6 @@ impl World {
         }
     }
 
-    /// As an eviction takes a copy out of an entry, if it is there. Whether it was.
-    pub(super) fn unlink(&self, tag: u64, from: u64, to: u64) -> bool {
-        let pin = self.domain.pin();
-        loop {
-            let found = self.index.find(hash(tag), &pin).expect("nobody frees it");
-            if found.entry.link() != link(from) {
-                return false;
-            }
-            if found.place.exchange(found.entry, found.entry.with_link(link(to))).is_ok() {
-                return true;
-            }
-            thread::yield_now();
-        }
-    }
-
     /// As a conditional insert, unless the chain has another head than a search has found. Whether it has not.
     pub(super) fn insert_if(&self, tag: u64, searched: Link, number: u64) -> bool {
         let pin = self.domain.pin();

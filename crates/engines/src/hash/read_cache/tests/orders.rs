@@ -192,3 +192,32 @@ fn eviction_that_clears_an_entry_loses_no_write() {
         assert_eq!(world.get(&keys[0]).as_deref(), Some(&b"b"[..]));
     });
 }
+
+/// M8 with the product's own eviction: while the index gets more buckets, the head of a chain goes, and then `work` is done.
+fn eviction_beside_growth(work: impl Fn(&Arc<World>, &Keys) + Send + Sync + 'static) {
+    all_orders(1, 7, move |world, keys| {
+        copy_one(&world, &keys[0]);
+        let grower = spawn(&world, |world| world.hash.table.grow(|| world.hash.room.lease().ok()));
+        work(&world, keys);
+        assert!(grower.join().unwrap() && world.hash.table.buckets() == 2);
+        assert_eq!(world.get(&keys[0]).as_deref(), Some(&large(b'0')[..]));
+    });
+}
+
+/// M8: it fails where a word of a bucket that is being split can still be written: then the entry of the new table names a frame that is gone.
+#[test]
+fn a_copy_that_is_evicted_beside_growth_does_not_come_back() {
+    eviction_beside_growth(|world, _| evict(world));
+}
+
+/// M8: the same beside a write above it.
+#[test]
+fn a_write_beside_growth_and_eviction_is_not_lost() {
+    eviction_beside_growth(|world, keys| {
+        let key = keys[1].clone();
+        let writer = spawn(world, move |world| world.set(&key, Some(b"b")));
+        evict(world);
+        writer.join().unwrap();
+        assert_eq!(world.get(&keys[1]).as_deref(), Some(&b"b"[..]));
+    });
+}

@@ -1,8 +1,9 @@
 //! The kind of index that costs a table least, by its bytes and by the reads that are expected (decision 11, "Index").
 
 use ecotone_substrate::limits::PAGE;
+use ecotone_sys::chunk::CELL_BYTES;
 
-use super::{super::boundaries::Boundaries, Built, CELL, Kind, Wanted, build_kind};
+use super::{super::boundaries::Boundaries, Built, Kind, Wanted, build_kind};
 
 /// Learns one of each kind, and gives the cheapest; of equal ones the simplest.
 pub(super) fn build(boundaries: &Boundaries, block: usize, Wanted { error, heat, .. }: Wanted) -> Built {
@@ -18,5 +19,5 @@ fn cost(built: &Built, blocks: usize, heat: f64) -> f64 {
     let reads = heat * blocks as f64;
     // A partition is in memory, or it is read with each key.
     let partitions = ((built.partitions.len() * PAGE) as f64).min(reads);
-    built.bytes.len().max(CELL) as f64 + partitions + built.in_vain * reads
+    built.bytes.len().max(CELL_BYTES) as f64 + partitions + built.in_vain * reads
 }

@@ -17,14 +17,12 @@ mod whole;
 use std::result;
 
 use ecotone_substrate::{codec::Malformed, table::Pages};
+use ecotone_sys::chunk::CELL_BYTES;
 
-use self::{linear::Linear, plr::Plr, single::Single};
+use self::{bits::LOOK, linear::Linear, plr::Plr, single::Single};
 pub use self::{partitioned::Partition, whole::WholeIndex};
 pub(super) use self::{partitioned::seal, single::Separators};
 use super::boundaries::Boundaries;
-
-/// Memory for indexes comes in cells of so many bytes, so that less is not worth another kind.
-const CELL: usize = 256;
 
 /// How an index finds a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,8 +177,8 @@ impl Built {
 /// Learns an index of the blocks of a table.
 pub(super) fn build(boundaries: &Boundaries, block: usize, wanted: Wanted) -> Built {
     let Some(kind) = wanted.kind else { return auto::build(boundaries, block, wanted) };
-    // Where keys are no numbers, separators may take less.
-    let most = boundaries.separators().encoded_len().max(CELL);
+    // Where keys are no numbers, separators may take less. Less than a cell is worth no other kind.
+    let most = boundaries.separators().encoded_len().max(CELL_BYTES);
     let built = build_kind(boundaries, block, kind, wanted.error).filter(|built| built.bytes.len() <= most);
     built.unwrap_or_else(|| single::build(boundaries.separators()))
 }
@@ -214,9 +212,7 @@ enum Model {
 impl Index {
     /// Takes the index that a file has, of `len` bytes.
     pub(super) fn parse(kind: Kind, pages: Pages, len: usize, shape: Shape) -> result::Result<Index, Malformed> {
-        if !pages.is_zero_behind(len) {
-            return Err(Malformed::new(len, "reserved bytes are not zero"));
-        }
+        let pages = pages.ending_at(len, LOOK)?;
         let model = match kind {
             Kind::Single => Model::Single(Single::parse(pages, (0, len), shape.blocks)?),
             Kind::Partitioned => Model::Partitioned(Single::parse(pages, (0, len), shape.partitions)?),
@@ -224,6 +220,11 @@ impl Index {
             Kind::Linear => Model::Linear(Linear::parse(pages, len, shape.blocks)?),
         };
         Ok(Index { shape, model })
+    }
+
+    /// Bytes of memory of one that has so many in a file.
+    pub(super) fn memory(len: usize) -> usize {
+        Pages::memory_ending_at(len, LOOK)
     }
 
     /// Where a key can be, which must lie between the first and the last key of the table.

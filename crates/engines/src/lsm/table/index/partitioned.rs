@@ -69,9 +69,8 @@ impl Partition {
         if own == 0 || first.checked_add(own).is_none_or(|end| end > blocks) || !(FRONT..=PAGE).contains(&len) {
             return r.fail("a partition of the index has blocks that the table has not, or ends where it cannot");
         }
-        if !page.is_zero_behind(len) {
-            return Err(Malformed::new(len, "reserved bytes are not zero"));
-        }
+        // It keeps its frame: how much of it is used is not known before it is read.
+        let page = page.ending_at(len, PAGE)?;
         Ok(Partition { separators: Single::parse(page, (FRONT, len), own)?, first })
     }
 
