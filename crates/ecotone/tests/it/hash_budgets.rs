@@ -102,18 +102,18 @@ fn a_crash_while_an_opening_compacts_loses_nothing() {
 /// What is counted as large is what all indexes have together.
 #[test]
 fn keyspaces_whose_indexes_have_no_room_together_can_be_opened() {
-    const EACH: u32 = RECORDS / 6;
-    let (disk, names) = (SimStorage::new(1), ["a", "b", "c", "d", "e", "f", "g", "h"]);
+    const EACH: u32 = RECORDS / 2;
+    let (disk, names) = (SimStorage::new(1), ["a", "b", "c", "d"]);
     let all = |database: &Database| {
         let options = |number| if number % 2 == 0 { HashOptions::default() } else { HashOptions::default().unlogged() };
         names.iter().enumerate().map(|(number, name)| database.hash_keyspace(name, options(number)).unwrap()).collect::<Vec<_>>()
     };
-    let database = open(&disk, BUDGET).unwrap();
+    let database = open(&disk, 4 * BUDGET).unwrap();
     let keyspaces = all(&database);
     keyspaces.iter().for_each(|records| fill(records, EACH));
     database.flush().unwrap();
-    let index: u64 = keyspaces.iter().map(|records| stat(records, "hot_index_bytes")).sum();
-    assert!(index > MIN_BUDGET as u64 / 2, "{index}");
+    let entries: u64 = keyspaces.iter().map(|records| stat(records, "index_entries")).sum();
+    assert!(entries * 8 > MIN_BUDGET as u64 / 2, "{entries}");
     let whole = disk.crash(Crash::KeepAll);
     drop(keyspaces);
     kill(&disk, database);

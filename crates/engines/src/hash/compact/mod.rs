@@ -49,6 +49,8 @@ const MOST: u64 = PLACES * WORD as u64;
 /// The part of the budget that copies of what was read from segments take, and windows for what is folded.
 const COPIES: usize = 16;
 const WINDOWS: usize = 32;
+/// The part of the budget that one delta is made of at most while a keyspace is opened: its records are all in the index before it is written.
+const OPENED: u64 = 64;
 /// How full of what the hot log may have on disk it is where that is compacted, however little there is in memory. Who writes is slowed down for it from 0.8 on.
 const TOO_MUCH_ON_DISK: f64 = 0.5;
 /// How crowded memory is where the hot log leaves it, although it has fewer bytes than it should: the first frame and those ahead of its end count whole.
@@ -165,12 +167,13 @@ impl Compactor<'_> {
         Ok(self.compact(until)? > from)
     }
 
-    /// Compacts as many deltas as there are below page boundary `until`, which is not above SAFE.
+    /// Compacts as many deltas as there are below page boundary `until`, which is not above SAFE, of what is linked while a keyspace is opened.
     ///
     /// # Errors
     /// As for [`compact`](Self::compact). Then fewer were compacted.
     pub(crate) fn compact_below(&self, until: Address) -> Result<()> {
-        let delta = (self.goals.delta(self.hot()) / PAGE * PAGE).max(PAGE);
+        let most = self.environment.memory.budget() as u64 / OPENED;
+        let delta = (self.goals.delta(self.hot()).min(most) / PAGE * PAGE).max(PAGE);
         let next = || Some(self.hash.log.bounds().begin().plus(delta)).filter(|next| *next <= until);
         while let Some(next) = next() {
             self.compact(next)?;
