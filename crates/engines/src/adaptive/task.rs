@@ -76,6 +76,11 @@ impl Task {
         (ended, took)
     }
 
+    /// Whether nothing of it is done.
+    pub(super) fn is_new(&self) -> bool {
+        self.from == self.lower
+    }
+
     /// Nothing more of it is done.
     pub(super) fn give_up(&mut self) {
         self.from = self.upper.clone();

@@ -1,7 +1,6 @@
 //! Adapting by itself: which range becomes pages next, or tables again, and at what rate (decision 14, "Price", "Rate", "Hints"). One job, a piece at a time.
 
 use std::{
-    mem,
     sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
@@ -29,8 +28,11 @@ use crate::{
     },
 };
 
-/// Nanoseconds of use after which it is looked what is worth adapting.
-const TICK: u64 = 1_000_000_000;
+/// Nanoseconds of use after which it is looked what is worth adapting: not many of a phase of seconds, and many times what a look takes.
+const TICK: u64 = 100_000_000;
+/// Nanoseconds without a write after which a memtable rests: for good, as it seems, or for long enough where a range is to be absorbed, which is not to get more soon.
+const RESTS: u64 = 1_000_000_000;
+const RESTS_TO_ABSORB: u64 = TICK;
 /// Nanoseconds after which one who rests looks whether he still may, and that he rests after a piece at most.
 const STEP: u64 = 10_000_000;
 const LONGEST: u64 = 1_000_000_000;
@@ -65,9 +67,9 @@ struct State {
     is_idle: bool,
     /// What was done, the last few.
     done: Vec<Task>,
-    /// Records that were written to the active memtable when it was looked last whether it rests, and when that was.
+    /// Records that were written to the active memtable when it was looked last, and since when there were no more of them, as far as was looked.
     written: u64,
-    looked_at: u64,
+    rests_since: u64,
 }
 
 /// Tasks that are remembered when they are done.
@@ -179,8 +181,15 @@ impl Upkeep {
     fn step(&self) -> Result<bool> {
         let Some(keyspace) = self.keyspace.get().and_then(Weak::upgrade) else { return Ok(false) };
         keyspace.check_live()?;
-        self.flush_what_rests(keyspace.lsm())?;
+        if self.flush_what_rests(keyspace.lsm(), RESTS)? {
+            return Ok(false);
+        }
         let Some(mut task) = self.next(keyspace.lsm()) else { return Ok(false) };
+        if task.is_new() && task.reason == Reason::Scans && self.flush_what_rests(keyspace.lsm(), RESTS_TO_ABSORB)? {
+            // It is chosen again, with what comes of that.
+            self.state.lock().under_way = None;
+            return Ok(false);
+        }
         let (ended, took) = task.step(keyspace.lsm(), || self.shared.clock.now());
         match ended {
             Ok(()) => self.count(task.kind),
@@ -203,21 +212,23 @@ impl Upkeep {
         }
     }
 
-    /// Has a memtable flushed that nobody has written to for a tick, so that scans need not merge it and it can be absorbed. Where there are no scans it stays.
-    fn flush_what_rests(&self, lsm: &Arc<Lsm>) -> Result<()> {
+    /// Has a memtable flushed that nobody has written to for so long, so that scans need not merge it and it can be absorbed. Where there are no scans it stays. Whether
+    /// there was one.
+    fn flush_what_rests(&self, lsm: &Arc<Lsm>, rests: u64) -> Result<bool> {
         let (written, now, mut state) = (lsm.written(), self.shared.clock.now(), self.state.lock());
-        if state.is_idle || now.saturating_sub(state.looked_at) < TICK {
-            return Ok(());
+        if written != state.written {
+            (state.written, state.rests_since) = (written, now);
         }
-        state.looked_at = now;
-        let before = mem::replace(&mut state.written, written);
-        let rests = written > 0 && written == before;
+        let rests = !state.is_idle && written > 0 && now.saturating_sub(state.rests_since) >= rests;
         if rests {
             // What comes next is another memtable, which may have as many records.
             state.written = 0;
         }
         drop(state);
-        if rests { lsm.begin_flush(Seq::MAX) } else { Ok(()) }
+        if rests {
+            lsm.begin_flush(Seq::MAX)?;
+        }
+        Ok(rests)
     }
 
     /// What comes next: what somebody asked for, what is under way, or what scans pay for.

@@ -31,8 +31,13 @@ fn range(lower: u32, upper: u32) -> Range {
 }
 
 /// A hundred scans of twenty records a second, which begin in a range.
-fn scan(world: &World, (lower, upper): (u32, u32), seconds: u32) {
-    for number in 0..100 * seconds {
+fn scan(world: &World, range: (u32, u32), seconds: u32) {
+    scan_by_hundreds(world, range, seconds, SECOND);
+}
+
+/// The same with another time between a hundred and the next.
+fn scan_by_hundreds(world: &World, (lower, upper): (u32, u32), hundreds: u32, between: Duration) {
+    for number in 0..100 * hundreds {
         let from = lower + number.wrapping_mul(2_654_435_761) % (upper - lower);
         let mut cursor = world.keyspace.clone().cursor((Bound::Included(key(from)), Bound::Unbounded));
         (0..20).for_each(|_| assert!(step(&mut *cursor, false).is_some()));
@@ -40,7 +45,7 @@ fn scan(world: &World, (lower, upper): (u32, u32), seconds: u32) {
         // As if there were more data than memory.
         world.keyspace.lsm.forget_blocks();
         if number % 100 == 99 {
-            world.pass(SECOND);
+            world.pass(between);
         }
     }
 }
@@ -69,6 +74,17 @@ fn a_range_that_is_scanned_becomes_pages_and_the_rest_stays_tables() {
     world.expect(&model);
     world.reopen();
     assert!(is_pages(&world, 1150, 1350));
+    world.expect(&model);
+}
+
+/// Nineteen tenths of a second are enough, and what was written before it and is still in memory becomes pages with the rest.
+#[test]
+fn a_short_phase_is_noticed() {
+    let (mut world, mut model) = layered(AdaptiveOptions::default());
+    (1000..1400).step_by(3).for_each(|number| world.put(&mut model, number, Some(&[9; 100])));
+    scan_by_hundreds(&world, (1000, 1400), 19, Duration::from_millis(100));
+    assert!(is_pages(&world, 1050, 1350), "{:?}", world.keyspace.shapes());
+    assert_eq!((world.keyspace.first_unflushed(), world.stat("memtable_bytes")), (None, 0));
     world.expect(&model);
 }
 
