@@ -180,7 +180,7 @@ pub(crate) struct RunOptions {
     /// Longest time for that, in seconds.
     #[arg(long, default_value_t = 1200.0, value_parser = positive)]
     pub(crate) prepare_seconds: f64,
-    /// An option of the engine; may be given several times.
+    /// An option of the engine, or `table_cache`, the bytes that indexes and filters of tables have at most; may be given several times.
     #[arg(long = "set", value_name = "OPTION=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<(String, String)>,
     /// Seed of everything that is drawn.

@@ -292,7 +292,7 @@ fn parameters(options: &RunOptions, keys: &Keys, usual: u64) -> Result<Parameter
         scale: scale(options),
         prepared: options.prepared,
         logged: options.durability != Durability::None,
-        set: options.settings.iter().cloned().collect(),
+        set: options.settings.iter().filter(|(name, _)| name != store::TABLE_CACHE).cloned().collect(),
     })
 }
 

@@ -27,7 +27,7 @@ impl Hash {
         let house = House::open(options)?;
         let plain = HashOptions::default();
         let logged = if options.durability == Durability::None { plain.unlogged() } else { plain };
-        let chosen = options.settings.iter().fold(logged, |chosen, (name, value)| chosen.set(name, value));
+        let chosen = options.of_keyspace().fold(logged, |chosen, (name, value)| chosen.set(name, value));
         let keyspace = house.database.hash_keyspace(NAME, chosen)?.durability(house.durability);
         Ok(Hash { house, keyspace })
     }

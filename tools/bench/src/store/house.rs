@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use ecotone::{Database, Result as Answer};
 
-use super::{Durability, Number, Options, Stats, Visit, quiet};
-use crate::error::Result;
+use super::{Durability, Number, Options, Stats, TABLE_CACHE, Visit, quiet};
+use crate::{error::Result, size};
 
 /// Name of the one keyspace.
 pub(super) const NAME: &str = "bench";
@@ -37,7 +37,12 @@ impl House {
             Durability::Sync => ecotone::Durability::Sync,
             Durability::None | Durability::Buffered => ecotone::Durability::Buffered,
         };
-        let database = Database::builder(options.directory).memory_budget(options.memory).open()?;
+        let builder = Database::builder(options.directory).memory_budget(options.memory);
+        let builder = match options.of_database(TABLE_CACHE) {
+            Some(bytes) => builder.table_cache(usize::try_from(size::parse(bytes)?)?),
+            None => builder,
+        };
+        let database = builder.open()?;
         Ok(House { database, durability })
     }
 

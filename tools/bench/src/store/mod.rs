@@ -60,8 +60,23 @@ pub(crate) struct Options<'a> {
     /// The memory budget in bytes.
     pub(crate) memory: usize,
     pub(crate) durability: Durability,
-    /// The engine's options by name.
+    /// The engine's options by name, and [`TABLE_CACHE`].
     pub(crate) settings: &'a [(String, String)],
+}
+
+/// The option of a database, and not of its keyspace, that can be set: bytes of all indexes and filters of tables at most. What is stored does not depend on it.
+pub(crate) const TABLE_CACHE: &str = "table_cache";
+
+impl Options<'_> {
+    /// The setting of an option of the database.
+    fn of_database(&self, wanted: &str) -> Option<&str> {
+        self.settings.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
+    }
+
+    /// Settings of the keyspace.
+    fn of_keyspace(&self) -> impl Iterator<Item = &(String, String)> {
+        self.settings.iter().filter(|(name, _)| name != TABLE_CACHE)
+    }
 }
 
 /// A number of an engine.

@@ -57,7 +57,7 @@ impl Ordered {
         let house = House::open(options)?;
         let plain = KeyspaceOptions::default().engine(engine);
         let logged = if options.durability == Durability::None { plain.unlogged() } else { plain };
-        let chosen = options.settings.iter().fold(logged, |chosen, (name, value)| chosen.set(name, value));
+        let chosen = options.of_keyspace().fold(logged, |chosen, (name, value)| chosen.set(name, value));
         let keyspace = house.database.keyspace(NAME, chosen)?.durability(house.durability);
         Ok(Ordered { house, keyspace })
     }
