@@ -96,7 +96,9 @@ fn with_ample_memory_each_part_is_loaded_once() {
     read(&keyspace, 1, KEYS);
     assert_eq!(stat(&keyspace.stats(), "index_loads") as usize, tables(&keyspace));
     let filters = stat(&keyspace.stats(), "filter_loads");
-    assert!(filters > 0 && stat(&keyspace.stats(), "filter_bytes") >= filters * CELL_BYTES as u64);
+    let bytes = stat(&keyspace.stats(), "filter_bytes");
+    assert_eq!(bytes as usize, world.environment.memory.used(&[Component::Filter]));
+    assert!(filters > 0 && (filters * CELL_BYTES as u64..=filters * PAGE as u64).contains(&bytes), "{bytes} of {filters}");
 }
 
 /// The memory that is left has room for a third of the indexes. Keys are found rightly all the same, whoever reads beside.
@@ -176,8 +178,9 @@ fn partitions_come_and_go_by_themselves() {
     let keyspace = world.reopened();
     let loads = || stat(&keyspace.stats(), "index_loads") as usize;
     assert_eq!(keyspace.get(&long(0)).unwrap(), Some(value(0)));
-    let resident_now = resident(&world);
-    assert!(loads() == 2 && resident_now > PAGE && resident_now < 2 * PAGE, "the index of one table, and one partition of it");
+    let bytes = stat(&keyspace.stats(), "index_bytes") as usize;
+    assert_eq!((loads(), resident(&world)), (2, bytes), "the index of one table, and one partition of it");
+    assert!((PAGE + CELL_BYTES..2 * PAGE).contains(&bytes), "a frame and cells: {bytes}");
     let mut random = SmallRng::seed_from_u64(1);
     for _ in 0..2000 {
         let number = random.random_range(0..LONG);
