@@ -32,12 +32,14 @@ impl Block {
 
     /// Its first byte, without a reference to any: for who lets others change the bytes meanwhile.
     #[cfg(not(any(feature = "shuttle", feature = "loom")))]
+    #[inline]
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }
 
     /// Its length in bytes, likewise.
     #[cfg(not(any(feature = "shuttle", feature = "loom")))]
+    #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.place.bytes()
     }

@@ -42,6 +42,7 @@ pub enum Size {
 
 impl Size {
     /// Its bytes.
+    #[inline]
     pub const fn bytes(self) -> usize {
         match self {
             Size::Frame => CHUNK_BYTES / 256,

@@ -139,6 +139,8 @@ pub(super) struct Cell {
     pub(super) memory: f64,
     /// Whether it is one point of a curve over memory, and named by that.
     pub(super) on_curve: bool,
+    /// What indexes and filters of tables have at most, as a part of the bytes of the records; the usual without one.
+    pub(super) table_cache: Option<f64>,
     pub(super) threads: u16,
     pub(super) batch: u16,
     /// Part of reads beside the inserts of the workload `insert`.
@@ -166,6 +168,7 @@ impl Cell {
             theta: THETA,
             memory,
             on_curve: false,
+            table_cache: None,
             threads: THREADS,
             batch: 1,
             read_share: 0.0,
@@ -203,6 +206,11 @@ impl Cell {
         Cell { memory, on_curve: true, ..self }
     }
 
+    /// With so much for indexes and filters of tables, in parts of the bytes of the records.
+    pub(super) fn with_table_cache(self, part: f64) -> Self {
+        Cell { table_cache: Some(part), ..self }
+    }
+
     /// With so many threads.
     pub(super) fn threads(self, threads: u16) -> Self {
         Cell { threads, ..self }
@@ -235,6 +243,9 @@ impl Cell {
         if self.on_curve {
             name += &format!(" memory {}%", self.memory * 100.0);
         }
+        if let Some(part) = self.table_cache {
+            name += &format!(" table cache {}%", part * 100.0);
+        }
         if !self.phases.is_empty() {
             name += &format!(" {} phases", self.phases.len());
         }
@@ -252,6 +263,11 @@ impl Cell {
     /// The memory budget in bytes.
     pub(super) fn memory_bytes(&self, scale: Scale) -> u64 {
         ((self.data.bytes(scale) as f64 * self.memory) as u64).max(LEAST_MEMORY)
+    }
+
+    /// The most bytes that indexes and filters of tables have.
+    pub(super) fn table_cache_bytes(&self, scale: Scale) -> Option<u64> {
+        self.table_cache.map(|part| (self.data.bytes(scale) as f64 * part) as u64)
     }
 
     /// The warm-up, as the command line has it.

@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 use super::cell::{Cell, Scale, Variant, value};
-use crate::error::Result;
+use crate::{error::Result, store};
 
 /// What `run` shall do: a variant of a cell with some stores.
 pub(super) struct Request<'a> {
@@ -66,6 +66,8 @@ impl Request<'_> {
             option("read-share", cell.read_share.to_string());
         }
         self.variant.settings.iter().for_each(|(name, value)| option("set", format!("{name}={value}")));
+        let table_cache = cell.table_cache_bytes(self.scale);
+        table_cache.into_iter().for_each(|bytes| option("set", format!("{}={bytes}", store::TABLE_CACHE)));
         if let Some(file) = self.keys {
             option("keys", file.display().to_string());
             if cell.data.keys.arrive() {

@@ -30,22 +30,22 @@ fn range(lower: u32, upper: u32) -> Range {
     (Bound::Included(key(lower)), Bound::Excluded(key(upper)))
 }
 
-/// A hundred scans of twenty records a second, which begin in a range.
+/// A hundred scans of twenty records a second, which begin in a range, and a look each tenth of a second.
 fn scan(world: &World, range: (u32, u32), seconds: u32) {
-    scan_by_hundreds(world, range, seconds, SECOND);
+    scan_by_tenths(world, range, 10 * seconds, 10);
 }
 
-/// The same with another time between a hundred and the next.
-fn scan_by_hundreds(world: &World, (lower, upper): (u32, u32), hundreds: u32, between: Duration) {
-    for number in 0..100 * hundreds {
+/// So many scans each tenth of a second.
+fn scan_by_tenths(world: &World, (lower, upper): (u32, u32), tenths: u32, scans: u32) {
+    for number in 0..scans * tenths {
         let from = lower + number.wrapping_mul(2_654_435_761) % (upper - lower);
         let mut cursor = world.keyspace.clone().cursor((Bound::Included(key(from)), Bound::Unbounded));
         (0..20).for_each(|_| assert!(step(&mut *cursor, false).is_some()));
         drop(cursor);
         // As if there were more data than memory.
         world.keyspace.lsm.forget_blocks();
-        if number % 100 == 99 {
-            world.pass(between);
+        if number % scans == scans - 1 {
+            world.pass(SECOND / 10);
         }
     }
 }
@@ -82,7 +82,7 @@ fn a_range_that_is_scanned_becomes_pages_and_the_rest_stays_tables() {
 fn a_short_phase_is_noticed() {
     let (mut world, mut model) = layered(AdaptiveOptions::default());
     (1000..1400).step_by(3).for_each(|number| world.put(&mut model, number, Some(&[9; 100])));
-    scan_by_hundreds(&world, (1000, 1400), 19, Duration::from_millis(100));
+    scan_by_tenths(&world, (1000, 1400), 19, 100);
     assert!(is_pages(&world, 1050, 1350), "{:?}", world.keyspace.shapes());
     assert_eq!((world.keyspace.first_unflushed(), world.stat("memtable_bytes")), (None, 0));
     world.expect(&model);

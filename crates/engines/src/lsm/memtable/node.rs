@@ -13,12 +13,15 @@ use ecotone_substrate::{
     table::Answer,
 };
 use ecotone_sys::{
+    prefetch::prefetch_read,
     primitive::atomic::{AtomicU64, Ordering},
     words::{WORD, compare, copy_in, copy_out},
 };
 
 use super::arena::Address;
 
+/// Words in the first lines of a node, in which a short record is too.
+const LINES: [usize; 3] = [0, 8, 16];
 /// Words of a record before its value.
 const RECORD: usize = 2;
 /// A record has a key in its node, so that its state tells the value alone.
@@ -104,6 +107,12 @@ impl<'a> Node<'a> {
     pub(super) fn compare(self, key: &[u8]) -> Order {
         let front = Front(self.0[0].load(Ordering::Relaxed));
         compare(&self.0[1 + front.height()..], front.key_len(), key)
+    }
+
+    /// Asks for its first lines, as far as its slab goes on.
+    #[inline]
+    pub(super) fn prefetch(self) {
+        LINES.iter().filter_map(|word| self.0.get(*word)).for_each(prefetch_read);
     }
 
     /// Copies its key.

@@ -12,9 +12,10 @@ use crate::{
 };
 
 const MEMORY: f64 = 0.05;
-/// With so much all indexes and filters fit; with so little not even half of the filters and single-level indexes do.
+/// With so much memory all indexes and filters fit.
 const AMPLE: f64 = 0.25;
-const SCARCE: f64 = 0.015;
+/// With so much for indexes and filters half of the single-level indexes fit, and all models.
+const SCARCE: f64 = 0.0005;
 const SINGLE: &str = "lsm index=single";
 const PARTITIONED: &str = "lsm index=partitioned";
 const GREEDY: &str = "lsm index=plr";
@@ -35,7 +36,7 @@ pub(in super::super) fn suite() -> Suite {
         let data = data(shares.0);
         cells.push(index(&data, shares));
         if shares.0 == 16 {
-            cells.extend([latency(&data, AMPLE), latency(&data, SCARCE), building(&data)]);
+            cells.extend([latency(&data).with_memory(AMPLE), latency(&data).with_table_cache(SCARCE), building(&data)]);
         }
     }
     let durable = |durability| Cell::new(A, Uniform, &Data { full: 2_000_000, ..data(16) }, durability, MEMORY);
@@ -71,10 +72,9 @@ fn index(data: &Data, (_, single, partitioned, greedy, linear): (u64, f64, Optio
     cell
 }
 
-/// Latency with memory for all indexes or for few: the calls of one thread.
-fn latency(data: &Data, memory: f64) -> Cell {
-    let cell = Cell::new(C, Uniform, data, Unlogged, memory).with_memory(memory).threads(1).warmup(0.05);
-    against_single(cell)
+/// Latency, with room for all indexes or for few: the calls of one thread.
+fn latency(data: &Data) -> Cell {
+    against_single(Cell::new(C, Uniform, data, Unlogged, MEMORY).threads(1).warmup(0.05))
 }
 
 /// Tables as they are built, in a load.
