@@ -189,7 +189,9 @@ impl Lsm {
             // What has come counts nowhere, and takes space. If that fails as well, the next that covers the range does it, or the next opening.
             let _ = if is_covered { Ok(()) } else { base.carve(&lower, Some(&upper)) };
         })?;
-        spent.into_iter().for_each(|table| self.files.loader().heat.forget(table));
+        spent.into_iter().for_each(|table| self.let_go(table));
+        // What is below has a cache of its own.
+        self.files.loader().cache().blocks().trim();
         Ok(())
     }
 

@@ -188,8 +188,15 @@ impl Lsm {
         let handles: Vec<_> = fresh.iter().map(|(_, handle)| handle.clone()).collect();
         let installed = self.install(&change, &handles, |version| self.present.installed(version));
         installed.inspect_err(|_| self.remove(&fresh))?;
-        edges.iter().for_each(|(_, handle)| self.files.loader().heat.forget(handle));
+        edges.iter().for_each(|(_, handle)| self.let_go(handle));
+        handles.iter().for_each(|handle| handle.table().warm(self.files.environment()));
         Ok(())
+    }
+
+    /// A table has gone: what it had of the block cache is free for what comes in its place.
+    pub(super) fn let_go(&self, handle: &Handle) {
+        self.files.loader().heat.forget(handle);
+        handle.table().forget_blocks();
     }
 
     /// Removes tables that nothing names yet.

@@ -55,6 +55,11 @@ impl<'n> Output<'n> {
         Ok(())
     }
 
+    /// The record that was added last was in the block cache.
+    pub(super) fn note_cached(&mut self) {
+        self.writer.iter_mut().for_each(TableWriter::note_cached);
+    }
+
     /// Bytes of the blocks of the present table.
     pub(super) fn table_bytes(&self) -> u64 {
         self.writer.as_ref().map_or(0, TableWriter::block_bytes)

@@ -128,6 +128,11 @@ impl Stored {
         self.reads + self.present.as_ref().map_or(0, |(_, cursor)| u64::from(cursor.reads()))
     }
 
+    /// Whether the block of the present record is in the block cache, for who reads ahead.
+    pub(super) fn is_cached(&self) -> bool {
+        self.present.as_ref().is_some_and(|(_, cursor)| cursor.is_cached())
+    }
+
     /// The smallest and the largest sequence of the present table.
     pub(super) fn sequences(&self) -> (Seq, Seq) {
         self.present.as_ref().map_or((Seq::MAX, 0), |(number, _)| self.run.tables()[*number].table().sequences())

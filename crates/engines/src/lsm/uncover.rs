@@ -102,7 +102,7 @@ impl Lsm {
         let stripped = self.strip(version, &edges).inspect_err(|_| self.remove(&merged))?;
         let covers = vec![CoverEdit { lower: lower.clone(), upper: upper.clone(), becomes: Become::Uncovered }];
         self.install_stripped(Change { goes: files, covers, ..Change::default() }, &merged, &edges, stripped)?;
-        tables.iter().for_each(|table| self.files.loader().heat.forget(table));
+        tables.iter().for_each(|table| self.let_go(table));
         Ok(())
     }
 

@@ -101,6 +101,11 @@ impl PageCache {
         self.share.get().is_some() && self.shard(id).touch(id)
     }
 
+    /// Whether a page is here. That is no access.
+    pub(crate) fn has(&self, id: PageId) -> bool {
+        self.share.get().is_some() && self.shard(id).has(id)
+    }
+
     /// Copies a page, if it is still here.
     pub(crate) fn copy(&self, id: PageId, to: &mut [u8]) -> bool {
         self.shard(id).copy(id, to)
@@ -159,6 +164,11 @@ impl PageCache {
             let number = self.turn.fetch_add(1, Ordering::Relaxed) & (self.shards.len() - 1);
             self.shards[number].lock().give_back()
         })
+    }
+
+    /// Gives the slabs back in which no page is left, after many were forgotten: nobody would ask this cache for them while it has less than its part.
+    pub(crate) fn trim(&self) {
+        self.shards.iter().for_each(|shard| shard.lock().trim());
     }
 
     /// Its pages and their bytes, hits and misses.

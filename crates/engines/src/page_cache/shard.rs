@@ -51,6 +51,11 @@ impl Shard {
         page.is_some()
     }
 
+    /// Whether a page is here, without an access.
+    pub(super) fn has(&self, id: PageId) -> bool {
+        self.find(id).is_some_and(|(_, entry)| entry.frame().is_some())
+    }
+
     /// Copies a page, if it is here.
     pub(super) fn copy(&self, id: PageId, to: &mut [u8]) -> bool {
         let frame = self.find(id).and_then(|(_, entry)| entry.frame());
@@ -120,6 +125,15 @@ impl Shard {
             given += Size::Slab.bytes();
         }
         given
+    }
+
+    /// Gives back the slabs without pages.
+    pub(super) fn trim(&mut self) {
+        let mut free: Vec<usize> = vec![0; self.slabs.len()];
+        self.free.iter().for_each(|frame| free[slab_of(*frame)] += 1);
+        let is_empty = |frame: u16| free[slab_of(frame)] == SLAB_FRAMES;
+        self.free.retain(|frame| !is_empty(*frame));
+        self.slabs.iter_mut().zip(&free).filter(|(_, free)| **free == SLAB_FRAMES).for_each(|(slab, _)| *slab = None);
     }
 
     /// Pages, hits and misses.

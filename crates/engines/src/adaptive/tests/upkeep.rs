@@ -201,6 +201,23 @@ fn hints_are_followed_at_once_and_forgotten() {
     world.expect(&model);
 }
 
+/// Pages need the memory that the blocks of their records had.
+#[test]
+fn what_becomes_pages_leaves_the_block_cache() {
+    let (world, model) = layered(AdaptiveOptions::default());
+    for number in (0..KEYS).step_by(20) {
+        let mut cursor = world.keyspace.clone().cursor((Bound::Included(key(number)), Bound::Unbounded));
+        assert!(step(&mut *cursor, false).is_some());
+    }
+    assert!(world.stat("block_cache_pages") > 50);
+    let bytes = world.stat("block_cache_bytes");
+    world.keyspace.hint(&(Bound::Unbounded, Bound::Unbounded), Hint::ReadMostly).unwrap();
+    world.pass(SECOND);
+    assert_eq!((world.stat("tables"), world.stat("block_cache_pages")), (0, 0));
+    assert!(world.stat("block_cache_bytes") < bytes, "slabs without pages go back to the budget");
+    world.expect(&model);
+}
+
 #[test]
 fn what_is_hinted_to_be_written_is_not_adapted_however_it_is_scanned() {
     let (mut world, mut model) = layered(AdaptiveOptions::default());

@@ -42,6 +42,11 @@ impl Input {
         }
     }
 
+    /// Whether the block of the record is in the block cache.
+    fn is_cached(&self) -> bool {
+        matches!(self, Input::Tables(_, stored) if stored.is_cached())
+    }
+
     /// The smallest and the largest sequence that the record may have. What is below the tables does not tell, and is older than all of them.
     fn sequences(&self) -> (Seq, Seq) {
         match self {
@@ -106,6 +111,9 @@ pub(in crate::lsm) fn merge(work: Merge<'_>, mut drops: Drops<Handle>, mut outpu
         if input.counts(&mut drops, key) {
             if value.is_some() || !drops.may_drop(key) {
                 output.push(hash_of(key), key, value, input.sequences())?;
+                if input.is_cached() {
+                    output.note_cached();
+                }
             }
             merged.pass()?;
         } else {

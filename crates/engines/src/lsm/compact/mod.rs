@@ -164,9 +164,14 @@ impl Lsm {
         let stripped = self.strip(version, &opening.edges).inspect_err(|_| self.remove(&tables))?;
         let comes = moves.iter().map(|handle| (place, handle.file())).collect();
         let change = Change { goes: piece.files(), comes, covers: opening.edits.clone() };
+        let inputs = || piece.inputs.iter().flat_map(|(_, run)| run.tables());
+        if moves.is_none() {
+            // Who scans them until others are there reads some again; the others need the memory.
+            inputs().for_each(|handle| handle.table().forget_blocks());
+        }
         self.install_stripped(change, &tables, &opening.edges, stripped)?;
         if moves.is_none() {
-            piece.inputs.iter().flat_map(|(_, run)| run.tables()).for_each(|handle| self.files.loader().heat.forget(handle));
+            inputs().for_each(|handle| self.files.loader().heat.forget(handle));
         }
         Ok(())
     }

@@ -34,6 +34,17 @@ impl Blocks {
         pages.peek().is_some() && pages.all(|(id, page)| self.cache.read(id, page))
     }
 
+    /// Whether all of a block of so many bytes is there. That is no access.
+    pub(super) fn has(&self, block: u32, len: usize) -> bool {
+        let mut pages = self.pages(block, len).peekable();
+        pages.peek().is_some() && pages.all(|id| self.cache.has(id))
+    }
+
+    /// Gives the memory of a block back, for which nobody asks any more.
+    pub(super) fn forget(&self, block: u32, len: usize) {
+        self.pages(block, len).for_each(|id| self.cache.forget(id));
+    }
+
     /// Takes a block in that was read and checked.
     pub(super) fn admit(&self, block: u32, bytes: &[u8]) {
         for (id, page) in self.pages(block, bytes.len()).zip(bytes.chunks_exact(PAGE)) {

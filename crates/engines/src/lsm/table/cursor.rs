@@ -72,6 +72,11 @@ impl Cursor {
         self.window.has_grown()
     }
 
+    /// Whether the block of the present record is in the block cache, for who goes through all of a table.
+    pub(crate) fn is_cached(&self) -> bool {
+        self.window.is_cached()
+    }
+
     /// Requests to the disk so far.
     pub fn reads(&self) -> u32 {
         self.window.reads()

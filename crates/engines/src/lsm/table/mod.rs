@@ -20,7 +20,7 @@ mod tests;
 mod window;
 mod writer;
 
-use std::{ops::Range, sync::Arc};
+use std::{mem, ops::Range, sync::Arc};
 
 use ecotone_substrate::{
     Error, Result,
@@ -31,7 +31,7 @@ use ecotone_substrate::{
     storage::{self, File},
     table::{Name, Pages},
 };
-use ecotone_sys::chunk::Size;
+use ecotone_sys::{chunk::Size, primitive::Mutex};
 
 pub(super) use self::rank::common;
 pub use self::{
@@ -43,7 +43,11 @@ pub use self::{
     pack::{Compression, plain_room},
     writer::{Options, TableWriter, block_size},
 };
-use self::{blocks::Blocks, header::Header};
+use self::{
+    blocks::Blocks,
+    header::Header,
+    window::{Direction, Window},
+};
 use crate::page_cache::PageCache;
 pub use ecotone_substrate::table::Answer;
 
@@ -58,6 +62,8 @@ pub struct Table {
     header: Header,
     /// Its part in the block cache, if it has one.
     blocks: Option<Blocks>,
+    /// Blocks that are to come there.
+    warm: Mutex<Vec<u32>>,
 }
 
 impl Table {
@@ -67,17 +73,40 @@ impl Table {
     /// If the file is another one, is damaged there, or cannot be read.
     pub fn open(environment: &Environment, name: Name) -> Result<Table> {
         let (file, header) = Header::open(environment, name)?;
-        Ok(Table { file, name, header, blocks: None })
+        Ok(Table { file, name, header, blocks: None, warm: Mutex::default() })
     }
 
-    /// A table that was just written.
-    fn of(file: Arc<dyn File>, name: Name, header: Header) -> Table {
-        Table { file, name, header, blocks: None }
+    /// A table that was just written, of which these blocks are to come into the block cache.
+    fn of(file: Arc<dyn File>, name: Name, header: Header, warm: Vec<u32>) -> Table {
+        Table { file, name, header, blocks: None, warm: Mutex::new(warm) }
     }
 
     /// The same, whose blocks are kept in a cache when scans come to them.
     pub(crate) fn cached(self, cache: &Arc<PageCache>) -> Table {
         Table { blocks: Blocks::new(cache), ..self }
+    }
+
+    /// Brings blocks into the cache of which most records were there before they were merged into this table: what scans come to again and again stays in memory while
+    /// its tables change. They are read in large requests. One that cannot be read is left to who asks for it, and so are all if there is no memory for that.
+    pub(crate) fn warm(self: &Arc<Self>, environment: &Environment) {
+        let (warm, Some(cache)) = (mem::take(&mut *self.warm.lock()), &self.blocks) else { return };
+        if warm.is_empty() {
+            return;
+        }
+        let Some(slab) = environment.memory.lease(Component::Frames, Size::Slab) else { return };
+        let mut window = Window::new(self.clone(), 0..self.blocks(), slab);
+        for block in warm {
+            if window.enter(block, Direction::Forward).is_err() {
+                return;
+            }
+            cache.admit(block, window.stored_bytes(block));
+        }
+    }
+
+    /// Gives back the memory that its blocks have in the cache, when other tables have its records.
+    pub(crate) fn forget_blocks(&self) {
+        let forget = |cache: &Blocks| (0..self.blocks()).for_each(|block| cache.forget(block, self.block_size()));
+        self.blocks.iter().for_each(forget);
     }
 
     /// Its name.

@@ -33,6 +33,8 @@ pub(super) struct Window {
     there: Range<u32>,
     /// Whether they may come into the block cache.
     fresh: bool,
+    /// Whether the block that was entered last is there, for who goes through all.
+    is_cached: bool,
     ahead: Option<Ahead>,
     /// Where more memory comes from for who goes far, and how often it was read so far.
     growth: Option<Environment>,
@@ -50,7 +52,8 @@ impl Window {
     /// For some blocks of a table, in memory for one of them or more.
     pub(super) fn new(table: Arc<Table>, within: Range<u32>, memory: storage::Block) -> Window {
         assert!(within.end <= table.blocks() && memory.len() >= table.bytes_for_a_block());
-        Window { table, within, memory: Some(memory), there: 0..0, fresh: false, ahead: None, growth: None, reads: 0 }
+        let (memory, there, fresh, is_cached) = (Some(memory), 0..0, false, false);
+        Window { table, within, memory, there, fresh, is_cached, ahead: None, growth: None, reads: 0 }
     }
 
     /// From now on it becomes larger with the number of its reads, if there is memory to spare.
@@ -107,6 +110,8 @@ impl Window {
         if !self.there.contains(&block) {
             self.fetch(block, direction)?;
         }
+        let cache = self.table.blocks.as_ref().filter(|_| self.growth.is_none());
+        self.is_cached = cache.is_some_and(|cache| cache.has(block, self.table.block_size()));
         let (place, room) = (self.place(block), self.room());
         let memory = self.memory.as_mut().expect(RECEIVED);
         let (blocks, room) = memory.split_at_mut(room);
@@ -164,9 +169,19 @@ impl Window {
         Block::reparse(self.bytes(block)).map_err(|e| self.table.damaged(block, e))
     }
 
+    /// Whether the block that was entered last is in the block cache, for who goes through all.
+    pub(super) fn is_cached(&self) -> bool {
+        self.is_cached
+    }
+
+    /// The bytes of a block in memory, as they are in the file.
+    pub(super) fn stored_bytes(&self, block: u32) -> &[u8] {
+        &self.memory()[self.place(block)]
+    }
+
     /// The plain bytes of the block that was entered last.
     pub(super) fn bytes(&self, block: u32) -> &[u8] {
-        let bytes = &self.memory()[self.place(block)];
+        let bytes = self.stored_bytes(block);
         match pack::plain_bytes(bytes) {
             Some(plain) if self.table.may_be_packed() => &self.memory()[self.room()..][..plain],
             _ => bytes,

@@ -1,5 +1,7 @@
 //! Makes a table of records that come in ascending order.
 
+use std::mem;
+
 use ecotone_substrate::{
     Result,
     environment::Environment,
@@ -54,6 +56,9 @@ pub struct TableWriter {
     records: u64,
     tombstones: u64,
     bytes: u64,
+    /// Records of the present block that were in the block cache, and blocks of which most were.
+    cached: usize,
+    warm: Vec<u32>,
 }
 
 impl TableWriter {
@@ -76,6 +81,8 @@ impl TableWriter {
             records: 0,
             tombstones: 0,
             bytes: 0,
+            cached: 0,
+            warm: Vec::new(),
         })
     }
 
@@ -113,6 +120,11 @@ impl TableWriter {
         self.tombstones += u64::from(value.is_none());
         self.bytes += (key.len() + value.map_or(0, <[u8]>::len)) as u64;
         Ok(())
+    }
+
+    /// The record that was pushed last was in the block cache: where most of a block were, it is to [come there](Table::warm) too.
+    pub fn note_cached(&mut self) {
+        self.cached += 1;
     }
 
     /// Writes the rest and syncs the file, whose records have sequences from the first to the second of `sequences`; its name is durable after
@@ -157,13 +169,16 @@ impl TableWriter {
         let partitions = index.partitions.iter().map(Vec::as_slice);
         partitions.chain(index_pages.iter()).chain(filter_pages).try_for_each(|page| output.append(page))?;
         let file = self.output.finish(first)?;
-        Ok(Some(Table::of(file, self.name, header)))
+        Ok(Some(Table::of(file, self.name, header, self.warm)))
     }
 
     fn end_block(&mut self) -> Result<()> {
         let (place, output) = (self.name.place(self.blocks), &mut self.output);
         self.block.close();
         self.boundaries.push(self.block.first_key(), self.block.last_key(), self.block.count() as u32);
+        if 2 * mem::take(&mut self.cached) > self.block.count() {
+            self.warm.push(self.blocks);
+        }
         self.blocks += 1;
         self.block.finish(place, |bytes| bytes.chunks(PAGE).try_for_each(|page| output.append(page)))
     }

@@ -204,7 +204,7 @@ fn a_first_read_that_fails_ends_the_scan_and_not_the_next_one() {
     }
 }
 
-/// And a compaction, whose tables are others, has the next scan read again.
+/// A compaction, whose tables are others, keeps them in memory, and nothing of the tables that are gone.
 #[test]
 fn blocks_that_short_scans_come_to_again_are_read_once() {
     for compression in [Compression::None, Compression::Lz4] {
@@ -231,8 +231,11 @@ fn blocks_that_short_scans_come_to_again_are_read_once() {
         fill(77);
         let found = scan(false, 77);
         assert!((1..=2).contains(&found), "index and block of the run that is new: {found} reads, {compression:?}");
+        let before = stat(&keyspace.stats(), "block_cache_pages");
         keyspace.compact(&mut |_, _| ()).unwrap();
-        assert!(scan(false, 77) > 0, "{compression:?}");
+        let pages = stat(&keyspace.stats(), "block_cache_pages");
+        assert!(before > RUNS && (1..=4).contains(&pages), "{before} pages and then {pages}, {compression:?}");
+        assert!(scan(false, 77) <= 1, "the index, {compression:?}");
         assert_eq!(scan(false, 77), 0, "{compression:?}");
     }
 }
