@@ -14,6 +14,8 @@ use crate::statistics;
 pub(crate) struct Group {
     number: usize,
     pub(crate) parameters: Parameters,
+    /// Whether other workloads follow it or come before it in the same stores.
+    is_phase: bool,
     pub(crate) series: Vec<Series>,
 }
 
@@ -47,12 +49,22 @@ impl Group {
 
     /// What distinguishes it from others of its suite.
     pub(crate) fn title(&self) -> String {
+        let workload = self.parameters.workload.as_deref().unwrap_or_default();
+        match self.parameters.leg.filter(|_| self.is_phase) {
+            Some(leg) => format!("{}, phase {}: {workload}", self.name(), leg + 1),
+            None => self.name(),
+        }
+    }
+
+    /// The same of all phases that follow each other.
+    pub(crate) fn name(&self) -> String {
         let parameters = &self.parameters;
         if let Some(cell) = &parameters.cell {
             return cell.clone();
         }
         let workload = parameters.workload.as_deref().unwrap_or("(no workload)");
         let workload = if workload.len() == 1 { workload.to_uppercase() } else { workload.to_owned() };
+        let workload = if self.is_phase { "phases".to_owned() } else { workload };
         let theta = parameters.theta.filter(|_| matches!(parameters.distribution.as_deref(), Some("zipfian" | "latest")));
         let distribution = parameters.distribution.clone().unwrap_or_default();
         let size = parameters.value_size.map(|size| format!("{} B", parameters.key_size.unwrap_or(0.0).round() + size as f64));
@@ -117,7 +129,22 @@ pub(crate) fn groups(results: &Results) -> Vec<Group> {
             heaps.iter().position(|heap| fits(&heap) && near(&heap)).or_else(|| heaps.iter().position(|heap| fits(&heap)));
         put(&mut heaps, place, found);
     }
-    heaps.into_iter().zip(1..).map(|(heap, number)| heap.into_group(number, results)).collect()
+    let is_phase: Vec<bool> = heaps.iter().map(|heap| heaps.iter().any(|other| other.is_beside(heap))).collect();
+    let numbered = heaps.into_iter().zip(is_phase).zip(1..);
+    numbered.map(|((heap, is_phase), number)| heap.into_group(number, is_phase, results)).collect()
+}
+
+/// Groups that are phases of one measurement, in their order.
+pub(crate) fn phases(groups: &[Group]) -> Vec<Vec<&Group>> {
+    let mut rows: Vec<Vec<&Group>> = Vec::new();
+    for group in groups.iter().filter(|group| group.is_phase) {
+        match rows.iter_mut().find(|row| row[0].parameters.follows(&group.parameters)) {
+            Some(row) => row.push(group),
+            None => rows.push(vec![group]),
+        }
+    }
+    rows.iter_mut().for_each(|row| row.sort_by_key(|group| group.parameters.leg));
+    rows
 }
 
 /// Rows of the same parameters.
@@ -137,7 +164,12 @@ fn put(heaps: &mut Vec<Heap>, place: Option<usize>, found: &Found<Row>) -> usize
 }
 
 impl Heap {
-    fn into_group(self, number: usize, results: &Results) -> Group {
+    fn is_beside(&self, other: &Heap) -> bool {
+        let legs = [self, other].map(|heap| heap.parameters.leg);
+        legs[0] != legs[1] && legs.iter().all(Option::is_some) && self.parameters.follows(&other.parameters)
+    }
+
+    fn into_group(self, number: usize, is_phase: bool, results: &Results) -> Group {
         let usual = Usual::of(self.rows.iter().map(|found| &found.record).filter(|row| row.throughput().is_some()));
         let mut names: Vec<(String, usize)> = Vec::new();
         for found in &self.rows {
@@ -148,7 +180,7 @@ impl Heap {
         }
         names.sort_by_key(|(store, _)| palette::rank(store));
         let series = names.iter().map(|name| self.series(name, &names, &usual, results)).collect();
-        Group { number, parameters: self.parameters, series }
+        Group { number, parameters: self.parameters, is_phase, series }
     }
 
     fn series(&self, name: &(String, usize), names: &[(String, usize)], usual: &Usual, results: &Results) -> Series {

@@ -2,7 +2,13 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::{Section, chart, facts::Fact, figures, group::Group, tables};
+use super::{
+    Section, chart,
+    facts::Fact,
+    figures,
+    group::{self, Group},
+    tables,
+};
 
 /// The whole page.
 pub(crate) fn page(facts: &[Fact], sections: &[Section]) -> String {
@@ -40,9 +46,27 @@ fn section(section: &Section, open: bool) -> Markup {
             h2 { (section.title()) }
             @if !section.groups.is_empty() { div.card { (tables::overview(section).html()) } }
             @if !section.comparisons.is_empty() { (comparisons(section)) }
+            @for phases in &group::phases(&section.groups) { (self::phases(phases)) }
             @for group in &section.groups { (self::group(group, open)) }
         }
     }
+}
+
+fn phases(phases: &[&Group]) -> Markup {
+    let name = phases.first().map_or_else(String::new, |phase| phase.name());
+    html! {
+        @if let Some(chart) = chart::phases(phases) {
+            div.card {
+                h3 { (name) }
+                p.about { "Workloads that follow each other in stores that stay open: " (words(phases)) "." }
+                figure.wide { figcaption { "Operations a second over time" small { "logarithmic, each phase in its median round" } } (chart) }
+            }
+        }
+    }
+}
+
+fn words(phases: &[&Group]) -> String {
+    phases.iter().filter_map(|phase| phase.parameters.workload.as_deref()).collect::<Vec<_>>().join(", ")
 }
 
 fn comparisons(section: &Section) -> Markup {

@@ -11,6 +11,8 @@ pub(crate) struct Parameters {
     /// The cell of the suite's table.
     pub(crate) cell: Option<String>,
     pub(crate) workload: Option<String>,
+    /// Which of the workloads it is that follow each other in stores that stay open, from 0.
+    pub(crate) leg: Option<u64>,
     pub(crate) distribution: Option<String>,
     pub(crate) theta: Option<f64>,
     pub(crate) records: Option<u64>,
@@ -26,12 +28,13 @@ pub(crate) struct Parameters {
 impl Parameters {
     /// Whether they may be those of one measurement: of the same suite and cell, and nothing that both name differs.
     pub(crate) fn agrees(&self, other: &Self) -> bool {
-        fn same<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
-            one.is_none() || other.is_none() || one == other
-        }
+        self.follows(other) && same(&self.workload, &other.workload) && same(&self.leg, &other.leg)
+    }
+
+    /// Whether they may be those of two phases of one measurement.
+    pub(crate) fn follows(&self, other: &Self) -> bool {
         self.suite == other.suite
             && self.cell == other.cell
-            && same(&self.workload, &other.workload)
             && same(&self.distribution, &other.distribution)
             && same(&self.theta, &other.theta)
             && same(&self.records, &other.records)
@@ -48,6 +51,10 @@ impl Parameters {
     pub(crate) fn are_whole(&self) -> bool {
         self.value_size.is_some() && self.memory_budget.is_some()
     }
+}
+
+fn same<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
+    one.is_none() || other.is_none() || one == other
 }
 
 /// One store in one round.

@@ -16,7 +16,7 @@ pub(crate) use self::{
     bars::panel,
     comparison::comparisons,
     latency::latency,
-    over_time::{memory, pace},
+    over_time::{memory, pace, phases},
     throughput::throughput,
 };
 

@@ -35,6 +35,33 @@ pub(crate) fn pace(group: &Group) -> Option<Markup> {
     )
 }
 
+/// The same through phases that follow each other, whose rates differ by decades.
+pub(crate) fn phases(phases: &[&Group]) -> Option<Markup> {
+    let first = phases.first()?;
+    let lines: Vec<Line> = first.series.iter().filter_map(|series| through(series, phases)).collect();
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let (_, latest) = statistics::range(points().map(|point| point.0))?;
+    let (least, most) = statistics::range(points().map(|point| point.1))?;
+    let y = Axis::logarithmic((10_f64.powf(least), 10_f64.powf(most)), number::tick);
+    Some(
+        Plot { title: format!("All phases: {}", first.name()), x: time(latest), y, lines, level: None, ends: Ends::Right }.html(),
+    )
+}
+
+/// A store through all phases, each behind the one before. The rates are logarithms.
+fn through(series: &Series, phases: &[&Group]) -> Option<Line> {
+    let (mut points, mut begin, mut ends) = (Points::new(), 0.0, Vec::new());
+    for phase in phases {
+        let same = phase.series.iter().find(|other| other.label == series.label)?;
+        let (seconds, rates) = same.typical(|row| Some((row.seconds?, rates(row).unwrap_or_default())))?;
+        points.extend(rates.into_iter().filter(|rate| rate.1 > 0.0).map(|(at, rate)| (begin + at, rate.log10())));
+        begin += seconds;
+        ends.push(number::seconds(begin));
+    }
+    let tip = format!("{}: its phases end after {}", series.label, ends.join(", "));
+    (points.len() > 1).then(|| Line { label: series.label.clone(), class: palette::class(&series.store), points, tip })
+}
+
 fn time(latest: f64) -> Axis {
     Axis::linear(latest, 5.0, |seconds| format!("{} s", number::tick(seconds)))
 }

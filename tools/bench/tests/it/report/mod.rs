@@ -230,6 +230,35 @@ fn what_the_bench_calls_noisy_is_called_noisy() {
 }
 
 #[test]
+fn phases_are_measurements_of_their_own_and_one_chart() {
+    let phases = ["e", "update", "e"];
+    let lines: Vec<Value> = phases
+        .iter()
+        .enumerate()
+        .flat_map(|(leg, workload)| {
+            ["adaptive", "lsm"].map(|store| {
+                let moments: Vec<Value> =
+                    (0..4).map(|at| json!({"seconds": at, "operations": 1000 * at * (leg + 1), "memory_bytes": 1})).collect();
+                let ops = 1000.0 * (leg + 1) as f64;
+                let phase =
+                    json!({"leg": leg, "workload": workload, "seconds": 3.0, "operations": 3.0 * ops, "timeline": moments});
+                with(row(store, 1, ops), phase)
+            })
+        })
+        .collect();
+    let report = report_of(&lines);
+    for (number, workload) in phases.iter().enumerate() {
+        let title = format!("### phases uniform 56 B, phase {}: {workload}\n", number + 1);
+        assert!(report.markdown.contains(&title), "{title} in {}", report.markdown);
+    }
+    assert!(!report.markdown.contains("noisy"), "phases are no rounds of each other");
+    let chart = report.html.split("<title>All phases: ").nth(1).expect("there is a chart of all");
+    let described = chart.split_once("</desc>").unwrap().0;
+    assert!(described.contains("adaptive: its phases end after 3.00 s, 6.00 s, 9.00 s"), "{described}");
+    assert!(report.html.contains("follow each other in stores that stay open: e, update, e."));
+}
+
+#[test]
 fn rows_with_next_to_nothing_are_read() {
     let bare = json!({"store": "tree", "ops_per_second": 12.5});
     let nulls = json!({"kind": "row", "store": "lmdb", "round": null, "status": "ok", "ops_per_second": 25, "latency_us": {"p50": null},
