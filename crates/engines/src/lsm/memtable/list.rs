@@ -178,7 +178,6 @@ impl<'a> Place<'a> {
         loop {
             let link = place.link(level);
             let Some(to) = link.to() else { return (place, link, Order::Less) };
-            // Branches, so that the processor asks for the next node before it knows whether that is to be passed.
             if head < link.head() {
                 return (place, link, Order::Less);
             }
