@@ -1,5 +1,7 @@
 //! What scans lose to tables, and what it costs to have their records in pages (decision 14, "Price").
 
+use std::ops::Range;
+
 use crate::lsm::base::{Counted, Passage};
 
 /// Nanoseconds of processor that it takes to begin a source of a scan, to read from the disk for it (one request of one thread), and to have a record go through a
@@ -13,6 +15,8 @@ pub(super) const RUN: f64 = SEEK + READ;
 /// on while others have the processors: a multiple of it is not what an absorption takes from them.
 const BYTE: f64 = 11.0;
 const BYTE_RANGE: (f64, f64) = (2.0, 22.0);
+/// Parts of the budget between which a range, as one run, is better left that: pages of it are a quarter larger, and memtables and indexes need some too.
+const AS_RUN: Range<f64> = 0.6..1.2;
 /// Nanoseconds of a piece, however small.
 pub(super) const PIECE: f64 = 5e6;
 /// The part of what was known of the price of a byte that stays with each piece.
@@ -31,6 +35,11 @@ pub(super) fn touched(counted: &Counted) -> f64 {
     counted.bytes as f64 + part * counted.page_bytes as f64
 }
 
+/// Whether ranges of so many bytes in tables fit into a budget of memory as one run, or nearly, and not as pages.
+pub(super) fn fit_as_run(bytes: u64, budget: u64) -> bool {
+    AS_RUN.contains(&(bytes as f64 / budget as f64))
+}
+
 /// What a byte of them costs, as far as is known.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Price(f64);
@@ -42,9 +51,9 @@ impl Default for Price {
 }
 
 impl Price {
-    /// Nanoseconds that it costs to absorb what counts in a range, without [`PIECE`]; none if nothing does.
-    pub(super) fn of(self, counted: &Counted) -> Option<f64> {
-        (counted.bytes > 0).then(|| self.0 * touched(counted))
+    /// Nanoseconds that it costs to read so many bytes and write them again, without [`PIECE`].
+    pub(super) fn of(self, bytes: f64) -> f64 {
+        self.0 * bytes
     }
 
     /// A piece of so many bytes took so many nanoseconds.
@@ -66,9 +75,9 @@ mod tests {
 
     #[test]
     fn the_price_is_of_what_counts_and_of_pages_that_get_some_of_it() {
-        let counted = |bytes, records, pages| Counted { bytes, records, pages, page_bytes: pages * 4096 };
+        let counted = |bytes, records, pages| Counted { bytes, largest: bytes, records, pages, page_bytes: pages * 4096 };
         let price = Price::default();
-        assert_eq!((price.of(&counted(0, 0, 9)), price.of(&counted(1000, 10, 0))), (None, Some(11_000.0)));
+        assert_eq!((touched(&counted(0, 0, 9)), price.of(touched(&counted(1000, 10, 0)))), (0.0, 11_000.0));
         let few = touched(&counted(1000, 10, 1000));
         assert!((1000.0 + 9.0 * 4096.0..1000.0 + 10.0 * 4096.0).contains(&few), "{few}");
         assert!(touched(&counted(1_000_000, 10_000, 1000)) > 1_000_000.0 + 999.0 * 4096.0);

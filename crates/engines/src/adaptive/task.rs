@@ -11,6 +11,8 @@ use crate::lsm::records::Lsm;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Absorb,
+    /// One run, in the last level.
+    Merge,
     Uncover,
 }
 
@@ -48,6 +50,8 @@ pub(super) struct Task {
     /// Bytes that were to be read and written again when it began, if anybody asked, and nanoseconds that it took so far.
     pub(super) bytes: f64,
     pub(super) took: u64,
+    /// Bytes that a merge may read still.
+    pub(super) left: f64,
     /// Whether it ended before it was done.
     pub(super) is_given_up: bool,
 }
@@ -56,7 +60,7 @@ impl Task {
     /// Not begun.
     pub(super) fn new(kind: Kind, reason: Reason, lower: Vec<u8>, upper: Vec<u8>) -> Task {
         let from = lower.clone();
-        Task { kind, reason, lower, upper, from, bytes: 0.0, took: 0, is_given_up: false }
+        Task { kind, reason, lower, upper, from, bytes: 0.0, took: 0, left: 0.0, is_given_up: false }
     }
 
     /// Does the next piece. The nanoseconds that it took, without the wait for the turn.
@@ -65,6 +69,7 @@ impl Task {
         let has_turn = || begun = now();
         let ended = match self.kind {
             Kind::Absorb => lsm.absorb_next(&self.from, &self.upper, has_turn),
+            Kind::Merge => lsm.merge_next((&self.from, &self.upper), has_turn).map(|read| self.merged(read)),
             Kind::Uncover => lsm.uncover_next(&self.from, &self.upper, has_turn),
         };
         let ended = ended.and_then(|end| {
@@ -74,6 +79,12 @@ impl Task {
         let took = now().saturating_sub(begun);
         self.took += took;
         (ended, took)
+    }
+
+    /// A job of a merge has read so many bytes, if there was one: where the next begins.
+    fn merged(&mut self, read: Option<u64>) -> Vec<u8> {
+        self.left -= read.unwrap_or(0) as f64;
+        if read.is_some() && self.left > 0.0 { self.from.clone() } else { self.upper.clone() }
     }
 
     /// Whether nothing of it is done.

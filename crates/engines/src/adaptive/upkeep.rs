@@ -48,6 +48,7 @@ pub(super) struct Upkeep {
     state: Mutex<State>,
     job: Single,
     absorbed: Counter,
+    merged: Counter,
     uncovered: Counter,
     given_up: Counter,
     absorbed_bytes: Counter,
@@ -72,6 +73,8 @@ struct State {
     rests_since: u64,
 }
 
+/// How many times what was to be read a merge reads at most, whatever is written meanwhile.
+const LEEWAY: f64 = 2.0;
 /// Tasks that are remembered when they are done.
 const REMEMBERED: usize = 64;
 
@@ -80,8 +83,8 @@ impl Upkeep {
     pub(super) fn new(shared: &Shared, share: u8) -> Arc<Upkeep> {
         let (shared, ticked_at) = (shared.clone(), AtomicU64::new(shared.clock.now()));
         let (keyspace, state, job) = (OnceLock::new(), Mutex::new(State::default()), Single::default());
-        let [absorbed, uncovered, given_up, absorbed_bytes] = [(); 4].map(|()| Counter::default());
-        Arc::new(Upkeep { shared, share, keyspace, ticked_at, state, job, absorbed, uncovered, given_up, absorbed_bytes })
+        let [absorbed, merged, uncovered, given_up, absorbed_bytes] = [(); 5].map(|()| Counter::default());
+        Arc::new(Upkeep { shared, share, keyspace, ticked_at, state, job, absorbed, merged, uncovered, given_up, absorbed_bytes })
     }
 
     /// Says what is adapted.
@@ -118,7 +121,7 @@ impl Upkeep {
         let mut state = self.state.lock();
         let State { heat, price, hints, .. } = &mut *state;
         offers.retain(|Offer { lower, upper, counted }| {
-            let cost = price.of(counted).unwrap_or_default() + PIECE;
+            let cost = price.of(price::touched(counted)) + PIECE;
             insert::pays(hints.of(lower, upper), heat.lately(lower, upper), cost)
         });
         heat.flushed();
@@ -208,6 +211,7 @@ impl Upkeep {
     fn count(&self, kind: Kind) {
         match kind {
             Kind::Absorb => self.absorbed.increment(),
+            Kind::Merge => self.merged.increment(),
             Kind::Uncover => self.uncovered.increment(),
         }
     }
@@ -238,7 +242,7 @@ impl Upkeep {
             state.heat.tick(self.shared.clock.now());
             state.task.take().or_else(|| {
                 let is_late = lsm.behind() > 0.0 || lsm.others_wait();
-                if is_late || self.share == 0 { None } else { state.choose(lsm) }
+                if is_late || self.share == 0 { None } else { state.choose(lsm, self.shared.memory.budget() as u64) }
             })
         } else {
             Some(state.asked.remove(0))
@@ -292,16 +296,21 @@ impl Upkeep {
             state.shape(shape, cover.bounds(), &counted)
         });
         let queued = tasks.iter().map(|(counted, task)| {
-            let shape = if task.kind == Kind::Absorb { "to be pages" } else { "to be tables" };
+            let shape = match task.kind {
+                Kind::Absorb => "to be pages",
+                Kind::Merge => "to be one run",
+                Kind::Uncover => "to be tables",
+            };
             RangeShape { reason: task.reason.name(), ..state.shape(shape, (&task.from, &task.upper), counted) }
         });
         covered.chain(queued).collect()
     }
 
     /// Numbers of what it did.
-    pub(super) fn stats(&self) -> [(&'static str, u64); 4] {
+    pub(super) fn stats(&self) -> [(&'static str, u64); 5] {
         [
             ("absorbed_pieces", self.absorbed.get()),
+            ("merged_pieces", self.merged.get()),
             ("absorbed_bytes", self.absorbed_bytes.get()),
             ("uncovered_pieces", self.uncovered.get()),
             ("adaptations_given_up", self.given_up.get()),
@@ -322,17 +331,17 @@ impl State {
     }
 
     /// What is worth adapting, if anything is. Nothing becomes cold since nobody uses the keyspace at all.
-    fn choose(&mut self, lsm: &Lsm) -> Option<Task> {
+    fn choose(&mut self, lsm: &Lsm, budget: u64) -> Option<Task> {
         let ends = lsm.ends()?;
         let price = |lower: &[u8], upper: Option<&[u8]>| {
             let (lower, upper) = clip(&ends, lower, upper)?;
             let may_be = self.hints.parts(&lower, &upper).iter().all(|(.., hint)| *hint != Hint::WriteMostly);
-            may_be.then(|| self.price.of(&lsm.counted(&lower, &upper))).flatten()
+            let counted = lsm.counted(&lower, &upper);
+            (may_be && counted.bytes > 0).then(|| self.price.of(price::touched(&counted)))
         };
         if let Some((lower, upper)) = self.heat.worth_absorbing(PIECE, price) {
             let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;
-            let bytes = price::touched(&lsm.counted(&lower, &upper));
-            return Some(Task { bytes, ..Task::new(Kind::Absorb, Reason::Scans, lower, upper) });
+            return self.gather(lsm, budget, lower, upper);
         }
         if self.is_idle {
             return None;
@@ -349,9 +358,29 @@ impl State {
         self.heat.cold().find_map(uncovered)
     }
 
+    /// Has a range in one place for scans, which have paid for its pages. What they read most fits into memory as one run of tables, but not as pages: then it
+    /// is merged, if that pays too, unless it was written too soon the last time.
+    fn gather(&self, lsm: &Lsm, budget: u64, lower: Vec<u8>, upper: Vec<u8>) -> Option<Task> {
+        let counted = lsm.counted(&lower, &upper);
+        if counted.pages > 0 || self.heat.has_failed(&lower, &upper) || !price::fit_as_run(self.hot_bytes(lsm), budget) {
+            let bytes = price::touched(&counted);
+            return Some(Task { bytes, ..Task::new(Kind::Absorb, Reason::Scans, lower, upper) });
+        }
+        let bytes = lsm.above_last((&lower, &upper))? as f64;
+        let pays = self.heat.pays(&lower, &upper, self.price.of(bytes));
+        pays.then(|| Task { bytes, left: LEEWAY * bytes, ..Task::new(Kind::Merge, Reason::Scans, lower, upper) })
+    }
+
+    /// Bytes that would be left of what nearly all scans read if of each part there were what the place has that has most of it.
+    fn hot_bytes(&self, lsm: &Lsm) -> u64 {
+        let Some(ends) = lsm.ends() else { return 0 };
+        let clipped = |(lower, upper): Stretch| clip(&ends, &lower, upper.as_deref());
+        self.heat.hot_bytes(|stretch| clipped(stretch).map_or(0, |(lower, upper)| lsm.counted(&lower, &upper).largest))
+    }
+
     fn learn(&mut self, task: Task) {
         match task.kind {
-            Kind::Absorb => {
+            Kind::Absorb | Kind::Merge => {
                 if task.bytes > 0.0 && !task.is_given_up {
                     self.price.learn(task.bytes, task.took);
                 }

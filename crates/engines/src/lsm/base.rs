@@ -26,8 +26,9 @@ pub(crate) struct Passage<'p> {
 /// What there is to absorb of a range, about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// Bytes of tables that count, and records.
+    /// Bytes of tables that count, those of the place that has most, and records.
     pub(crate) bytes: u64,
+    pub(crate) largest: u64,
     pub(crate) records: u64,
     /// Pages below, and bytes of them.
     pub(crate) pages: u64,

@@ -24,11 +24,12 @@ impl Lsm {
     }
 
     fn count_in(&self, version: &Version<Handle>, cover: Option<&Cover>, part: (&[u8], &[u8]), counted: &mut Counted) {
-        let counting = version.counting_in(cover).flat_map(|(_, run)| run.within(part));
-        for table in counting {
-            let share = table.share(part);
-            counted.bytes += (table.bytes() as f64 * share) as u64;
-            counted.records += (table.records().0 as f64 * share) as u64;
+        for (_, run) in version.counting_in(cover) {
+            let shares = || run.within(part).iter().map(|table| (table, table.share(part)));
+            let bytes = shares().map(|(table, share)| (table.bytes() as f64 * share) as u64).sum();
+            counted.bytes += bytes;
+            counted.largest = counted.largest.max(bytes);
+            counted.records += shares().map(|(table, share)| (table.records().0 as f64 * share) as u64).sum::<u64>();
         }
         if let (Some(base), Some(_)) = (self.base(), cover) {
             let bytes = base.extent(part.0, part.1, u64::MAX).1;

@@ -137,7 +137,7 @@ fn offer(base: &dyn Base, memtable: &Memtable, (lower, upper): (&[u8], &[u8])) -
         return None;
     }
     let page_bytes = base.extent(lower, upper, u64::MAX).1;
-    let counted = Counted { bytes, records, pages: page_bytes / PAGE as u64, page_bytes };
+    let counted = Counted { bytes, largest: bytes, records, pages: page_bytes / PAGE as u64, page_bytes };
     Some(Offer { lower: lower.to_vec(), upper: upper.to_vec(), counted })
 }
 

@@ -4,6 +4,9 @@
 const MOST_CAUTION: f64 = 64.0;
 /// The part of the scans that there were at most, since it became pages or tables, with which a cell is cold.
 const COLD: f64 = 0.25;
+/// The weight of a scan by that of the next, in the mean of what one loses. Of all scans since the last adaptation it would be far less than just before the next, if they
+/// began to lose with a burst of writes.
+const KEPT: f64 = 255.0 / 256.0;
 /// Scans below which a cell is not judged.
 const FEW: f64 = 100.0;
 
@@ -14,6 +17,10 @@ pub(super) struct Account {
     scans: f64,
     most_scans: f64,
     waste: f64,
+    /// The last scans, each of less weight than the next, and what they lost.
+    last: (f64, f64),
+    /// What one lost when they lost most, which fades.
+    lost: f64,
     /// Scans since the last flush.
     lately: f64,
     /// How much dearer than its price an adaptation has to be.
@@ -26,13 +33,17 @@ pub(super) struct Account {
 struct Adapted {
     cost: f64,
     saved: f64,
-    /// What a scan lost before it.
-    lost: f64,
+}
+
+impl Adapted {
+    fn has_failed(&self) -> bool {
+        self.saved < self.cost / 2.0
+    }
 }
 
 impl Default for Account {
     fn default() -> Account {
-        Account { scans: 0.0, most_scans: 0.0, waste: 0.0, lately: 0.0, caution: 1.0, adapted: None }
+        Account { scans: 0.0, most_scans: 0.0, waste: 0.0, last: (0.0, 0.0), lost: 0.0, lately: 0.0, caution: 1.0, adapted: None }
     }
 }
 
@@ -42,8 +53,9 @@ impl Account {
         self.scans += 1.0;
         self.lately += 1.0;
         self.waste += waste;
+        self.last = (self.last.0 * KEPT + 1.0, self.last.1 * KEPT + waste);
         if let Some(adapted) = &mut self.adapted {
-            adapted.saved += (adapted.lost - waste).max(0.0);
+            adapted.saved += (self.lost - waste).max(0.0);
         }
     }
 
@@ -52,6 +64,13 @@ impl Account {
         self.most_scans = self.most_scans.max(self.scans);
         self.scans *= part;
         self.waste *= part;
+        self.lost = self.loses().max(self.lost * part);
+    }
+
+    /// What a scan loses now.
+    fn loses(&self) -> f64 {
+        let (scans, waste) = self.last;
+        if scans > 0.0 { waste / scans } else { 0.0 }
     }
 
     /// What scans have lost.
@@ -76,12 +95,16 @@ impl Account {
 
     /// What is at stake before it is adapted again, as a multiple of the price.
     pub(super) fn caution(&self) -> f64 {
-        let has_failed = |adapted: &Adapted| adapted.saved < adapted.cost / 2.0;
-        match self.adapted.as_ref().map(has_failed) {
+        match self.adapted.as_ref().map(Adapted::has_failed) {
             None => self.caution,
             Some(true) => (self.caution * 2.0).min(MOST_CAUTION),
             Some(false) => (self.caution / 2.0).max(1.0),
         }
+    }
+
+    /// Whether its last adaptation has not paid.
+    pub(super) fn has_failed(&self) -> bool {
+        self.adapted.as_ref().is_some_and(Adapted::has_failed)
     }
 
     /// Whether it was absorbed.
@@ -92,9 +115,8 @@ impl Account {
     /// It was absorbed, which cost so much.
     pub(super) fn adapt(&mut self, cost: f64) {
         self.caution = self.caution();
-        let lost = if self.scans > 0.0 { self.waste / self.scans } else { 0.0 };
-        let lost = self.adapted.as_ref().map_or(lost, |adapted| adapted.lost.max(lost));
-        self.adapted = Some(Adapted { cost, saved: 0.0, lost });
+        self.lost = self.loses().max(self.lost);
+        self.adapted = Some(Adapted { cost, saved: 0.0 });
         self.waste = 0.0;
         self.most_scans = self.scans;
     }
@@ -122,7 +144,8 @@ impl Account {
         self.lately /= 2.0;
         self.most_scans /= 2.0;
         self.waste /= 2.0;
-        if let Some(Adapted { cost, saved, .. }) = &mut self.adapted {
+        self.last = (self.last.0 / 2.0, self.last.1 / 2.0);
+        if let Some(Adapted { cost, saved }) = &mut self.adapted {
             *cost /= 2.0;
             *saved /= 2.0;
         }
@@ -135,11 +158,12 @@ impl Account {
         self.lately += other.lately;
         self.most_scans += other.most_scans;
         self.waste += other.waste;
+        self.last = (self.last.0 + other.last.0, self.last.1 + other.last.1);
+        self.lost = self.lost.max(other.lost);
         self.caution = self.caution.max(other.caution);
         if let (Some(own), Some(other)) = (&mut self.adapted, &other.adapted) {
             own.cost += other.cost;
             own.saved += other.saved;
-            own.lost = own.lost.max(other.lost);
         }
     }
 }
@@ -165,9 +189,9 @@ mod tests {
             account.adapt(1000.0);
             assert_eq!(account.caution(), times);
         }
-        (0..5).for_each(|_| account.scan(0.0));
+        (0..6).for_each(|_| account.scan(0.0));
         assert_eq!(account.caution(), 32.0);
-        assert_eq!((absorbed(5, 0.0).caution(), absorbed(5, 90.0).caution()), (1.0, 2.0));
+        assert_eq!((absorbed(6, 0.0).caution(), absorbed(6, 90.0).caution()), (1.0, 2.0));
     }
 
     #[test]

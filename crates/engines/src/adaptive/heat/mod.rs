@@ -13,6 +13,9 @@ const MEMORY: f64 = 600e9;
 /// what who knows it loses.
 const PATIENCE: f64 = 2.0;
 
+/// The part of all scans of which it counts how much they read. The cells at both ends of what is hot reach far beyond it.
+const HOT: f64 = 15.0 / 16.0;
+
 /// A range of keys that begins at one and ends before another, if there is an end.
 pub(super) type Stretch = (Vec<u8>, Option<Vec<u8>>);
 
@@ -62,6 +65,11 @@ impl Heat {
         best.map(|(_, cells)| self.stretch(&cells))
     }
 
+    /// Whether scans of a range have lost enough for a price.
+    pub(super) fn pays(&self, lower: &[u8], upper: &[u8], price: f64) -> bool {
+        self.of(lower, upper).1 >= PATIENCE * price
+    }
+
     /// What a row has lost, as a multiple of its price.
     fn gain(&self, row: &Row, fixed: f64, price: &mut impl FnMut(&[u8], Option<&[u8]>) -> Option<f64>) -> f64 {
         if row.cells.is_empty() {
@@ -92,6 +100,20 @@ impl Heat {
         })
     }
 
+    /// Bytes of the smallest ranges in which nearly all scans began, as far as is resolved, of those that `bytes` tells for each.
+    pub(super) fn hot_bytes(&self, bytes: impl Fn(Stretch) -> u64) -> u64 {
+        let of = |cell: usize| (self.cells.get(cell).account.scans(), bytes(self.stretch(&(cell..cell + 1))));
+        let mut cells: Vec<_> = (0..self.cells.len()).map(of).collect();
+        cells.sort_by(|(scans, bytes), (other, others)| (*bytes as f64 * other).total_cmp(&(*others as f64 * scans)));
+        let mut left = HOT * cells.iter().map(|(scans, _)| scans).sum::<f64>();
+        let is_hot = |(scans, _): &&(f64, u64)| {
+            let is_hot = left > 0.0;
+            left -= scans;
+            is_hot
+        };
+        cells.iter().take_while(is_hot).map(|(_, bytes)| bytes).sum()
+    }
+
     fn stretch(&self, cells: &Range<usize>) -> Stretch {
         let (lower, upper) = self.cells.bounds(cells);
         (lower.to_vec(), upper.map(<[u8]>::to_vec))
@@ -102,6 +124,11 @@ impl Heat {
         let cells = self.cells.within(lower, upper);
         let part = cost / cells.len() as f64;
         self.cells.row(cells).iter_mut().for_each(|cell| cell.account.adapt(part));
+    }
+
+    /// Whether the last adaptation of some of a range has not paid.
+    pub(super) fn has_failed(&self, lower: &[u8], upper: &[u8]) -> bool {
+        self.cells.within(lower, upper).any(|cell| self.cells.get(cell).account.has_failed())
     }
 
     /// A range is in tables again. Where it ends within a cell the rest of that may still be to come.

@@ -88,6 +88,36 @@ fn a_short_phase_is_noticed() {
     world.expect(&model);
 }
 
+/// As one run it fits into memory, and as pages it would not.
+#[test]
+fn what_is_as_large_as_memory_is_merged() {
+    let (mut world, mut model) = (World::with_memory(6, AdaptiveOptions::default(), 14 << 20), Model::new());
+    for round in 0..3u8 {
+        for number in (0..KEYS).filter(|number| number % 3 == u32::from(round) || round == 0) {
+            world.put(&mut model, number, Some(&[round; 1500]));
+        }
+        world.flush();
+        world.pass(Duration::ZERO);
+    }
+    // A little is left in each place.
+    let is_one_run = |world: &World| {
+        let counted = world.keyspace.lsm.lsm().counted(&key(0), &key(KEYS));
+        counted.bytes - counted.largest < counted.largest / 12
+    };
+    assert!(!is_one_run(&world));
+    scan(&world, (0, KEYS - 20), 200);
+    assert!(world.stat("merged_pieces") > 0 && world.stat("absorbed_pieces") == 0, "{:?}", world.keyspace.stats());
+    assert!(is_one_run(&world) && shapes(&world).is_empty());
+    world.expect(&model);
+    // A tenth of it is found room for as pages.
+    (0..KEYS / 10).step_by(3).for_each(|number| world.put(&mut model, number, Some(&[9; 1500])));
+    world.flush();
+    world.pass(Duration::from_secs(6000));
+    scan(&world, (0, KEYS / 10), 60);
+    assert!(is_pages(&world, 50, KEYS / 10 - 50), "{:?}", world.keyspace.shapes());
+    world.expect(&model);
+}
+
 #[test]
 fn two_hot_ranges_become_pages() {
     let (world, model) = layered(AdaptiveOptions::default());

@@ -35,6 +35,8 @@ pub(super) struct World {
     sequence: Seq,
 }
 
+const MEMORY: usize = 64 << 20;
+
 fn tiny(table_bytes: u64) -> AdaptiveFamily {
     AdaptiveFamily::beside(&LsmFamily::tiny_with_tables(table_bytes), &TreeFamily::default())
 }
@@ -46,22 +48,32 @@ impl World {
 
     /// Pieces have four times as many bytes as tables.
     pub(super) fn with_tables(seed: u64, options: AdaptiveOptions, table_bytes: u64) -> World {
-        World::of(seed, options, move || tiny(table_bytes))
+        World::of(seed, options, MEMORY, move || tiny(table_bytes))
     }
 
     /// Whose shapes change by chance as well.
     pub(super) fn restless(seed: u64, options: AdaptiveOptions) -> World {
-        World::of(seed, options, || AdaptiveFamily { is_restless: true, ..tiny(16 << 10) })
+        World::of(seed, options, MEMORY, || AdaptiveFamily { is_restless: true, ..tiny(16 << 10) })
+    }
+
+    /// With so many bytes of memory.
+    pub(super) fn with_memory(seed: u64, options: AdaptiveOptions, memory: usize) -> World {
+        World::of(seed, options, memory, || tiny(64 << 10))
     }
 
     /// With memtables as large as options say.
     pub(super) fn large(seed: u64, options: AdaptiveOptions) -> World {
-        World::of(seed, options, || AdaptiveFamily::beside(&LsmFamily::default(), &TreeFamily::default()))
+        World::of(seed, options, MEMORY, || AdaptiveFamily::beside(&LsmFamily::default(), &TreeFamily::default()))
     }
 
-    fn of(seed: u64, options: AdaptiveOptions, family: impl Fn() -> AdaptiveFamily + Send + Sync + 'static) -> World {
+    fn of(
+        seed: u64,
+        options: AdaptiveOptions,
+        memory: usize,
+        family: impl Fn() -> AdaptiveFamily + Send + Sync + 'static,
+    ) -> World {
         let disk = SimStorage::new(seed);
-        let environment = disk.environment(7, 64 << 20);
+        let environment = disk.environment(7, memory);
         let context = context(&environment, LOG, true, seed);
         let file = PageFile::create(&environment, context.keyspace).unwrap();
         let keyspace = Arc::new(family().empty(&context, options, &file).unwrap());

@@ -10,6 +10,7 @@ pub(super) mod pick;
 pub(super) mod rate;
 pub(super) mod rounds;
 mod split;
+mod stretch;
 #[cfg(test)]
 mod tests;
 mod whole;

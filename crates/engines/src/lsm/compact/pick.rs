@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc};
 
-use ecotone_substrate::{limits::PAGE, table::File};
+use ecotone_substrate::{
+    limits::{MAX_LEVELS, PAGE},
+    table::File,
+};
 
 use super::rounds::Rounds;
 use crate::lsm::{
@@ -13,6 +16,9 @@ use crate::lsm::{
 /// Runs of level 0 with which it is compacted if it has bytes enough, and with which it is in any case.
 const FEW_RUNS: usize = if cfg!(feature = "shuttle") { 2 } else { 4 };
 const MANY_RUNS: usize = 8;
+
+/// The part of a stretch of keys above which what a place has of it is brought down.
+const LITTLE: u64 = 32;
 
 /// Tables of one place.
 type Placed<T> = (Place, Vec<Arc<T>>);
@@ -48,6 +54,11 @@ impl<T: Ranged> Piece<T> {
     /// Bytes of all tables.
     pub(super) fn bytes(&self) -> u64 {
         self.all
+    }
+
+    /// Whether it has tables of level 0.
+    pub(super) fn has_runs(&self) -> bool {
+        self.inputs.iter().any(|(place, _)| place.is_run())
     }
 
     /// The one table, if there is no other and it overlaps nothing.
@@ -100,7 +111,29 @@ impl<T: Ranged> Version<T> {
     pub(in crate::lsm) fn piece_of_level_0(&self, level_0: u64) -> Option<Piece<T>> {
         let (_, oldest) = self.runs().rfind(|(place, _)| place.is_run())?;
         let depth = self.top(level_0);
-        cheapest(oldest.tables().iter().filter_map(|table| Piece::of(self, self.closure(table), depth)))
+        cheapest(oldest.tables().iter().filter_map(|table| Piece::of(self, self.closure(table.first()..=table.last()), depth)))
+    }
+
+    /// What brings some of a stretch of keys a level down, from the highest place above the last level that has more than a little of it.
+    pub(in crate::lsm) fn piece_of_stretch(&self, stretch: (&[u8], &[u8]), level_0: u64) -> Option<Piece<T>> {
+        let within = |is_there: &dyn Fn(Place) -> bool| -> u64 {
+            let runs = self.runs().filter(|(place, _)| is_there(*place));
+            runs.flat_map(|(_, run)| run.within(stretch)).map(|table| table.bytes()).sum()
+        };
+        let little = within(&|_| true) / LITTLE;
+        if within(&Place::is_run) > little {
+            return self.level_0_over(stretch, level_0);
+        }
+        let depth = (2..=MAX_LEVELS).rev().find(|depth| within(&|place| place == Place::Level(*depth)) > little)?;
+        let tables = self.run(Place::Level(depth))?.within(stretch);
+        self.piece_of_level(depth, |table| tables.iter().any(|other| other.file() == table.file()))
+    }
+
+    /// All of level 0 that overlaps a stretch of keys, with what overlaps that.
+    fn level_0_over(&self, stretch: (&[u8], &[u8]), level_0: u64) -> Option<Piece<T>> {
+        let runs = self.runs().filter(|(place, _)| place.is_run());
+        let tables: Vec<_> = runs.flat_map(|(_, run)| run.within(stretch)).collect();
+        Piece::of(self, self.closure(range(tables.into_iter())?), self.top(level_0))
     }
 
     /// A piece with some of these tables of a level, or of level 0 if it has no depth, as long as any of them are there.
@@ -143,13 +176,13 @@ impl<T: Ranged> Version<T> {
         cheapest(tables.filter_map(piece))
     }
 
-    /// A table with everything of level 0 that overlaps it, or what is taken with it, by runs from young to old (invariant 12).
-    fn closure(&self, table: &Arc<T>) -> Vec<Placed<T>> {
+    /// Everything of level 0 that overlaps a range, or what is taken with it, by runs from young to old (invariant 12).
+    fn closure(&self, first: RangeInclusive<&[u8]>) -> Vec<Placed<T>> {
         let wider = |range: &RangeInclusive<&[u8]>| -> Vec<Placed<T>> {
             let runs = self.runs().filter(|(place, _)| place.is_run());
             runs.map(|(place, run)| (place, run.overlapping(range).to_vec())).collect()
         };
-        let mut taken = wider(&(table.first()..=table.last()));
+        let mut taken = wider(&first);
         while let Some(range) = range(all(&taken)) {
             let next = wider(&range);
             if all(&next).count() == all(&taken).count() {

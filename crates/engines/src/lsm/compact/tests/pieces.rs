@@ -69,6 +69,26 @@ fn assert_closed(version: &Version<Fake>, piece: &Piece<Fake>) {
     assert!(ages.is_sorted_by(|a, b| a < b), "{ages:?}");
 }
 
+/// Trap 12: what brings a stretch further down does so with everything older that overlaps, has some of the stretch, and ends.
+#[test]
+fn trap_12_a_piece_of_a_stretch_is_closed() {
+    let mut random = SmallRng::seed_from_u64(7);
+    let mut tops = BTreeSet::new();
+    for _ in 0..2000 {
+        let (version, lower, wide) = (version(&mut random), random.random::<u8>(), random.random_range(1..100u8));
+        let stretch = (&[lower][..], &[lower.saturating_add(wide)][..]);
+        let above = |(place, run): (Place, &Run<Fake>)| place != Place::Level(1) && !run.within(stretch).is_empty();
+        let Some(piece) = version.piece_of_stretch(stretch, u64::MAX) else { continue };
+        assert!(version.runs().any(above));
+        assert_closed(&version, &piece);
+        let (place, upper) = &piece.inputs[0];
+        assert!(!upper.within(stretch).is_empty() || place.is_run(), "{place:?}");
+        tops.insert((place.is_run(), piece.depth));
+    }
+    // Level 0 goes into the last level where there is no other.
+    assert_eq!(tops, BTreeSet::from([(true, 1), (true, 2), (false, 1)]));
+}
+
 /// Trap 12: of level 0 with a table goes everything older that overlaps it.
 #[test]
 fn trap_12_a_piece_is_closed() {

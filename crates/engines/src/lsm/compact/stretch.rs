@@ -1,0 +1,38 @@
+//! Bringing a stretch of keys that is scanned down into the last level (decision 14, "Merging").
+
+use std::{cell::Cell, sync::Arc};
+
+use ecotone_substrate::Result;
+
+use crate::lsm::{
+    records::Lsm,
+    version::{Ranged, Version},
+};
+
+impl Lsm {
+    /// About how many bytes are read until nothing above the last level has keys of a stretch, if something has.
+    pub(crate) fn above_last(&self, stretch: (&[u8], &[u8])) -> Option<u64> {
+        self.version().above_last(stretch, self.sizes.level_0)
+    }
+
+    /// Makes one job that brings some of a stretch a level down, with a turn of its own; tells when it has that. The bytes that it read, if there was anything.
+    pub(crate) fn merge_next(self: &Arc<Self>, stretch: (&[u8], &[u8]), has_turn: impl FnOnce()) -> Result<Option<u64>> {
+        let turn = self.compacting.lock();
+        has_turn();
+        let read = Cell::new(0);
+        let pick =
+            |version: &Version<_>| version.piece_of_stretch(stretch, self.sizes.level_0).inspect(|piece| read.set(piece.bytes()));
+        let merged = self.compact_in_turn(pick, true);
+        self.end_turn(turn);
+        Ok(merged?.then(|| read.get()))
+    }
+}
+
+impl<T: Ranged> Version<T> {
+    fn above_last(&self, stretch: (&[u8], &[u8]), level_0: u64) -> Option<u64> {
+        let first = self.piece_of_stretch(stretch, level_0)?;
+        let sinking = if first.has_runs() { first.bytes() } else { 0 };
+        let levels = self.runs().filter(|(place, _)| !place.is_run()).flat_map(|(_, run)| run.within(stretch));
+        Some(sinking + levels.map(|table| table.bytes()).sum::<u64>())
+    }
+}
