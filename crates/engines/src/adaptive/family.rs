@@ -94,7 +94,7 @@ impl AdaptiveFamily {
         let is_restless = self.is_restless;
         let pages = Arc::new(Pages { tree: tree.clone(), upkeep: upkeep.clone(), insert, is_restless });
         // The cache does not know which shape a range has, and no change of shape touches it.
-        let around = Around { front: Some(tree.front()), base: Some(pages) };
+        let around = Around { front: Some(tree.front()), base: Some(pages), ..Around::default() };
         let lsm = Arc::new(self.lsm.part(part(context, TABLES), options, structure, around));
         upkeep.begin(&lsm);
         AdaptiveKeyspace { lsm, tree, upkeep, insert, adapt, is_restless }

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use ecotone_substrate::Result;
 
-use super::merged::Source;
+use super::{ledger::Ledger, merged::Source};
 use crate::{
     engine::{Cursor, Range, VisitValue},
     front::Front,
@@ -50,6 +50,8 @@ pub(crate) struct Around {
     pub(crate) front: Option<Arc<dyn Front>>,
     /// What is below them.
     pub(crate) base: Option<Arc<dyn Base>>,
+    /// Who judges what is read, in builds for tests.
+    pub(crate) ledger: Option<Arc<Ledger>>,
 }
 
 /// A record on its way; no value is a tombstone.

@@ -104,6 +104,8 @@ impl Load<'_> {
         let comes = tables.iter().map(|handle| (place, handle.file())).collect();
         let change = Change { comes, ..Change::default() };
         let before = lsm.version();
+        let last = self.last.as_deref().expect("a load has records");
+        lsm.ledger().into_iter().for_each(|ledger| ledger.forget(first, last));
         let installed = lsm.install(&change, tables, |version| lsm.present.installed(version));
         installed.inspect_err(|_| output::remove(lsm.files.environment(), tables))?;
         if place.is_run() && may_have_values_from(&before, first) {

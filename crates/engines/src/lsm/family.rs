@@ -8,8 +8,8 @@ use std::{
 use ecotone_substrate::Result;
 
 use super::{
-    base::Around, blob, install::Files, keyspace::LsmKeyspace, options::LsmOptions, pool::Pool, structure::Structure,
-    table_cache::TableCache,
+    base::Around, blob, install::Files, keyspace::LsmKeyspace, ledger::Ledger, options::LsmOptions, pool::Pool,
+    structure::Structure, table_cache::TableCache,
 };
 use crate::{
     engine::{Context, Family, Made, Root, Shared},
@@ -25,6 +25,8 @@ pub struct LsmFamily {
     table_cache: Option<usize>,
     /// Who has a cache in front of them.
     fronts: Option<Arc<dyn Fronts>>,
+    /// Whether reads are judged, if that is built.
+    has_ledger: bool,
     commons: Arc<Commons>,
 }
 
@@ -92,16 +94,22 @@ impl Sizes {
 }
 
 impl LsmFamily {
-    /// For tests: an lsm engine that flushes where little is written, into small tables.
+    /// For tests: an lsm engine that flushes where little is written, into small tables. Its reads are judged (decision 15, "The ledger").
     #[doc(hidden)]
     pub fn tiny() -> LsmFamily {
-        LsmFamily { sizes: Some(Sizes::TINY), ..LsmFamily::default() }
+        LsmFamily { sizes: Some(Sizes::TINY), has_ledger: true, ..LsmFamily::default() }
     }
 
     /// The same with tables of so many bytes.
     #[cfg(all(test, not(feature = "loom")))]
     pub(crate) fn tiny_with_tables(table: u64) -> LsmFamily {
-        LsmFamily { sizes: Some(Sizes { table, part: 2 * table, ..Sizes::TINY }), ..LsmFamily::default() }
+        LsmFamily { sizes: Some(Sizes { table, part: 2 * table, ..Sizes::TINY }), ..LsmFamily::tiny() }
+    }
+
+    /// The same whose reads are not judged, so that what they read can be counted.
+    #[cfg(all(test, not(feature = "loom")))]
+    pub(crate) fn unjudged(self) -> LsmFamily {
+        LsmFamily { has_ledger: false, ..self }
     }
 
     /// With so many bytes for indexes and filters of tables at most, which the memory budget has to have left besides.
@@ -114,9 +122,14 @@ impl LsmFamily {
         LsmFamily { fronts: Some(fronts), ..self }
     }
 
-    fn around(&self, shared: &Shared) -> Result<Around> {
+    /// What is around a keyspace that is empty, or of an earlier life.
+    fn around(&self, shared: &Shared, is_empty: bool) -> Result<Around> {
         let front = self.fronts.as_ref().map(|fronts| fronts.front(shared)).transpose()?;
-        Ok(Around { front, base: None })
+        Ok(Around { front, base: None, ledger: self.ledger(is_empty) })
+    }
+
+    fn ledger(&self, is_empty: bool) -> Option<Arc<Ledger>> {
+        self.has_ledger.then(|| Arc::new(Ledger::new(is_empty)))
     }
 
     fn cache(&self, shared: &Shared) -> Arc<TableCache> {
@@ -144,6 +157,7 @@ impl LsmFamily {
     ) -> LsmKeyspace {
         let (sizes, pool) = (self.sizes(&context, &options), self.pool(&context.shared));
         let is_empty = structure.is_none();
+        let around = Around { ledger: self.ledger(is_empty), ..around };
         let files = Files::new(context.clone(), options, structure.unwrap_or_default(), &self.cache(&context.shared));
         let make = if is_empty { LsmKeyspace::create } else { LsmKeyspace::open };
         make(files, sizes, pool, around)
@@ -159,7 +173,7 @@ impl Family for LsmFamily {
         let options = LsmOptions::parse(&context.settings)?;
         let sizes = self.sizes(&context, &options);
         let (pool, cache) = (self.pool(&context.shared), self.cache(&context.shared));
-        let around = self.around(&context.shared)?;
+        let around = self.around(&context.shared, true)?;
         let files = Files::new(context, options, Structure::default(), &cache);
         let root = files.root();
         Ok((Made::Ordered(Arc::new(LsmKeyspace::create(files, sizes, pool, around))), root))
@@ -170,7 +184,7 @@ impl Family for LsmFamily {
         let (options, structure) = blob::decode(&root.blob).map_err(|malformed| malformed.at(place, 0))?;
         let sizes = self.sizes(&context, &options);
         let (pool, cache) = (self.pool(&context.shared), self.cache(&context.shared));
-        let around = self.around(&context.shared)?;
+        let around = self.around(&context.shared, false)?;
         let files = Files::new(context, options, structure, &cache);
         Ok(Made::Ordered(Arc::new(LsmKeyspace::open(files, sizes, pool, around))))
     }

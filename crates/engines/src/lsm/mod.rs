@@ -18,6 +18,7 @@ mod heat;
 mod idle;
 mod install;
 pub(crate) mod keyspace;
+mod ledger;
 mod lift;
 mod loads;
 mod lookup;
@@ -44,6 +45,7 @@ mod turn;
 mod uncover;
 mod version;
 mod view;
+mod witness;
 
 pub(crate) use self::count::behind;
 pub use self::{family::LsmFamily, options::LsmOptions};

@@ -58,6 +58,14 @@ struct Search<'v, 'k> {
 impl Lsm {
     /// Looks for many keys, in whatever order; `found` gets the number and the value of each. Nothing is held then but a version.
     pub(super) fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
+        match self.ledger() {
+            Some(ledger) => self.find_many_judged(ledger, keys, found),
+            None => self.find_many(keys, found),
+        }
+    }
+
+    /// The same, not judged.
+    pub(super) fn find_many(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
         let (mut queue, mut first) = (None, 0);
         for batch in keys.chunks(BATCH) {
             let all = (first..).zip(batch).map(|(number, key)| Sought { number, key, hash: self.hash(key) }).collect();

@@ -139,22 +139,35 @@ impl Lsm {
 
     /// Makes a write, on the credit that it was admitted with.
     pub(super) fn apply(&self, credit: Credit, seq: Seq, Operation { key, value }: Operation<'_>) {
+        self.ledger().into_iter().for_each(|ledger| ledger.begin(key, value, seq));
         {
             let pin = self.present.pin();
             self.present.load(&pin).active().apply(self.hash(key), key, value, seq, &mut || self.room.take());
         }
+        self.ledger().into_iter().for_each(|ledger| ledger.end(key, true));
         self.room.give_back(credit);
     }
 
     /// Makes a write in place, if the active memtable has the key and room for the value there.
     pub(super) fn overwrite(&self, seq: Seq, Operation { key, value }: Operation<'_>) -> bool {
-        let pin = self.present.pin();
-        self.present.load(&pin).active().overwrite(key, value, seq)
+        self.ledger().into_iter().for_each(|ledger| ledger.begin(key, value, seq));
+        let is_done = self.present.load(&self.present.pin()).active().overwrite(key, value, seq);
+        self.ledger().into_iter().for_each(|ledger| ledger.end(key, is_done));
+        is_done
     }
 
     /// The newest value of a key, in place of what `value` had. False, and an empty one, if there is none.
+    #[inline]
     pub(super) fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
+        match self.ledger() {
+            Some(ledger) => self.find_judged(ledger, key, value),
+            None => self.find(key, value),
+        }
+    }
+
+    /// The same, where `value` is empty.
+    pub(super) fn find(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let front = self.front();
         self.present.search(key, value, front).or_else(|Beyond { version, ticket }| {
             let found = self.find_on_disk(&version, key, value)?;

@@ -14,9 +14,9 @@ const KEYS: u32 = 200;
 /// What is flushed goes into runs, or into pages where there are some.
 const MODES: [Insert; 2] = [Insert::Batch, Insert::Tree];
 
-/// Keys in pages, and others in tables, none of them cached.
-fn world(insert: Insert) -> (World, Model) {
-    let (mut world, mut model) = (World::new(7, AdaptiveOptions { insert, ..AdaptiveOptions::default() }), Model::new());
+/// Keys in pages, and others in tables, none of them cached, in a keyspace that is begun by one of the world's ways.
+fn world(begin: fn(u64, AdaptiveOptions) -> World, insert: Insert) -> (World, Model) {
+    let (mut world, mut model) = (begin(7, AdaptiveOptions { insert, ..AdaptiveOptions::default() }), Model::new());
     for number in 0..KEYS {
         world.put(&mut model, number, Some(&[1; 90]));
     }
@@ -36,7 +36,7 @@ fn read(world: &World, model: &Model, at_once: bool) -> bool {
 #[test]
 fn what_was_read_is_cached_whatever_shape_its_range_has_and_follows_writes() {
     for (at_once, insert) in [false, true].into_iter().flat_map(|at_once| MODES.map(|insert| (at_once, insert))) {
-        let (mut world, mut model) = world(insert);
+        let (mut world, mut model) = world(World::unjudged, insert);
         assert!(read(&world, &model, at_once));
         assert!(!read(&world, &model, at_once), "all of it is cached");
         for (number, value) in
@@ -71,7 +71,7 @@ fn trap_01_what_was_read_before_a_flush_is_not_admitted_after_it() {
         values.flat_map(move |value| [false, true].map(|at_once| (number, insert, value, at_once)))
     }) {
         for stop in 1.. {
-            let (mut world, mut model) = world(insert);
+            let (mut world, mut model) = world(World::new, insert);
             // Indexes and filters are loaded under locks, with which no reader may stand still.
             _ = world.keyspace.get(&key(number + 1)).unwrap();
             let keyspace = world.keyspace.clone();

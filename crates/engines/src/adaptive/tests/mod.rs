@@ -8,6 +8,7 @@ mod failures;
 mod flushes;
 mod front;
 mod inserts;
+mod ledger;
 mod modes;
 mod readers;
 mod root;

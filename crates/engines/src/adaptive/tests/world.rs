@@ -61,6 +61,11 @@ impl World {
         World::of(seed, options, memory, || tiny(64 << 10))
     }
 
+    /// Whose reads can be counted.
+    pub(super) fn unjudged(seed: u64, options: AdaptiveOptions) -> World {
+        World::of(seed, options, || AdaptiveFamily { lsm: tiny(16 << 10).lsm.unjudged(), ..tiny(16 << 10) })
+    }
+
     /// With memtables as large as options say.
     pub(super) fn large(seed: u64, options: AdaptiveOptions) -> World {
         World::of(seed, options, MEMORY, || AdaptiveFamily::beside(&LsmFamily::default(), &TreeFamily::default()))

@@ -1,9 +1,10 @@
 //! Iteration over a range, from both ends (decision 11, "Reading"; decision 12, invariant 21).
 //!
 //! Each end merges the records of runs and levels of one version, as their tables have them, with copies of what the memtables have: [`batch`] (these copies),
-//! [`written`] (where these come from), [`sources`] (how what is stored begins). Where the version has covers it goes stretch by stretch, and seeks in each what counts there (decision 14, "Reading").
+//! [`written`] (where these come from), [`sources`] (how what is stored begins), [`judged`] (builds for tests). Where the version has covers it goes stretch by stretch, and seeks in each what counts there (decision 14, "Reading").
 
 mod batch;
+mod judged;
 mod sources;
 mod written;
 
@@ -15,6 +16,7 @@ use self::batch::Batch;
 use super::{
     base::{Based, Passage},
     handle::Handle,
+    ledger::{IS_BUILT, Ledger, Moment},
     merged::{Merged, Source},
     records::Lsm,
     stored::Stored,
@@ -34,13 +36,24 @@ pub(super) struct Scan {
     front: Option<Box<End>>,
     back: Option<Box<End>>,
     over: bool,
+    /// When it began, where it is judged.
+    since: Option<Moment>,
 }
 
 impl Scan {
     pub(super) fn new(lsm: Arc<Lsm>, range: Range) -> Scan {
         let rest = Rest::new(range);
         let over = rest.is_empty();
-        Scan { lsm, rest, front: None, back: None, over }
+        let since = lsm.ledger().map(Ledger::now);
+        Scan { lsm, rest, front: None, back: None, over, since }
+    }
+
+    #[inline]
+    fn go(&mut self, direction: Direction) -> Result<Option<RecordRef<'_>>> {
+        match self.since.filter(|_| IS_BUILT) {
+            Some(since) => self.step_judged(direction, since),
+            None => self.step(direction),
+        }
     }
 
     fn step(&mut self, direction: Direction) -> Result<Option<RecordRef<'_>>> {
@@ -68,11 +81,11 @@ impl Drop for Scan {
 
 impl Cursor for Scan {
     fn next(&mut self) -> Result<Option<RecordRef<'_>>> {
-        self.step(Direction::Up)
+        self.go(Direction::Up)
     }
 
     fn next_back(&mut self) -> Result<Option<RecordRef<'_>>> {
-        self.step(Direction::Down)
+        self.go(Direction::Down)
     }
 }
 
@@ -155,6 +168,7 @@ impl End {
                 self.seek(lsm, &rest.behind(self.direction, &limit))?;
             }
             self.found = self.choose();
+            lsm.ledger().into_iter().for_each(|ledger| self.judge(lsm, ledger));
             match self.record_with_tombstones() {
                 Some((_, Some(_))) => {
                     self.given += 1;

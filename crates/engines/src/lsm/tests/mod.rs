@@ -15,6 +15,8 @@ mod heat;
 #[cfg(not(feature = "loom"))]
 mod idle;
 #[cfg(not(feature = "loom"))]
+mod ledger;
+#[cfg(not(feature = "loom"))]
 mod memory;
 #[cfg(not(feature = "loom"))]
 mod model;

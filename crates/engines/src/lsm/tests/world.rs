@@ -24,8 +24,8 @@ use crate::{
     engine::{Context, Cursor, Engine, Operation, Ordered, Range, Record, Shared},
     front::Front,
     lsm::{
-        base::Around, blob, family::Sizes, install::Files, keyspace::LsmKeyspace, options::LsmOptions, pool::Pool,
-        structure::Structure, table::Kind, table_cache::TableCache,
+        base::Around, blob, family::Sizes, install::Files, keyspace::LsmKeyspace, ledger::Ledger, options::LsmOptions,
+        pool::Pool, structure::Structure, table::Kind, table_cache::TableCache,
     },
     tests::{context, stat},
 };
@@ -119,8 +119,15 @@ impl World {
 
     /// The same behind a cache.
     pub(super) fn another_behind(&self, number: u32, front: Arc<dyn Front>) -> Arc<LsmKeyspace> {
-        let (context, around) = (Context { keyspace: number, ..self.context.clone() }, Around { front: Some(front), base: None });
+        let (context, around) =
+            (Context { keyspace: number, ..self.context.clone() }, Around { front: Some(front), ..Around::default() });
         self.made(context, LsmOptions::default(), Sizes::TINY, around)
+    }
+
+    /// The same whose reads are judged.
+    pub(super) fn another_judged(&self, number: u32, sizes: Sizes) -> Arc<LsmKeyspace> {
+        let around = Around { ledger: Some(Arc::new(Ledger::new(true))), ..Around::default() };
+        self.made(Context { keyspace: number, ..self.context.clone() }, LsmOptions::default(), sizes, around)
     }
 
     /// The same by a clock of its own.
