@@ -89,6 +89,8 @@ impl KeyspaceOptions {
     /// | lsm | `table` | half a memtable | bytes of a table, 64 KiB to 64 MiB; at least a 4096th of the memory budget |
     /// | adaptive | `adapt` | 66 | percent of the time in which ranges become pages or tables at most; 0: never by itself, but where [`Keyspace::hint`](crate::Keyspace::hint) says so |
     /// | adaptive | `insert` | `auto` | how what is written in a range that is pages alone gets into these: `tree` (when its memtable is flushed), `batch` (into a table above them, which is brought down when scans have paid for it), or `auto`: at each flush and for each range `tree` where the scans since the last flush would lose more to another table than it costs, and no memtable waits |
+    /// | adaptive | `split` | `side` | what becomes pages of a range at once: `side`, all that its tables have, or `down`, what the oldest level has, and the next one when scans have paid for that too |
+    /// | adaptive | `page_fill` | `even` | how full its pages are: `even`, all alike, to `fill` percent, or `spread`, from half full to full, so that pages which grow alike are not full at one time |
     /// | adaptive | | | those of lsm, for its tables, and those of tree, for its pages and the record cache |
     pub fn set(mut self, option: impl Into<String>, value: impl Into<String>) -> Self {
         self.creation.settings.push((option.into(), value.into()));

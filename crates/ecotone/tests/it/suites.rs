@@ -31,6 +31,9 @@ fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
+/// What an adaptive keyspace does only where somebody asks for it.
+const PLACES: [(&str, &str); 2] = [("split", "down"), ("page_fill", "spread")];
+
 fn first_seed() -> u64 {
     from_environment("ECOTONE_SEED").unwrap_or(1)
 }
@@ -92,6 +95,7 @@ fn contract_of_the_adaptive_engine() {
     contract(&adaptive(), 60, 10);
     contract(&adaptive().set(&[("index", "single"), ("segment_pages", "2")]), 10, 5);
     contract(&adaptive().set(&[("insert", "tree")]), 20, 10);
+    contract(&adaptive().set(&PLACES), 20, 10);
     pass(contract::run(&adaptive(), first_seed()..first_seed() + 3, DEEP));
 }
 
@@ -135,6 +139,7 @@ fn every_crash_of_short_histories_on_the_lsm_engine() {
 fn every_crash_of_short_histories_on_the_adaptive_engine() {
     exhaustive(&adaptive(), 16, 100);
     exhaustive(&adaptive().set(&[("insert", "tree")]), 32, 200);
+    exhaustive(&adaptive().set(&PLACES), 32, 200);
 }
 
 /// Divides the crashes among the shapes.
@@ -199,6 +204,7 @@ fn crash_campaign_on_the_lsm_engine() {
 fn crash_campaign_on_the_adaptive_engine() {
     campaign(&adaptive(), 160, &[SHORT, WIDE, DEEP]);
     campaign(&adaptive().set(&[("insert", "tree")]), 96, &[SHORT, WIDE, DEEP]);
+    campaign(&adaptive().set(&PLACES), 96, &[SHORT, WIDE, DEEP]);
 }
 
 #[test]
@@ -267,6 +273,7 @@ fn a_full_disk_under_the_lsm_engine() {
 fn a_full_disk_under_the_adaptive_engine() {
     full_disk(&adaptive());
     full_disk(&adaptive().set(&[("insert", "tree")]));
+    full_disk(&adaptive().set(&PLACES));
 }
 
 /// The tiny engines hold locks during their I/O, so their calls cannot stand still there.

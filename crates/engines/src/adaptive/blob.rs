@@ -5,19 +5,17 @@ use ecotone_substrate::{
     limits::MAX_MANIFEST,
 };
 
-use super::{insert::Insert, options::MOST_ADAPT};
+use super::{AdaptiveOptions, choice::Choice, options::MOST_ADAPT};
 use crate::lsm::structure::Covers;
 
 /// The form of the root.
 const FORM: u8 = 1;
-/// Of `split` and `page_fill` what there is so far: side, even. `insert` and `adapt` follow.
-const CHOICES: [u8; 2] = [0, 0];
 
 /// What a checkpoint leaves of a keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Blob {
-    pub(super) insert: Insert,
-    pub(super) adapt: u8,
+    /// But for those of the parts, which their roots have.
+    pub(super) options: AdaptiveOptions,
     pub(super) covers: Covers,
     /// The roots of the parts.
     pub(super) lsm: Vec<u8>,
@@ -27,7 +25,8 @@ pub(super) struct Blob {
 impl Blob {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
-        w.u8(FORM).bytes(&CHOICES).u8(self.insert.code()).u8(self.adapt);
+        let AdaptiveOptions { split, page_fill, insert, adapt, .. } = self.options;
+        w.u8(FORM).u8(split.code()).u8(page_fill.code()).u8(insert.code()).u8(adapt);
         self.covers.encode(&mut w);
         w.prefixed(&self.lsm).prefixed(&self.tree);
         w.finish()
@@ -37,19 +36,22 @@ impl Blob {
     pub(super) fn decode(bytes: &[u8]) -> Result<Blob, Malformed> {
         let mut r = Reader::new(bytes);
         r.version(FORM)?;
-        if r.array()? != CHOICES {
-            return r.fail("an option of an adaptive keyspace is not known");
-        }
-        let Some(insert) = Insert::of(r.u8()?) else {
-            return r.fail("an option of an adaptive keyspace is not known");
-        };
-        let adapt = r.u8()?;
+        let (split, page_fill, insert, adapt) = (choice(&mut r)?, choice(&mut r)?, choice(&mut r)?, r.u8()?);
         if adapt > MOST_ADAPT {
             return r.fail("an adaptive keyspace adapts for more than all of the time");
         }
+        let options = AdaptiveOptions { split, page_fill, insert, adapt, ..AdaptiveOptions::default() };
         let covers = Covers::decode(&mut r)?;
         let (lsm, tree) = (r.prefixed(MAX_MANIFEST)?.to_vec(), r.prefixed(MAX_MANIFEST)?.to_vec());
         r.finish()?;
-        Ok(Blob { insert, adapt, covers, lsm, tree })
+        Ok(Blob { options, covers, lsm, tree })
+    }
+}
+
+/// A value of an option.
+fn choice<C: Choice>(r: &mut Reader<'_>) -> Result<C, Malformed> {
+    match C::of(r.u8()?) {
+        Some(value) => Ok(value),
+        None => r.fail("an option of an adaptive keyspace is not known"),
     }
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use ecotone_substrate::Result;
 
-use super::{AdaptiveOptions, blob::Blob, insert::Insert, keyspace::AdaptiveKeyspace, pages::Pages, upkeep::Upkeep};
+use super::{AdaptiveOptions, blob::Blob, keyspace::AdaptiveKeyspace, pages::Pages, upkeep::Upkeep};
 use crate::{
     engine::{Context, Family, Made, Root},
-    lsm::{self, LsmFamily, LsmOptions, base::Around, structure::Structure},
+    lsm::{self, LsmFamily, base::Around, structure::Structure},
     tree::{Tree, TreeFamily, space::PageFile},
 };
 
@@ -69,8 +69,8 @@ impl Family for AdaptiveFamily {
 impl AdaptiveFamily {
     /// A keyspace without records, whose pages are to be in a file that was just made.
     pub(super) fn empty(&self, context: &Context, options: AdaptiveOptions, file: &PageFile) -> Result<AdaptiveKeyspace> {
-        let tree = self.tree.empty(&part(context, PAGES), options.tree, file)?;
-        Ok(self.keyspace(context, (options.insert, options.adapt, options.lsm), None, tree))
+        let tree = self.tree.empty(&part(context, PAGES), (options.tree, options.page_fill), file)?;
+        Ok(self.keyspace(context, options, None, tree))
     }
 
     /// A keyspace from its root.
@@ -78,25 +78,26 @@ impl AdaptiveFamily {
         let place = || format!("the root of keyspace {} in the manifest", context.keyspace);
         let blob = Blob::decode(&root.blob).map_err(|malformed| malformed.at(place(), 0))?;
         let (lsm, structure) = lsm::blob::decode(&blob.lsm).map_err(|malformed| malformed.at(place(), 0))?;
-        let tree = self.tree.part(part(context, PAGES), &blob.tree)?;
-        Ok(self.keyspace(context, (blob.insert, blob.adapt, lsm), Some(structure.covered(blob.covers)), tree))
+        let options = AdaptiveOptions { lsm, ..blob.options };
+        let tree = self.tree.part(part(context, PAGES), &blob.tree, options.page_fill)?;
+        Ok(self.keyspace(context, options, Some(structure.covered(blob.covers)), tree))
     }
 
     /// Of pages, and an empty lsm or one with this structure.
     fn keyspace(
         &self,
         context: &Context,
-        (insert, adapt, options): (Insert, u8, LsmOptions),
+        options: AdaptiveOptions,
         structure: Option<Structure>,
         tree: Arc<Tree>,
     ) -> AdaptiveKeyspace {
-        let upkeep = Upkeep::new(&context.shared, adapt);
+        let upkeep = Upkeep::new(&context.shared, options.adapt, options.split);
         let is_restless = self.is_restless;
-        let pages = Arc::new(Pages { tree: tree.clone(), upkeep: upkeep.clone(), insert, is_restless });
+        let pages = Arc::new(Pages { tree: tree.clone(), upkeep: upkeep.clone(), insert: options.insert, is_restless });
         // The cache does not know which shape a range has, and no change of shape touches it.
         let around = Around { front: Some(tree.front()), base: Some(pages), ..Around::default() };
-        let lsm = Arc::new(self.lsm.part(part(context, TABLES), options, structure, around));
+        let lsm = Arc::new(self.lsm.part(part(context, TABLES), options.lsm, structure, around));
         upkeep.begin(&lsm);
-        AdaptiveKeyspace { lsm, tree, upkeep, insert, adapt, is_restless }
+        AdaptiveKeyspace { lsm, tree, upkeep, options, is_restless }
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use ecotone_substrate::{Error, Result, Seq};
 
 use super::{
+    AdaptiveOptions,
     blob::Blob,
     family::{PAGES, TABLES},
-    insert::Insert,
     upkeep::Upkeep,
 };
 use crate::{
@@ -24,8 +24,8 @@ pub(super) struct AdaptiveKeyspace {
     pub(super) lsm: Arc<LsmKeyspace>,
     pub(super) tree: Arc<Tree>,
     pub(super) upkeep: Arc<Upkeep>,
-    pub(super) insert: Insert,
-    pub(super) adapt: u8,
+    /// Those of the pages are the tree's own.
+    pub(super) options: AdaptiveOptions,
     pub(super) is_restless: bool,
 }
 
@@ -40,7 +40,7 @@ impl AdaptiveKeyspace {
             (checkpoint, structure, lsm::blob::encode(*files.options(), tables), tables.covers().as_ref().clone())
         };
         let tree = self.tree.end_checkpoint(checkpoint)?;
-        Ok(Root { structure, blob: Blob { insert: self.insert, adapt: self.adapt, covers, lsm, tree }.encode() })
+        Ok(Root { structure, blob: Blob { options: self.options, covers, lsm, tree }.encode() })
     }
 
     /// Covers, opens or uncovers what a table or a cover has, if chance will, or what lies between two.
@@ -63,9 +63,9 @@ impl AdaptiveKeyspace {
         }
     }
 
-    /// Has all records of a range in pages that are in tables and count.
+    /// Has all records of a range in pages that are in tables and count, or those of the oldest place.
     pub(super) fn absorb(&self, lower: &[u8], upper: &[u8]) -> Result<()> {
-        self.lsm.lsm().absorb(lower, upper)
+        self.lsm.lsm().absorb(self.options.split, lower, upper)
     }
 
     /// Has all tables count in what is covered of a range.

@@ -2,6 +2,7 @@
 //! are imported.
 
 mod blob;
+mod choice;
 mod family;
 mod heat;
 mod hints;

@@ -2,11 +2,14 @@
 
 use ecotone_substrate::{Error, Result};
 
-use super::insert::Insert;
-use crate::{lsm::LsmOptions, tree::TreeOptions};
+use super::{choice::Choice, insert::Insert};
+use crate::{
+    lsm::{LsmOptions, Split},
+    tree::{PageFill, TreeOptions},
+};
 
 /// Settings that are of neither part.
-const OWN: [&str; 2] = ["adapt", "insert"];
+const OWN: [&str; 4] = ["adapt", "insert", "page_fill", "split"];
 /// Those that are the pages'. All others are the tables'.
 const OF_PAGES: [&str; 6] = ["fill", "neighbours", "segment_pages", "model", "forecast", "record_cache"];
 
@@ -17,6 +20,10 @@ pub struct AdaptiveOptions {
     pub adapt: u8,
     /// How what is written in a range that is pages gets into these.
     pub insert: Insert,
+    /// How full its pages are.
+    pub page_fill: PageFill,
+    /// Whether all that counts of a range becomes pages in one adaptation, or one place in each.
+    pub split: Split,
     /// Of the tables.
     pub lsm: LsmOptions,
     /// Of the pages, and whether records are kept in the record cache.
@@ -29,7 +36,14 @@ pub(super) const MOST_ADAPT: u8 = 100;
 
 impl Default for AdaptiveOptions {
     fn default() -> AdaptiveOptions {
-        AdaptiveOptions { adapt: ADAPT, insert: Insert::default(), lsm: LsmOptions::default(), tree: TreeOptions::default() }
+        AdaptiveOptions {
+            adapt: ADAPT,
+            insert: Insert::default(),
+            page_fill: PageFill::default(),
+            split: Split::default(),
+            lsm: LsmOptions::default(),
+            tree: TreeOptions::default(),
+        }
     }
 }
 
@@ -44,6 +58,8 @@ impl AdaptiveOptions {
         let parts = AdaptiveOptions { lsm: LsmOptions::parse(&lsm)?, tree: TreeOptions::parse(&tree)?, ..Self::default() };
         own.iter().try_fold(parts, |options, (name, value)| match name.as_str() {
             "adapt" => Ok(AdaptiveOptions { adapt: percent(value)?, ..options }),
+            "page_fill" => Ok(AdaptiveOptions { page_fill: PageFill::parse(value)?, ..options }),
+            "split" => Ok(AdaptiveOptions { split: Split::parse(value)?, ..options }),
             _ => Ok(AdaptiveOptions { insert: Insert::parse(value)?, ..options }),
         })
     }
@@ -66,7 +82,10 @@ mod tests {
         assert_eq!((set("adapt", "0").unwrap().adapt, set("fill", "75").unwrap().adapt), (0, 66));
         let insert = |value| set("insert", value).map(|options| options.insert);
         assert_eq!((insert("tree").unwrap(), set("fill", "75").unwrap().insert), (Insert::Tree, Insert::Auto));
-        assert!(insert("pages").is_err());
+        assert!(insert("pages").is_err() && set("split", "up").is_err() && set("page_fill", "90").is_err());
+        let ways = |options: AdaptiveOptions| (options.split, options.page_fill);
+        assert_eq!(ways(set("split", "down").unwrap()), (Split::Down, PageFill::Even));
+        assert_eq!(ways(set("page_fill", "spread").unwrap()), (Split::Side, PageFill::Spread));
         assert!(["101", "x", "-1"].iter().all(|value| set("adapt", value).is_err()));
         assert!(set("fill", "101").is_err() && set("speed", "9").is_err());
     }

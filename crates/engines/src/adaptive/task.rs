@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ecotone_substrate::Result;
 
 use super::hints::has_some;
-use crate::lsm::records::Lsm;
+use crate::lsm::{Split, records::Lsm};
 
 /// What becomes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,8 @@ pub(super) struct Task {
     pub(super) took: u64,
     /// Bytes that a merge may read still.
     pub(super) left: f64,
+    /// Places that it leaves above what becomes pages, where it takes one place alone.
+    pub(super) above: usize,
     /// Whether it ended before it was done.
     pub(super) is_given_up: bool,
 }
@@ -60,20 +62,21 @@ impl Task {
     /// Not begun.
     pub(super) fn new(kind: Kind, reason: Reason, lower: Vec<u8>, upper: Vec<u8>) -> Task {
         let from = lower.clone();
-        Task { kind, reason, lower, upper, from, bytes: 0.0, took: 0, left: 0.0, is_given_up: false }
+        Task { kind, reason, lower, upper, from, bytes: 0.0, took: 0, left: 0.0, above: 0, is_given_up: false }
     }
 
     /// Does the next piece. The nanoseconds that it took, without the wait for the turn.
-    pub(super) fn step(&mut self, lsm: &Arc<Lsm>, now: impl Fn() -> u64) -> (Result<()>, u64) {
+    pub(super) fn step(&mut self, lsm: &Arc<Lsm>, split: Split, now: impl Fn() -> u64) -> (Result<()>, u64) {
         let mut begun = now();
         let has_turn = || begun = now();
         let ended = match self.kind {
-            Kind::Absorb => lsm.absorb_next(&self.from, &self.upper, has_turn),
+            Kind::Absorb => lsm.absorb_next(split, (&self.from, &self.upper), has_turn),
             Kind::Merge => lsm.merge_next((&self.from, &self.upper), has_turn).map(|read| self.merged(read)),
             Kind::Uncover => lsm.uncover_next(&self.from, &self.upper, has_turn),
         };
         let ended = ended.and_then(|end| {
             self.from = end;
+            self.rise(lsm);
             if self.is_done() { lsm.conclude() } else { Ok(()) }
         });
         let took = now().saturating_sub(begun);
@@ -85,6 +88,15 @@ impl Task {
     fn merged(&mut self, read: Option<u64>) -> Vec<u8> {
         self.left -= read.unwrap_or(0) as f64;
         if read.is_some() && self.left > 0.0 { self.from.clone() } else { self.upper.clone() }
+    }
+
+    /// Begins with the next place when one is done, if somebody asked for the range. What comes meanwhile makes it no longer.
+    fn rise(&mut self, lsm: &Lsm) {
+        if self.is_done() && self.reason == Reason::Hint && self.above > 0 {
+            let is_free = lsm.counted(&self.lower, &self.upper).bytes == 0;
+            self.above = if is_free { 0 } else { self.above - 1 };
+            self.from = if is_free { self.upper.clone() } else { self.lower.clone() };
+        }
     }
 
     /// Whether nothing of it is done.

@@ -21,6 +21,7 @@ use super::{
 use crate::{
     engine::{Hint, Range, RangeShape, Shared},
     lsm::{
+        Split,
         base::{Counted, Offer, Passage},
         keyspace::LsmKeyspace,
         records::Lsm,
@@ -43,6 +44,8 @@ pub(super) struct Upkeep {
     shared: Shared,
     /// Percent of the time in which it works at most; 0 for never by itself.
     share: u8,
+    /// What becomes pages of a range in one adaptation.
+    split: Split,
     keyspace: OnceLock<Weak<LsmKeyspace>>,
     ticked_at: AtomicU64,
     state: Mutex<State>,
@@ -80,11 +83,24 @@ const REMEMBERED: usize = 64;
 
 impl Upkeep {
     /// Of a keyspace that [`begin`](Self::begin) tells, at work for so many percent of the time at most.
-    pub(super) fn new(shared: &Shared, share: u8) -> Arc<Upkeep> {
+    pub(super) fn new(shared: &Shared, share: u8, split: Split) -> Arc<Upkeep> {
         let (shared, ticked_at) = (shared.clone(), AtomicU64::new(shared.clock.now()));
         let (keyspace, state, job) = (OnceLock::new(), Mutex::new(State::default()), Single::default());
         let [absorbed, merged, uncovered, given_up, absorbed_bytes] = [(); 5].map(|()| Counter::default());
-        Arc::new(Upkeep { shared, share, keyspace, ticked_at, state, job, absorbed, merged, uncovered, given_up, absorbed_bytes })
+        Arc::new(Upkeep {
+            shared,
+            share,
+            split,
+            keyspace,
+            ticked_at,
+            state,
+            job,
+            absorbed,
+            merged,
+            uncovered,
+            given_up,
+            absorbed_bytes,
+        })
     }
 
     /// Says what is adapted.
@@ -145,12 +161,12 @@ impl Upkeep {
         let clipped = lsm.ends().and_then(|ends| clip(&ends, &lower, upper.as_deref()));
         let Some((lower, upper)) = clipped else { return Ok(()) };
         state.heat.forget(&lower, &upper);
-        let kind = match hint {
-            Hint::ReadMostly => Kind::Absorb,
-            Hint::WriteMostly => Kind::Uncover,
+        let (kind, above) = match hint {
+            Hint::ReadMostly => (Kind::Absorb, lsm.absorptions(self.split, &lower, &upper) - 1),
+            Hint::WriteMostly => (Kind::Uncover, 0),
             Hint::Auto => return Ok(()),
         };
-        state.asked.push(Task::new(kind, Reason::Hint, lower, upper));
+        state.asked.push(Task { above, ..Task::new(kind, Reason::Hint, lower, upper) });
         drop(state);
         self.call();
         Ok(())
@@ -193,7 +209,7 @@ impl Upkeep {
             self.state.lock().under_way = None;
             return Ok(false);
         }
-        let (ended, took) = task.step(keyspace.lsm(), || self.shared.clock.now());
+        let (ended, took) = task.step(keyspace.lsm(), self.split, || self.shared.clock.now());
         match ended {
             Ok(()) => self.count(task.kind),
             Err(error) if error.is_shortage() || matches!(error, Error::Limit { .. }) => {
@@ -242,7 +258,7 @@ impl Upkeep {
             state.heat.tick(self.shared.clock.now());
             state.task.take().or_else(|| {
                 let is_late = lsm.behind() > 0.0 || lsm.others_wait();
-                if is_late || self.share == 0 { None } else { state.choose(lsm, self.shared.memory.budget() as u64) }
+                if is_late || self.share == 0 { None } else { state.choose(lsm, self.split, self.shared.memory.budget() as u64) }
             })
         } else {
             Some(state.asked.remove(0))
@@ -331,17 +347,17 @@ impl State {
     }
 
     /// What is worth adapting, if anything is. Nothing becomes cold since nobody uses the keyspace at all.
-    fn choose(&mut self, lsm: &Lsm, budget: u64) -> Option<Task> {
+    fn choose(&mut self, lsm: &Lsm, split: Split, budget: u64) -> Option<Task> {
         let ends = lsm.ends()?;
         let price = |lower: &[u8], upper: Option<&[u8]>| {
             let (lower, upper) = clip(&ends, lower, upper)?;
             let may_be = self.hints.parts(&lower, &upper).iter().all(|(.., hint)| *hint != Hint::WriteMostly);
-            let counted = lsm.counted(&lower, &upper);
+            let counted = lsm.counted_by(split, &lower, &upper);
             (may_be && counted.bytes > 0).then(|| self.price.of(price::touched(&counted)))
         };
         if let Some((lower, upper)) = self.heat.worth_absorbing(PIECE, price) {
             let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;
-            return self.gather(lsm, budget, lower, upper);
+            return self.gather(lsm, (split, budget), lower, upper);
         }
         if self.is_idle {
             return None;
@@ -360,11 +376,11 @@ impl State {
 
     /// Has a range in one place for scans, which have paid for its pages. What they read most fits into memory as one run of tables, but not as pages: then it
     /// is merged, if that pays too, unless it was written too soon the last time.
-    fn gather(&self, lsm: &Lsm, budget: u64, lower: Vec<u8>, upper: Vec<u8>) -> Option<Task> {
-        let counted = lsm.counted(&lower, &upper);
+    fn gather(&self, lsm: &Lsm, (split, budget): (Split, u64), lower: Vec<u8>, upper: Vec<u8>) -> Option<Task> {
+        let counted = lsm.counted_by(split, &lower, &upper);
         if counted.pages > 0 || self.heat.has_failed(&lower, &upper) || !price::fit_as_run(self.hot_bytes(lsm), budget) {
-            let bytes = price::touched(&counted);
-            return Some(Task { bytes, ..Task::new(Kind::Absorb, Reason::Scans, lower, upper) });
+            let (bytes, above) = (price::touched(&counted), lsm.absorptions(split, &lower, &upper) - 1);
+            return Some(Task { bytes, above, ..Task::new(Kind::Absorb, Reason::Scans, lower, upper) });
         }
         let bytes = lsm.above_last((&lower, &upper))? as f64;
         let pays = self.heat.pays(&lower, &upper, self.price.of(bytes));
@@ -384,7 +400,7 @@ impl State {
                 if task.bytes > 0.0 && !task.is_given_up {
                     self.price.learn(task.bytes, task.took);
                 }
-                self.heat.absorbed(&task.lower, &task.upper, task.took as f64);
+                self.heat.absorbed(&task.lower, &task.upper, (task.took as f64, task.above == 0));
             }
             Kind::Uncover if task.is_given_up => self.heat.stays(&task.lower, &task.upper),
             Kind::Uncover => self.heat.uncovered(&task.lower, &task.upper),

@@ -21,7 +21,7 @@ use super::{
     records::Lsm,
     stored::{Reading, Stored},
     structure::{Become, Change, Cover, CoverEdit, Covers, Place, Stretch},
-    version::{Ranged, Run, Version},
+    version::{Ranged, Run, Split, Version},
 };
 use crate::rest::{Direction, Rest};
 
@@ -77,29 +77,34 @@ impl Absorbing {
 }
 
 impl Lsm {
-    /// Has all records of a range below the tables that are in tables and count. Where it is covered already a little more may be absorbed than that. What was
-    /// uncovered, and is read as it was before by somebody still, stays in tables. Nothing is done where there is nothing below.
-    pub(crate) fn absorb(self: &Arc<Self>, lower: &[u8], upper: &[u8]) -> Result<()> {
+    /// Has all records of a range below the tables that are in tables and count, or those of the oldest place. Where it is covered already a little more may be
+    /// absorbed than that. What was uncovered, and is read as it was before by somebody still, stays in tables. Nothing is done where there is nothing below.
+    pub(crate) fn absorb(self: &Arc<Self>, split: Split, lower: &[u8], upper: &[u8]) -> Result<()> {
         let mut from = lower.to_vec();
         while *from < *upper {
-            from = self.absorb_next(&from, upper, || ())?;
+            from = self.absorb_next(split, (&from, upper), || ())?;
         }
         self.files.conclude()
     }
 
     /// Absorbs the first piece of a range, with a turn of its own, so that what is more urgent comes between it and the next; tells when it has that. Gives where
     /// it ends.
-    pub(crate) fn absorb_next(self: &Arc<Self>, from: &[u8], upper: &[u8], has_turn: impl FnOnce()) -> Result<Vec<u8>> {
+    pub(crate) fn absorb_next(
+        self: &Arc<Self>,
+        split: Split,
+        (from, upper): (&[u8], &[u8]),
+        has_turn: impl FnOnce(),
+    ) -> Result<Vec<u8>> {
         let Some(base) = self.base() else { return Ok(upper.to_vec()) };
         let turn = self.compacting.lock();
         has_turn();
-        let absorbed = self.absorb_from(base, from, upper);
+        let absorbed = self.absorb_from(base, split, from, upper);
         self.end_turn(turn);
         absorbed
     }
 
     /// Absorbs the piece that begins at a key. Gives where it ends.
-    fn absorb_from(&self, base: &Arc<dyn Base>, from: &[u8], upper: &[u8]) -> Result<Vec<u8>> {
+    fn absorb_from(&self, base: &Arc<dyn Base>, split: Split, from: &[u8], upper: &[u8]) -> Result<Vec<u8>> {
         self.clear_uncovered()?;
         let left = self.files.uncovered();
         let upper = match left.iter().filter(|(_, end)| end.as_slice() > from).min() {
@@ -110,7 +115,7 @@ impl Lsm {
         let version = self.version();
         let piece = self.piece(base, &version, from, upper)?;
         let end = piece.upper.clone();
-        self.absorb_piece(base, &version, piece).map(|()| end)
+        self.absorb_piece(base, &version, split, piece).map(|()| end)
     }
 
     /// Empties what is below the tables of ranges that nothing covers: what is left of absorptions that were interrupted (decision 15, invariant 17).
@@ -133,7 +138,7 @@ impl Lsm {
     pub(super) fn absorb_before(&self, base: &Arc<dyn Base>, version: &Version<Handle>, sinking: &Sinking<'_>) -> Result<()> {
         self.absorbing.begin(version);
         let piece = self.piece(base, version, sinking.from, &sinking.upper)?;
-        self.absorb_piece(base, version, piece)
+        self.absorb_piece(base, version, Split::Side, piece)
     }
 
     /// Bytes of what is absorbed or uncovered with one edit, about.
@@ -154,26 +159,26 @@ impl Lsm {
         Ok(Piece { lower, upper, is_covered: stretch.cover.is_some() })
     }
 
-    fn absorb_piece(&self, base: &Arc<dyn Base>, version: &Version<Handle>, piece: Piece) -> Result<()> {
-        let absorbed = self.bring_down(base, version, piece);
+    fn absorb_piece(&self, base: &Arc<dyn Base>, version: &Version<Handle>, split: Split, piece: Piece) -> Result<()> {
+        let absorbed = self.bring_down(base, version, split, piece);
         self.absorbing.learn(&absorbed);
         // Bounds go with covers that are joined, and with a range that was carved in vain.
         self.keep_apart();
         absorbed
     }
 
-    fn bring_down(&self, base: &Arc<dyn Base>, version: &Version<Handle>, piece: Piece) -> Result<()> {
+    fn bring_down(&self, base: &Arc<dyn Base>, version: &Version<Handle>, split: Split, piece: Piece) -> Result<()> {
         let Piece { lower, upper, is_covered } = piece;
         let cover = version.covers().stretch_at(&lower).cover;
-        let counting = version.counting_in(cover).filter(|(_, run)| !run.within((&lower, &upper)).is_empty());
-        let runs: Vec<_> = counting.map(|(_, run)| run.clone()).collect();
-        if is_covered && runs.is_empty() {
+        let taken = version.taken(split, cover, (&lower, &upper));
+        if is_covered && taken.is_empty() {
             return Ok(());
         }
         if !is_covered {
             version.covers().check_room_to_cut()?;
         }
-        let floor = youngest(version);
+        let floor = floor(version, &taken, (cover, &lower, &upper));
+        let runs: Vec<_> = taken.into_iter().map(|(_, run)| run.clone()).collect();
         let becomes = if is_covered { Become::Raised(floor) } else { Become::Covered(floor) };
         let mut covers = Covers::clone(version.covers());
         let edits = vec![CoverEdit { lower: lower.clone(), upper: upper.clone(), becomes }];
@@ -208,6 +213,16 @@ impl Lsm {
         let is_wanted = |record: &Result<Moved>| with_tombstones || record.as_ref().map_or(true, |(_, value)| value.is_some());
         base.absorb(&mut iter::from_fn(next).filter(is_wanted)).map(|_| ())
     }
+}
+
+/// The floor of a range of which these places were taken: the youngest of them where what is above has something that counts.
+fn floor(
+    version: &Version<Handle>,
+    taken: &[(Place, &Run<Handle>)],
+    (cover, lower, upper): (Option<&Cover>, &[u8], &[u8]),
+) -> Place {
+    let is_left = version.taken(Split::Side, cover, (lower, upper)).len() > taken.len();
+    taken.first().filter(|_| is_left).map_or_else(|| youngest(version), |(place, _)| *place)
 }
 
 /// The youngest place that there is or that a floor is at, so that floors of neighbours are one though the youngest run goes with the first of them. Whatever comes is

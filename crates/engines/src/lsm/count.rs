@@ -7,24 +7,38 @@ use super::{
     handle::Handle,
     records::Lsm,
     structure::Cover,
-    version::{Ranged, Version},
+    version::{Ranged, Split, Version},
 };
 
 impl Lsm {
     /// What there is to absorb of a range, about. Without I/O: where an index is not in memory, a half of its table counts.
     pub(crate) fn counted(&self, lower: &[u8], upper: &[u8]) -> Counted {
-        let (version, mut counted, mut from) = (self.version(), Counted::default(), lower);
-        while from < upper {
-            let stretch = version.covers().stretch_at(from);
-            let end = stretch.upper.map_or(upper, |end| end.min(upper));
-            self.count_in(&version, stretch.cover, (from, end), &mut counted);
-            from = end;
-        }
+        self.counted_by(Split::Side, lower, upper)
+    }
+
+    /// The same of what one absorption takes.
+    pub(crate) fn counted_by(&self, split: Split, lower: &[u8], upper: &[u8]) -> Counted {
+        let (version, mut counted) = (self.version(), Counted::default());
+        parts(&version, lower, upper, |cover, part| self.count_in(&version, (split, cover, part), &mut counted));
         counted
     }
 
-    fn count_in(&self, version: &Version<Handle>, cover: Option<&Cover>, part: (&[u8], &[u8]), counted: &mut Counted) {
-        for (_, run) in version.counting_in(cover) {
+    /// How many absorptions it takes until nothing of a range counts in tables, if nothing comes meanwhile.
+    pub(crate) fn absorptions(&self, split: Split, lower: &[u8], upper: &[u8]) -> usize {
+        let (version, mut most) = (self.version(), 1);
+        if split == Split::Down {
+            parts(&version, lower, upper, |cover, part| most = most.max(version.taken(Split::Side, cover, part).len()));
+        }
+        most
+    }
+
+    fn count_in(
+        &self,
+        version: &Version<Handle>,
+        (split, cover, part): (Split, Option<&Cover>, (&[u8], &[u8])),
+        counted: &mut Counted,
+    ) {
+        for (_, run) in version.taken(split, cover, part) {
             let shares = || run.within(part).iter().map(|table| (table, table.share(part)));
             let bytes = shares().map(|(table, share)| (table.bytes() as f64 * share) as u64).sum();
             counted.bytes += bytes;
@@ -45,6 +59,17 @@ impl Lsm {
         let upper =
             version.tables().map(|table| behind(table.last())).chain(version.covers().bounds().map(<[u8]>::to_vec)).max()?;
         Some((lower, upper))
+    }
+}
+
+/// Visits the parts of a range of each of which the same places count.
+fn parts(version: &Version<Handle>, lower: &[u8], upper: &[u8], mut visit: impl FnMut(Option<&Cover>, (&[u8], &[u8]))) {
+    let mut from = lower;
+    while from < upper {
+        let stretch = version.covers().stretch_at(from);
+        let end = stretch.upper.map_or(upper, |end| end.min(upper));
+        visit(stretch.cover, (from, end));
+        from = end;
     }
 }
 

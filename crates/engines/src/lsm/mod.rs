@@ -48,4 +48,4 @@ mod view;
 mod witness;
 
 pub(crate) use self::count::behind;
-pub use self::{family::LsmFamily, options::LsmOptions};
+pub use self::{family::LsmFamily, options::LsmOptions, version::Split};

@@ -7,7 +7,7 @@ use ecotone_substrate::{Error, Result, page::PageKind};
 use ecotone_sys::primitive::Mutex;
 
 use super::{
-    Tree, TreeOptions,
+    PageFill, Tree, TreeOptions,
     blob::Blob,
     cache::Cache,
     counters::Counters,
@@ -64,7 +64,7 @@ impl TreeFamily {
         Ok((commons.cache.clone(), number))
     }
 
-    fn tree(&self, context: Context, options: TreeOptions, store: Store) -> Result<Arc<Tree>> {
+    fn tree(&self, context: Context, (options, page_fill): (TreeOptions, PageFill), store: Store) -> Result<Arc<Tree>> {
         let commons = self.commons(&context.shared);
         let (cache, number) = self.part_of_cache(&context.shared)?;
         let tree = Arc::new(Tree {
@@ -73,6 +73,7 @@ impl TreeFamily {
             pages: commons.pages.clone(),
             store,
             options,
+            page_fill,
             writeback: commons.writeback.clone(),
             counters: Counters::default(),
             lengths: Lengths::default(),
@@ -93,7 +94,7 @@ impl TreeFamily {
 
 impl TreeFamily {
     /// A tree without records, in a file that was just made.
-    pub(crate) fn empty(&self, context: &Context, options: TreeOptions, file: &PageFile) -> Result<Arc<Tree>> {
+    pub(crate) fn empty(&self, context: &Context, options: (TreeOptions, PageFill), file: &PageFile) -> Result<Arc<Tree>> {
         let Shared { storage, memory, double_write, .. } = &context.shared;
         let space = Space::new(file)?;
         let pages = space.allocate(1)?;
@@ -109,8 +110,8 @@ impl TreeFamily {
 }
 
 impl TreeFamily {
-    /// A tree of an earlier life.
-    pub(crate) fn part(&self, context: Context, root: &[u8]) -> Result<Arc<Tree>> {
+    /// A tree of an earlier life, whose pages are filled so from now on.
+    pub(crate) fn part(&self, context: Context, root: &[u8], page_fill: PageFill) -> Result<Arc<Tree>> {
         let Shared { memory, double_write, .. } = &context.shared;
         let file = PageFile::open(&context.shared.environment(), context.keyspace)?;
         let place = format!("the root of keyspace {} in the manifest", context.keyspace);
@@ -118,7 +119,7 @@ impl TreeFamily {
         let space = Space::new(&file)?;
         let index = Index::open(memory, &blob.index, &space)?;
         let store = Store::new(file, space, index, blob.production, double_write);
-        self.tree(context, blob.options, store)
+        self.tree(context, (blob.options, page_fill), store)
     }
 }
 
@@ -132,7 +133,7 @@ impl Family for TreeFamily {
         let options = TreeOptions::parse(&context.settings)?;
         let file = PageFile::create(&context.shared.environment(), context.keyspace)?;
         let made = || {
-            let tree = self.empty(&context, options, &file)?;
+            let tree = self.empty(&context, (options, PageFill::Even), &file)?;
             let root = tree.take_checkpoint()?;
             Ok((Made::Ordered(tree), root))
         };
@@ -143,6 +144,6 @@ impl Family for TreeFamily {
     }
 
     fn open(&self, context: Context, root: &Root) -> Result<Made> {
-        Ok(Made::Ordered(self.part(context, &root.blob)?))
+        Ok(Made::Ordered(self.part(context, &root.blob, PageFill::Even)?))
     }
 }

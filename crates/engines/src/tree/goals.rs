@@ -1,19 +1,33 @@
 //! What a tree asks of a layout (T9).
 
 use ecotone_substrate::limits::PAGE;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
     Tree,
     index::Placement,
-    layout::{Goals, Part, Planned, fill_up, spread},
+    layout::{Fill, Goals, Part, Planned, fill_up, spread},
     records::Records,
 };
+
+/// Percent of the fullest pages where they are not alike.
+const FULL: u8 = 100;
+
+/// How full pages are that are planned (A9).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PageFill {
+    /// All alike, as full as the option `fill` says.
+    #[default]
+    Even,
+    /// From half full to full, so that those which grow alike are not full at one time.
+    Spread,
+}
 
 impl Tree {
     /// Plans the segments of a range. With `append` the pages are filled one after the other and the last is left as it comes.
     pub(crate) fn plan(&self, records: &Records, lower: &[u8], upper: Option<&[u8]>, append: bool) -> Vec<Planned> {
         let layout = if append { fill_up } else { spread };
-        let fill = if append { self.options.fill } else { self.fill(records) };
+        let fill = if append { Fill::Even(self.options.fill) } else { self.fill(records, lower) };
         let goals = Goals { fill, most_pages: self.options.segment_pages, model: self.options.model };
         let mut planned = layout(records, lower, upper, &goals);
         if let Some(last) = planned.pop_if(|last| upper.is_none() && last.pages.len() > 1) {
@@ -22,9 +36,19 @@ impl Tree {
         planned
     }
 
-    /// Percent of a page that these records are to fill: less where inserts are expected (T14).
-    fn fill(&self, records: &Records) -> u8 {
-        let full = self.options.fill;
+    /// How full the pages of these records are to be. Where as many begin with the same fence they are as full.
+    fn fill(&self, records: &Records, lower: &[u8]) -> Fill {
+        match self.page_fill {
+            PageFill::Even => Fill::Even(self.foretold(records, self.options.fill)),
+            PageFill::Spread => {
+                let seed = xxh3_64_with_seed(lower, records.len() as u64);
+                Fill::Spread { most: self.foretold(records, FULL), seed }
+            }
+        }
+    }
+
+    /// Percent of a page that these records are to fill: less than `full` where inserts are expected (T14).
+    fn foretold(&self, records: &Records, full: u8) -> u8 {
         let Some(last) = records.len().checked_sub(1) else { return full };
         // Pages are about three quarters full.
         let population =

@@ -64,7 +64,7 @@ use crate::{
     page_cache::{PageCache, PageId},
 };
 
-pub use self::{family::TreeFamily, forecast::ForecastKind, layout::Model, options::TreeOptions};
+pub use self::{family::TreeFamily, forecast::ForecastKind, goals::PageFill, layout::Model, options::TreeOptions};
 
 /// Page reads that one `multi_get` keeps in flight.
 const IN_FLIGHT: usize = 64;
@@ -89,6 +89,7 @@ pub struct Tree {
     pages: Arc<PageCache>,
     store: Store,
     options: TreeOptions,
+    page_fill: PageFill,
     writeback: Arc<Writeback>,
     counters: Counters,
     /// How long scans are.

@@ -33,6 +33,8 @@ pub(super) struct Account {
 struct Adapted {
     cost: f64,
     saved: f64,
+    /// Whether nothing was left above it.
+    is_whole: bool,
 }
 
 impl Adapted {
@@ -95,6 +97,12 @@ impl Account {
 
     /// What is at stake before it is adapted again, as a multiple of the price.
     pub(super) fn caution(&self) -> f64 {
+        // What is absorbed place by place saves nothing before the last one is.
+        if self.adapted.as_ref().is_some_and(|adapted| !adapted.is_whole) { self.caution } else { self.judged() }
+    }
+
+    /// The caution that the last absorption teaches.
+    fn judged(&self) -> f64 {
         match self.adapted.as_ref().map(Adapted::has_failed) {
             None => self.caution,
             Some(true) => (self.caution * 2.0).min(MOST_CAUTION),
@@ -112,11 +120,13 @@ impl Account {
         self.adapted.is_some()
     }
 
-    /// It was absorbed, which cost so much.
-    pub(super) fn adapt(&mut self, cost: f64) {
+    /// It was absorbed, which cost so much, wholly or one place of several. These are one absorption.
+    pub(super) fn adapt(&mut self, cost: f64, is_whole: bool) {
         self.caution = self.caution();
         self.lost = self.loses().max(self.lost);
-        self.adapted = Some(Adapted { cost, saved: 0.0 });
+        let begun = self.adapted.as_ref().filter(|adapted| !adapted.is_whole);
+        let (paid, saved) = begun.map_or((0.0, 0.0), |adapted| (adapted.cost, adapted.saved));
+        self.adapted = Some(Adapted { cost: paid + cost, saved, is_whole });
         self.waste = 0.0;
         self.most_scans = self.scans;
     }
@@ -128,7 +138,7 @@ impl Account {
 
     /// It is in tables again.
     pub(super) fn leave(&mut self) {
-        self.caution = self.caution();
+        self.caution = self.judged();
         self.adapted = None;
         self.most_scans = self.scans;
     }
@@ -145,7 +155,7 @@ impl Account {
         self.most_scans /= 2.0;
         self.waste /= 2.0;
         self.last = (self.last.0 / 2.0, self.last.1 / 2.0);
-        if let Some(Adapted { cost, saved }) = &mut self.adapted {
+        if let Some(Adapted { cost, saved, .. }) = &mut self.adapted {
             *cost /= 2.0;
             *saved /= 2.0;
         }
@@ -164,6 +174,7 @@ impl Account {
         if let (Some(own), Some(other)) = (&mut self.adapted, &other.adapted) {
             own.cost += other.cost;
             own.saved += other.saved;
+            own.is_whole &= other.is_whole;
         }
     }
 }
@@ -176,7 +187,7 @@ mod tests {
     fn absorbed(scans: u32, waste: f64) -> Account {
         let mut account = Account::default();
         (0..10).for_each(|_| account.scan(100.0));
-        account.adapt(1000.0);
+        account.adapt(1000.0, true);
         (0..scans).for_each(|_| account.scan(waste));
         account
     }
@@ -186,12 +197,30 @@ mod tests {
         let mut account = absorbed(1, 0.0);
         assert_eq!(account.caution(), 2.0);
         for times in [4.0, 8.0, 16.0, 32.0, 64.0, 64.0] {
-            account.adapt(1000.0);
+            account.adapt(1000.0, true);
             assert_eq!(account.caution(), times);
         }
         (0..6).for_each(|_| account.scan(0.0));
         assert_eq!(account.caution(), 32.0);
         assert_eq!((absorbed(6, 0.0).caution(), absorbed(6, 90.0).caution()), (1.0, 2.0));
+    }
+
+    #[test]
+    fn what_is_absorbed_place_by_place_is_judged_when_the_last_one_is() {
+        let mut account = Account::default();
+        (0..10).for_each(|_| account.scan(100.0));
+        account.adapt(600.0, false);
+        (0..5).for_each(|_| account.scan(100.0));
+        assert_eq!((account.caution(), account.waste()), (1.0, 500.0));
+        account.adapt(400.0, true);
+        assert_eq!(account.caution(), 2.0, "of 1000 nothing is saved yet");
+        (0..4).for_each(|_| account.scan(0.0));
+        assert_eq!(account.caution(), 2.0);
+        (0..2).for_each(|_| account.scan(0.0));
+        assert_eq!(account.caution(), 1.0);
+        account.adapt(600.0, false);
+        account.leave();
+        assert_eq!(account.caution(), 2.0, "it was in vain");
     }
 
     #[test]

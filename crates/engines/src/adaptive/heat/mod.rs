@@ -119,11 +119,11 @@ impl Heat {
         (lower.to_vec(), upper.map(<[u8]>::to_vec))
     }
 
-    /// A range was absorbed, which cost so many nanoseconds.
-    pub(super) fn absorbed(&mut self, lower: &[u8], upper: &[u8], cost: f64) {
+    /// A range was absorbed, which cost so many nanoseconds, wholly or one place of several.
+    pub(super) fn absorbed(&mut self, lower: &[u8], upper: &[u8], (cost, is_whole): (f64, bool)) {
         let cells = self.cells.within(lower, upper);
         let part = cost / cells.len() as f64;
-        self.cells.row(cells).iter_mut().for_each(|cell| cell.account.adapt(part));
+        self.cells.row(cells).iter_mut().for_each(|cell| cell.account.adapt(part, is_whole));
     }
 
     /// Whether the last adaptation of some of a range has not paid.
@@ -231,7 +231,7 @@ mod tests {
         assert!((19_500..=20_200).contains(&lower) && (20_700..=21_600).contains(&upper), "{lower} {upper}");
         assert_eq!(heat.worth_absorbing(60e6, price(1000.0)), None, "its beginning alone costs as much as was lost");
         assert_eq!(heat.worth_absorbing(0.0, |_, _| None), None, "there is nothing to absorb");
-        heat.absorbed(&lower.to_be_bytes(), &upper.to_be_bytes(), 20e6);
+        heat.absorbed(&lower.to_be_bytes(), &upper.to_be_bytes(), (20e6, true));
         assert_eq!(heat.worth_absorbing(1000.0, price(20_000.0)), None);
     }
 
@@ -244,7 +244,7 @@ mod tests {
         }
         let (lower, upper) = numbers(heat.worth_absorbing(1000.0, price(20_000.0)).unwrap());
         assert!((9_500..10_500).contains(&lower) && upper < 11_000, "{lower} {upper}");
-        heat.absorbed(&lower.to_be_bytes(), &upper.to_be_bytes(), 1e6);
+        heat.absorbed(&lower.to_be_bytes(), &upper.to_be_bytes(), (1e6, true));
         let (lower, upper) = numbers(heat.worth_absorbing(1000.0, price(20_000.0)).unwrap());
         assert!((49_500..50_500).contains(&lower) && upper < 51_000, "{lower} {upper}");
     }
@@ -253,7 +253,7 @@ mod tests {
     fn a_range_that_scans_have_left_for_long_is_given_up() {
         let (mut heat, mut now) = (Heat::default(), 0);
         scan(&mut heat, &mut now, 60, (20_000, 1000));
-        heat.absorbed(&20_000u32.to_be_bytes(), &21_000u32.to_be_bytes(), 20e6);
+        heat.absorbed(&20_000u32.to_be_bytes(), &21_000u32.to_be_bytes(), (20e6, true));
         scan(&mut heat, &mut now, 300, (20_000, 1000));
         assert_eq!(heat.cold().next(), None);
         scan(&mut heat, &mut now, 600, (60_000, 1000));

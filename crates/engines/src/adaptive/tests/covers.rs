@@ -8,7 +8,8 @@ use super::world::{Model, World, key};
 use crate::{
     adaptive::{AdaptiveOptions, Insert},
     engine::{Engine, Ordered},
-    tree::TreeOptions,
+    lsm::Split,
+    tree::{PageFill, TreeOptions},
 };
 
 const KEYS: u32 = 900;
@@ -55,7 +56,9 @@ fn trap_12_what_was_written_is_read_whatever_shape_its_range_has() {
         let mut random = SmallRng::seed_from_u64(seed);
         let tree = TreeOptions { segment_pages: [1, 4, 16][seed as usize % 3], ..TreeOptions::default() };
         let insert = [Insert::Batch, Insert::Tree, Insert::Auto][seed as usize / 3 % 3];
-        let options = AdaptiveOptions { tree, insert, ..AdaptiveOptions::default() };
+        let (split, page_fill) =
+            ([Split::Side, Split::Down][seed as usize % 2], [PageFill::Even, PageFill::Spread][seed as usize / 2 % 2]);
+        let options = AdaptiveOptions { tree, insert, split, page_fill, ..AdaptiveOptions::default() };
         let mut world = if insert == Insert::Auto { World::restless(seed, options) } else { World::new(seed, options) };
         let mut model = Model::new();
         for _ in 0..150 {
@@ -216,7 +219,7 @@ fn a_piece_has_few_pages_however_little_counts_above_them() {
     world.flush();
     let (lsm, mut from, mut pieces) = (world.keyspace.lsm.lsm().clone(), lower, 0);
     while from < upper {
-        from = lsm.absorb_next(&from, &upper, || ()).unwrap();
+        from = lsm.absorb_next(Split::Side, (&from, &upper), || ()).unwrap();
         pieces += 1;
     }
     assert!(pieces >= 4, "{pieces} pieces of 64 KiB for {} bytes", model.len() * 108);

@@ -10,6 +10,7 @@ mod front;
 mod inserts;
 mod ledger;
 mod modes;
+mod places;
 mod readers;
 mod root;
 mod shapes;

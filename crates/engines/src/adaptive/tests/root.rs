@@ -12,13 +12,18 @@ use super::world::World;
 use crate::{
     adaptive::{AdaptiveOptions, Insert, blob::Blob},
     engine::{Engine, Root},
-    lsm::structure::{Become, CoverEdit, Covers},
+    lsm::{
+        Split,
+        structure::{Become, CoverEdit, Covers},
+    },
+    tree::PageFill,
 };
 
 fn example() -> Blob {
     let bytes = [1, 1, b'a', 1, b'c', 0, 5];
     let covers = Covers::decode(&mut Reader::new(&bytes)).unwrap();
-    Blob { insert: Insert::Batch, adapt: 66, covers, lsm: b"lsm".to_vec(), tree: b"tree".to_vec() }
+    let options = AdaptiveOptions { insert: Insert::Batch, ..AdaptiveOptions::default() };
+    Blob { options, covers, lsm: b"lsm".to_vec(), tree: b"tree".to_vec() }
 }
 
 #[test]
@@ -44,9 +49,12 @@ fn the_bytes_of_a_root() {
 fn a_root_comes_back_and_damage_is_found() {
     let bytes = example().encode();
     assert_eq!(Blob::decode(&bytes), Ok(example()));
+    let options = AdaptiveOptions { split: Split::Down, page_fill: PageFill::Spread, ..example().options };
+    let other = Blob { options, ..example() };
+    assert_eq!((&other.encode()[..3], Blob::decode(&other.encode())), (&[1, 1, 1][..], Ok(other)));
     (0..bytes.len()).for_each(|cut| assert!(Blob::decode(&bytes[..cut]).is_err(), "{cut}"));
     assert!(Blob::decode(&[&bytes[..], &[0]].concat()).is_err());
-    for (at, byte) in [(0, 0), (0, 2), (1, 1), (2, 1), (3, 3), (4, 101)] {
+    for (at, byte) in [(0, 0), (0, 2), (1, 2), (2, 2), (3, 3), (4, 101)] {
         let mut other = bytes.clone();
         other[at] = byte;
         assert!(Blob::decode(&other).is_err(), "{byte} at {at}");

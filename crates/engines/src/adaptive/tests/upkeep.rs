@@ -14,7 +14,7 @@ const KEYS: u32 = 4000;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Keys in several runs and levels.
-fn layered(options: AdaptiveOptions) -> (World, Model) {
+pub(super) fn layered(options: AdaptiveOptions) -> (World, Model) {
     let (mut world, mut model) = (World::new(4, options), Model::new());
     for round in 0..3u8 {
         for number in (0..KEYS).filter(|number| number % 3 == u32::from(round) || round == 0) {
@@ -26,12 +26,12 @@ fn layered(options: AdaptiveOptions) -> (World, Model) {
     (world, model)
 }
 
-fn range(lower: u32, upper: u32) -> Range {
+pub(super) fn range(lower: u32, upper: u32) -> Range {
     (Bound::Included(key(lower)), Bound::Excluded(key(upper)))
 }
 
 /// A hundred scans of twenty records a second, which begin in a range, and a look each tenth of a second.
-fn scan(world: &World, range: (u32, u32), seconds: u32) {
+pub(super) fn scan(world: &World, range: (u32, u32), seconds: u32) {
     scan_by_tenths(world, range, 10 * seconds, 10);
 }
 
@@ -51,12 +51,12 @@ fn scan_by_tenths(world: &World, (lower, upper): (u32, u32), tenths: u32, scans:
 }
 
 /// Whether nothing counts of a range but pages.
-fn is_pages(world: &World, lower: u32, upper: u32) -> bool {
+pub(super) fn is_pages(world: &World, lower: u32, upper: u32) -> bool {
     let counted = world.keyspace.lsm.lsm().counted(&key(lower), &key(upper));
     counted.bytes == 0 && counted.pages > 0
 }
 
-fn shapes(world: &World) -> Vec<(&'static str, &'static str)> {
+pub(super) fn shapes(world: &World) -> Vec<(&'static str, &'static str)> {
     world.keyspace.shapes().into_iter().map(|shape| (shape.shape, shape.reason)).collect()
 }
 

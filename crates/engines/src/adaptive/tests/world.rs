@@ -63,7 +63,7 @@ impl World {
 
     /// Whose reads can be counted.
     pub(super) fn unjudged(seed: u64, options: AdaptiveOptions) -> World {
-        World::of(seed, options, || AdaptiveFamily { lsm: tiny(16 << 10).lsm.unjudged(), ..tiny(16 << 10) })
+        World::of(seed, options, MEMORY, || AdaptiveFamily { lsm: tiny(16 << 10).lsm.unjudged(), ..tiny(16 << 10) })
     }
 
     /// With memtables as large as options say.

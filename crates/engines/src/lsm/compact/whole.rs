@@ -9,7 +9,7 @@ use crate::{
     lsm::{
         records::Lsm,
         structure::{Cover, Place},
-        version::{Ranged, Version},
+        version::{Ranged, Split, Version},
     },
 };
 
@@ -21,7 +21,7 @@ impl Lsm {
         health.unless_panics("a flush", || self.flush(Seq::MAX))?;
         // What pages have as well is replaced there, and nothing of it is left to sink.
         for (lower, upper) in version().covers().iter().map(Cover::bounds) {
-            health.unless_panics("an absorption", || self.absorb(lower, upper))?;
+            health.unless_panics("an absorption", || self.absorb(Split::Side, lower, upper))?;
         }
         let (all, mut done) = (version().bytes_to_sink(level_0), 0);
         progress(done, all);

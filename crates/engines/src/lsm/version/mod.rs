@@ -1,6 +1,7 @@
 //! The tables of a keyspace at one moment, open: what readers search, as one value that never changes (decision 11, "Shape"; decision 12, invariant 10).
 
 mod run;
+mod split;
 mod targets;
 #[cfg(test)]
 pub(super) mod tests;
@@ -13,6 +14,7 @@ use std::{
 use ecotone_substrate::table::File;
 
 pub(crate) use self::run::Run;
+pub use self::split::Split;
 use super::structure::{Cover, Covers, Misfit, Place, Structure};
 
 type Open<'t, T> = BTreeMap<File, &'t Arc<T>>;

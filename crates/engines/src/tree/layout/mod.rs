@@ -14,6 +14,7 @@
 //! The tests hold what comes out for real keys.
 
 mod directory;
+mod fill;
 mod line;
 mod price;
 mod run;
@@ -22,6 +23,7 @@ mod tests;
 
 use std::ops::Range;
 
+pub(crate) use self::fill::Fill;
 use self::{price::Choice, run::Run};
 use super::{
     index::{MOST_PAGES, Placement},
@@ -40,8 +42,8 @@ pub enum Model {
 /// What a plan aims at.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Goals {
-    /// Percent of a page that records and fences take (T9), 1..=100. Those of a line may be fuller, up to what fits, and others emptier.
-    pub(crate) fill: u8,
+    /// How full pages are.
+    pub(crate) fill: Fill,
     /// Most pages of a segment, 1..=16.
     pub(crate) most_pages: u8,
     /// How lines are found.
@@ -62,7 +64,7 @@ pub(crate) struct Planned {
     pub(crate) pages: Vec<Part>,
 }
 
-/// Spreads the records of the range from `lower` to `upper` evenly over as few pages as the goals allow. There is always one page, and each fits.
+/// Spreads the records of the range from `lower` to `upper` over as few pages as the goals allow, none of which is left nearly empty. There is always one page, and each fits.
 pub(crate) fn spread(records: &Records, lower: &[u8], upper: Option<&[u8]>, goals: &Goals) -> Vec<Planned> {
     Planner::new(records, lower, upper, goals).plan(true)
 }
@@ -76,7 +78,7 @@ pub(crate) fn fill_up(records: &Records, lower: &[u8], upper: Option<&[u8]>, goa
 struct Planner<'a> {
     run: Run<'a>,
     goals: Goals,
-    /// Bytes of a page at the goal.
+    /// Bytes of the fullest pages at the goal.
     target: usize,
     /// Length of what all fences of the range share, about: the index stores it once.
     shared: usize,
@@ -86,10 +88,11 @@ struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     fn new(records: &'a Records, lower: &'a [u8], upper: Option<&'a [u8]>, goals: &Goals) -> Self {
-        assert!((1..=100).contains(&goals.fill) && (1..=MOST_PAGES).contains(&goals.most_pages), "goals are valid");
-        let run = Run::new(records, lower, upper);
+        let most = goals.fill.most();
+        assert!((1..=100).contains(&most) && (1..=MOST_PAGES).contains(&goals.most_pages), "goals are valid");
+        let run = Run::new(records, lower, upper, goals.fill);
         let shared = run.shared();
-        Planner { run, goals: *goals, target: run::PAGE_BYTES * usize::from(goals.fill) / 100, shared, page_price: price::PAGE }
+        Planner { run, goals: *goals, target: run::PAGE_BYTES * usize::from(most) / 100, shared, page_price: price::PAGE }
     }
 
     fn plan(&self, evenly: bool) -> Vec<Planned> {
@@ -118,7 +121,9 @@ impl<'a> Planner<'a> {
     /// The cheapest segment that begins with the first of these pages.
     fn choose(&self, cuts: &[usize]) -> Choice {
         let directory = self.directory(cuts);
-        let line = if self.goals.most_pages > 1 { self.line(cuts, directory.price) } else { None };
+        // The pages of a line are alike.
+        let may_have_line = self.goals.most_pages > 1 && self.goals.fill.is_even();
+        let line = if may_have_line { self.line(cuts, directory.price) } else { None };
         line.unwrap_or_else(|| self.directory_of(cuts, directory))
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use ecotone_substrate::page::{capacity, prefix_len, record_bytes};
 
-use super::super::records::Records;
+use super::{super::records::Records, Fill};
 
 /// Bytes of a page for records and fences.
 pub(super) const PAGE_BYTES: usize = capacity(&[], None);
@@ -17,6 +17,7 @@ pub(super) struct Run<'a> {
     records: &'a Records,
     lower: &'a [u8],
     upper: Option<&'a [u8]>,
+    fill: Fill,
     /// Bytes of the records before each position, with their slots and whole keys.
     before: Vec<usize>,
     /// How many bytes each key shares with the one before; for the first one, with the lower fence.
@@ -24,7 +25,7 @@ pub(super) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(records: &'a Records, lower: &'a [u8], upper: Option<&'a [u8]>) -> Self {
+    pub(super) fn new(records: &'a Records, lower: &'a [u8], upper: Option<&'a [u8]>, fill: Fill) -> Self {
         let mut before = Vec::with_capacity(records.len() + 1);
         let mut common = Vec::with_capacity(records.len());
         let (mut bytes, mut previous) = (0, lower);
@@ -35,7 +36,7 @@ impl<'a> Run<'a> {
             common.push(prefix_len(previous, Some(key)) as u16);
             previous = key;
         }
-        Run { records, lower, upper, before, common }
+        Run { records, lower, upper, fill, before, common }
     }
 
     /// Number of records.
@@ -90,12 +91,12 @@ impl<'a> Run<'a> {
         stored + lower.len() + upper.map_or(0, <[u8]>::len)
     }
 
-    /// The cuts of the next pages, at most `pages`, when each is filled to about `target` bytes; `start` is the first of them.
+    /// The cuts of the next pages, at most `pages`, when the fullest have about `target` bytes; `start` is the first of them.
     pub(super) fn cuts(&self, start: usize, target: usize, pages: usize) -> Vec<usize> {
         let mut cuts = vec![start];
         let mut last = start;
         while cuts.len() == 1 || (cuts.len() <= pages && last < self.len()) {
-            last = self.page_end(last, target);
+            last = self.page_end(last, self.fill.bytes(last, target));
             cuts.push(last);
         }
         cuts

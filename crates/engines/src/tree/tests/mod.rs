@@ -2,5 +2,6 @@
 
 mod absorb;
 mod carve;
+mod fill;
 mod lines;
 mod world;

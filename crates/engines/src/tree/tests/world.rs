@@ -8,7 +8,7 @@ use ecotone_testkit::sim::SimStorage;
 use crate::{
     engine::{Context, Engine, Family, Ordered},
     tests::context,
-    tree::{Tree, TreeFamily, TreeOptions, space::PageFile},
+    tree::{PageFill, Tree, TreeFamily, TreeOptions, space::PageFile},
 };
 
 /// What a tree should have.
@@ -26,11 +26,15 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(seed: u64, options: TreeOptions) -> World {
+        World::filled(seed, options, PageFill::Even)
+    }
+
+    pub(super) fn filled(seed: u64, options: TreeOptions, page_fill: PageFill) -> World {
         let disk = SimStorage::new(seed);
         let environment = disk.environment(7, 64 << 20);
         let context = context(&environment, LOG, true, seed);
         let file = PageFile::create(&environment, context.keyspace).unwrap();
-        let tree = TreeFamily::default().empty(&context, options, &file).unwrap();
+        let tree = TreeFamily::default().empty(&context, (options, page_fill), &file).unwrap();
         World { disk, context, tree }
     }
 
