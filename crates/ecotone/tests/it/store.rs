@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use ecotone::{
-    Batch, Database, Durability, HashOptions, Keyspace, KeyspaceOptions, Merge, Result, Swap,
+    Batch, Database, Durability, HashOptions, Hint, Keyspace, KeyspaceOptions, Merge, Result, Swap,
     internal::{
         Parts,
         engines::engine::{Family, Range, Record, Shared},
@@ -208,6 +208,10 @@ impl Store for Open {
 
     fn bulk_load(&self, keyspace: u32, records: Vec<Record>) -> Result<u64> {
         self.ordered(keyspace)?.bulk_load(records)
+    }
+
+    fn hint(&self, keyspace: u32, range: Range, hint: Hint) -> Result<()> {
+        self.ordered(keyspace)?.hint::<Vec<u8>>(range, hint)
     }
 
     fn flush(&self) -> Result<()> {

@@ -333,12 +333,14 @@ fn threads_and_crashes_on_the_lsm_engine() {
 
 #[test]
 fn threads_and_crashes_on_the_adaptive_engine() {
-    let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(4);
+    let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(10);
     let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD / 4 };
     let first = first_seed();
     let done = pass(concurrent::run(&adaptive().workers(2), first..first + databases, extent));
     println!("{done:?}");
-    assert!(done.counters["diverted_records"] > 0);
+    for (what, lives) in [("absorbed_pieces", 4), ("uncovered_pieces", 4), ("diverted_records", 4), ("opened_ranges", 40)] {
+        assert!(done.counters[what] >= done.crashes / lives, "{} {what} in {} lives", done.counters[what], done.crashes);
+    }
 }
 
 /// Few records in a hot log of two pages, an index of one bucket, and copies of what there is no room for: what is done in the background goes on all the time.

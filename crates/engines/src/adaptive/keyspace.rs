@@ -187,7 +187,7 @@ impl Engine for AdaptiveKeyspace {
     fn stats(&self) -> Stats {
         let mut stats = self.lsm.stats();
         stats.extend(self.upkeep.stats());
-        stats.extend(self.lsm.lsm().diversions());
+        stats.extend(self.lsm.lsm().stats_of_base());
         stats.push(("covers", self.lsm.lsm().version().covers().iter().count() as u64));
         let of_pages = ["segments", "overflow_pages", "used_bytes", "reorganisations", "write_outs"];
         stats.extend(self.tree.stats().into_iter().filter(|(name, _)| of_pages.contains(name)));

@@ -39,7 +39,11 @@ impl Lsm {
     }
 
     /// What is told besides where there is something below the tables.
-    pub(crate) fn diversions(&self) -> [(&'static str, u64); 2] {
-        [("diverted_records", self.diverted.get()), ("diversions_given_up", self.diversions_given_up.get())]
+    pub(crate) fn stats_of_base(&self) -> [(&'static str, u64); 3] {
+        [
+            ("diverted_records", self.diverted.get()),
+            ("diversions_given_up", self.diversions_given_up.get()),
+            ("opened_ranges", self.opened.get()),
+        ]
     }
 }

@@ -188,6 +188,7 @@ impl Lsm {
         let handles: Vec<_> = fresh.iter().map(|(_, handle)| handle.clone()).collect();
         let installed = self.install(&change, &handles, |version| self.present.installed(version));
         installed.inspect_err(|_| self.remove(&fresh))?;
+        self.opened.add(change.covers.iter().filter(|edit| edit.becomes == Become::Open).count() as u64);
         edges.iter().for_each(|(_, handle)| self.let_go(handle));
         handles.iter().for_each(|handle| handle.table().warm(self.files.environment()));
         Ok(())

@@ -60,6 +60,8 @@ pub(crate) struct Lsm {
     /// Records that flushes brought below the tables at once, and how often that was given up.
     pub(super) diverted: Counter,
     pub(super) diversions_given_up: Counter,
+    /// Parts of covers in which all tables came to count again.
+    pub(super) opened: Counter,
     /// Bytes of keys and values that were written to tables.
     pub(super) written: Counter,
     /// Reads and stretches of scans that came to what is below the tables.
@@ -94,6 +96,7 @@ impl Lsm {
             flushes: Counter::default(),
             diverted: Counter::default(),
             diversions_given_up: Counter::default(),
+            opened: Counter::default(),
             written: Counter::default(),
             below: Counter::default(),
             pressure: Pressure::default(),

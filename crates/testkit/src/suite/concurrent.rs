@@ -64,6 +64,7 @@ const MIX: Mix = Mix {
     sync: 1,
     flush: 2,
     squeeze: 1,
+    hint: 4,
     spare: 1 << 20,
     ..Mix::NONE
 };
@@ -117,8 +118,9 @@ impl Lives<'_> {
         self.check_all().map(|()| done)
     }
 
-    fn open(&self) -> Verdict<Box<dyn Store>> {
-        self.opener.open(&self.disk, 1).map_err(|error| format!("opening failed: {error}"))
+    /// Each time with another seed, or else engines would draw the same chances in all lives.
+    fn open(&mut self) -> Verdict<Box<dyn Store>> {
+        self.opener.open(&self.disk, self.random.next_u64()).map_err(|error| format!("opening failed: {error}"))
     }
 
     /// Runs the threads up to a crash at some I/O, or until they have made their calls.
@@ -189,7 +191,7 @@ impl Lives<'_> {
     }
 
     /// Opens what was recovered before: it must be there.
-    fn open_again(&self) -> Verdict<Box<dyn Store>> {
+    fn open_again(&mut self) -> Verdict<Box<dyn Store>> {
         let store = self.open()?;
         let found = self.registers.read(&*store)?;
         let tallies = Tallies::read(&*store)?;
@@ -201,7 +203,7 @@ impl Lives<'_> {
     }
 
     /// The last life: everything is checked, and closed.
-    fn check_all(&self) -> Verdict {
+    fn check_all(&mut self) -> Verdict {
         let store = self.open_again()?;
         verified(&*store)?;
         store.close().map_err(|error| format!("closing failed: {error}"))

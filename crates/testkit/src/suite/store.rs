@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ecotone_engines::{
-    engine::{Range, Record},
+    engine::{Hint, Range, Record},
     merge::Merge,
 };
 use ecotone_substrate::Result;
@@ -56,6 +56,8 @@ pub trait Store: Send + Sync {
     fn merge(&self, keyspace: u32, key: &[u8], merge: Merge<'_>) -> Result<()>;
     /// Loads into an ordered keyspace ascending records above all that are there.
     fn bulk_load(&self, keyspace: u32, records: Vec<Record>) -> Result<u64>;
+    /// Says how a range of an ordered keyspace will be used.
+    fn hint(&self, keyspace: u32, range: Range, hint: Hint) -> Result<()>;
     /// Brings everything into the data files and checkpoints.
     fn flush(&self) -> Result<()>;
     /// Syncs the log.

@@ -1,5 +1,6 @@
 //! Calls: drawing them, making them, writing down what they answered.
 
+use ecotone_engines::engine::Hint;
 use ecotone_substrate::Result;
 use rand::{RngExt, rngs::SmallRng};
 
@@ -32,6 +33,8 @@ pub(in crate::suite) enum Call {
         expected: Value,
         new: Value,
     },
+    /// Registers `from..to` of a keyspace, and what lies between them, will be used so.
+    Hint(u32, (usize, usize), Hint),
     /// A look at records that never change.
     Cold(Vec<u32>),
     Sync,
@@ -57,6 +60,8 @@ pub(in crate::suite) struct Mix {
     pub(in crate::suite) flush: u32,
     pub(in crate::suite) background: u32,
     pub(in crate::suite) squeeze: u32,
+    /// Where keys have no order it does nothing.
+    pub(in crate::suite) hint: u32,
     /// Bytes that a squeeze leaves to caches.
     pub(in crate::suite) spare: usize,
 }
@@ -76,6 +81,7 @@ impl Mix {
         flush: 0,
         background: 0,
         squeeze: 0,
+        hint: 0,
         spare: 0,
     };
 }
@@ -110,6 +116,7 @@ impl<'a> Caller<'a> {
             mix.flush,
             mix.background,
             mix.squeeze,
+            mix.hint,
         ];
         let mut left = random.random_range(0..kinds.iter().sum());
         let kind = kinds.iter().position(|parts| left.checked_sub(*parts).inspect(|rest| left = *rest).is_none());
@@ -125,7 +132,8 @@ impl<'a> Caller<'a> {
             8 => Call::Sync,
             9 => Call::Flush,
             10 => Call::Background,
-            _ => Call::Squeeze(mix.spare),
+            11 => Call::Squeeze(mix.spare),
+            _ => self.draw_hint(random),
         }
     }
 
@@ -146,11 +154,22 @@ impl<'a> Caller<'a> {
     }
 
     fn draw_scan(&self, random: &mut SmallRng) -> Call {
+        let (keyspace, slots) = self.draw_slots(random);
+        Call::Scan { keyspace, slots, reverse: random.random() }
+    }
+
+    fn draw_hint(&self, random: &mut SmallRng) -> Call {
+        let (keyspace, slots) = self.draw_slots(random);
+        let hint = [Hint::ReadMostly, Hint::WriteMostly, Hint::Auto][random.random_range(0..3)];
+        Call::Hint(keyspace, slots, hint)
+    }
+
+    /// A few registers of a keyspace.
+    fn draw_slots(&self, random: &mut SmallRng) -> (u32, (usize, usize)) {
         let keyspace = random.random_range(1..=2);
         let count = self.registers.of(keyspace).len();
         let from = random.random_range(0..count);
-        let to = (from + random.random_range(1..6)).min(count);
-        Call::Scan { keyspace, slots: (from, to), reverse: random.random() }
+        (keyspace, (from, (from + random.random_range(1..6)).min(count)))
     }
 
     fn draw_batch(&self, random: &mut SmallRng) -> Call {
@@ -186,6 +205,7 @@ impl<'a> Caller<'a> {
             Call::Write(changes, level) => Ok(self.write(invoked, changes, *level)),
             Call::Update(register, new) => self.update(invoked, *register, *new),
             Call::Swap { register, expected, new } => Ok(self.swap(invoked, *register, (*expected, *new))),
+            Call::Hint(keyspace, slots, hint) => Ok(self.registers.hint(self.store, *keyspace, *slots, *hint)),
             Call::Cold(numbers) => self.registers.look_at_cold(self.store, numbers),
             Call::Sync => Ok(self.store.sync().map(|()| self.syncs.push(invoked))),
             Call::Flush => Ok(self.store.flush().map(|()| self.syncs.push(invoked))),

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use ecotone_engines::engine::Record;
+use ecotone_engines::engine::{Hint, Record};
 
 use crate::{
     model::{Change, Key, Level},
@@ -49,6 +49,19 @@ impl Registers {
         };
         opener.open(&disk, 1).and_then(make).map_err(|error| format!("preparing failed: {error}"))?;
         Ok(disk)
+    }
+
+    /// Says how registers `from..to` of a keyspace, and the cold records between them, will be used. Where there is no order there is no range.
+    pub(super) fn hint(
+        &self,
+        store: &dyn Store,
+        keyspace: u32,
+        (from, to): (usize, usize),
+        hint: Hint,
+    ) -> ecotone_substrate::Result<()> {
+        let numbers = &self.of(keyspace)[from..to];
+        let (Some(first), Some(last), Kind::Ordered) = (numbers.first(), numbers.last(), self.kind) else { return Ok(()) };
+        store.hint(keyspace, (Bound::Included(self.key(*first).1), Bound::Included(self.key(*last).1)), hint)
     }
 
     /// Brings the cold records in.
