@@ -1,7 +1,7 @@
-//! The root and the structural records of an lsm or a hash keyspace (`ecotone_testkit::fuzz::structure`), and the input as one of either, or as covers.
+//! The root and the structural records of an lsm, an adaptive or a hash keyspace (`ecotone_testkit::fuzz::structure`), and the input as one of them, or as covers.
 #![no_main]
 
-use ecotone_engines::{hash, lsm};
+use ecotone_engines::{adaptive, hash, lsm};
 use ecotone_fuzz::bounded;
 use ecotone_substrate::codec::Reader;
 use ecotone_testkit::fuzz::structure;
@@ -10,7 +10,9 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|input: &[u8]| {
     bounded(input.len(), || (lsm::blob::decode(input).is_ok(), lsm::structure::Change::decode(input).is_ok()));
     bounded(input.len(), || lsm::structure::Covers::decode(&mut Reader::new(input)).is_ok());
+    bounded(input.len(), || adaptive::blob::Blob::decode(input).is_ok());
     bounded(input.len(), || (hash::blob::decode(input).is_ok(), hash::structure::Change::decode(input).is_ok()));
     structure::lsm::history(input);
+    structure::adaptive::history(input);
     structure::hash::history(input);
 });

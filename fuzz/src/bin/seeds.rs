@@ -4,6 +4,7 @@ use std::{fs, io, path::Path};
 
 use ecotone::internal::substrate::{storage::FileId, table::File};
 use ecotone_engines::{
+    adaptive::{AdaptiveOptions, blob::Blob},
     hash::{
         self,
         cold::{RunKind, RunWriter, Stretch},
@@ -11,7 +12,7 @@ use ecotone_engines::{
     },
     lsm::{
         LsmOptions, blob,
-        structure::{Become, Change, CoverEdit, Place, Structure},
+        structure::{Become, Change, CoverEdit, Covers, Place, Structure},
         table::{Compression, Kind, Options, TableWriter, Wanted},
     },
 };
@@ -116,20 +117,24 @@ fn tables() -> io::Result<()> {
     Ok(())
 }
 
-/// An empty root, a flush, a compaction of what it made, and a range that is covered there.
+/// An empty root, a flush, and a compaction of what it made; in an adaptive keyspace a range that is covered there, and one that is opened.
 fn structures() -> io::Result<()> {
     let (run, level) = (Place::Run(0), Place::Level(1));
     let [a, b, c] = [1, 2, 300].map(|number| File { number, birth: 1 << 32 | u64::from(number) });
     let flush = Change { comes: vec![(run, a), (run, b)], ..Change::default() };
     let compaction = Change { goes: vec![a, b], comes: vec![(level, b), (level, c)], ..Change::default() };
-    let cover = CoverEdit { lower: b"a".to_vec(), upper: b"c".to_vec(), becomes: Become::Covered(level) };
-    let cover = Change { covers: vec![cover], ..Change::default() };
-    let root = blob::encode(LsmOptions::default(), &Structure::default());
-    save("structure", "lsm", &[root, flush.encode(), compaction.encode(), cover.encode()].map(behind_length).concat())
+    let edit = |lower: &[u8], becomes| CoverEdit { lower: lower.to_vec(), upper: b"c".to_vec(), becomes };
+    let covers = vec![edit(b"a", Become::Covered(level)), edit(b"b", Become::Open)];
+    let cover = Change { covers, ..Change::default() };
+    let lsm = blob::encode(LsmOptions::default(), &Structure::default());
+    save("structure", "lsm", &[&lsm, &flush.encode(), &compaction.encode()].map(behind_length).concat())?;
+    let root = Blob { options: AdaptiveOptions::default(), covers: Covers::default(), lsm, tree: Vec::new() };
+    let records = [flush, compaction, cover].map(|change| [&[1], &*change.encode()].concat());
+    save("structure", "adaptive", &[root.encode()].iter().chain(&records).map(behind_length).collect::<Vec<_>>().concat())
 }
 
-fn behind_length(part: Vec<u8>) -> Vec<u8> {
-    [&(part.len() as u16).to_le_bytes()[..], &part].concat()
+fn behind_length(part: &Vec<u8>) -> Vec<u8> {
+    [&(part.len() as u16).to_le_bytes()[..], part].concat()
 }
 
 /// The root of an empty hash keyspace, a segment, a compaction of a part of it, and a fold of what it made.
@@ -144,7 +149,7 @@ fn hash_structures() -> io::Result<()> {
         Change::Fold { goes: part(None), comes: vec![part(Some(base))], folded: page(20) },
     ];
     let root = hash::blob::encode(hash::HashOptions::default(), &Structure::new(10));
-    let parts: Vec<_> = [root].into_iter().chain(changes.iter().map(Change::encode)).map(behind_length).collect();
+    let parts: Vec<_> = [root].into_iter().chain(changes.iter().map(Change::encode)).map(|part| behind_length(&part)).collect();
     save("structure", "hash", &parts.concat())
 }
 

@@ -13,17 +13,20 @@ const FORM: u8 = 1;
 
 /// What a checkpoint leaves of a keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Blob {
+pub struct Blob {
     /// But for those of the parts, which their roots have.
-    pub(super) options: AdaptiveOptions,
-    pub(super) covers: Covers,
-    /// The roots of the parts.
-    pub(super) lsm: Vec<u8>,
-    pub(super) tree: Vec<u8>,
+    pub options: AdaptiveOptions,
+    /// Where some tables do not count.
+    pub covers: Covers,
+    /// The root of the tables.
+    pub lsm: Vec<u8>,
+    /// The root of the pages.
+    pub tree: Vec<u8>,
 }
 
 impl Blob {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    /// The bytes that stand for it.
+    pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         let AdaptiveOptions { split, page_fill, insert, adapt, .. } = self.options;
         w.u8(FORM).u8(split.code()).u8(page_fill.code()).u8(insert.code()).u8(adapt);
@@ -33,7 +36,10 @@ impl Blob {
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Blob, Malformed> {
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn decode(bytes: &[u8]) -> Result<Blob, Malformed> {
         let mut r = Reader::new(bytes);
         r.version(FORM)?;
         let (split, page_fill, insert, adapt) = (choice(&mut r)?, choice(&mut r)?, choice(&mut r)?, r.u8()?);

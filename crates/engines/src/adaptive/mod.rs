@@ -1,7 +1,7 @@
 //! The adaptive engine: an lsm, and pages of a tree below its tables where that pays (decisions 14 and 15, `docs/format/adaptive.md`). The one place where siblings
 //! are imported.
 
-mod blob;
+pub mod blob;
 mod choice;
 mod family;
 mod heat;

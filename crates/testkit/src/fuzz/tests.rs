@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ecotone_engines::{
+    adaptive::{Insert, blob::Blob},
     hash::{
         HashOptions, blob as hash_blob,
         cold::{RunKind, RunWriter, Stretch},
@@ -183,8 +184,8 @@ fn parts(parts: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
     parts.flat_map(|part| [&(part.len() as u16).to_le_bytes()[..], &part].concat()).collect()
 }
 
-/// A root of three tables, a flush that has a range covered, a compaction that opens a part of it, and a move.
-fn a_history() -> Vec<u8> {
+/// A root of three tables and nothing covered, a flush that has a range covered, a compaction that opens a part of it, and a move.
+fn changes() -> (Structure, [Change; 3]) {
     let file = |number: u32| File { number, birth: u64::from(number) << 32 };
     let (mut structure, [young, upper, last]) = (Structure::default(), [Place::Run(0), Place::Level(2), Place::Level(1)]);
     let three = vec![(upper, file(1)), (last, file(2)), (last, file(300))];
@@ -196,14 +197,32 @@ fn a_history() -> Vec<u8> {
         Change { goes: vec![file(4), file(5), file(1)], comes: vec![(upper, file(6))], covers: opened },
         Change { goes: vec![file(6)], comes: vec![(last, file(6))], ..Change::default() },
     ];
-    let root = blob::encode(LsmOptions::default(), &structure);
-    parts([root].into_iter().chain(changes.iter().map(Change::encode)))
+    (structure, changes)
+}
+
+/// The same in an lsm, which covers nothing.
+fn an_lsm_history() -> Vec<u8> {
+    let (structure, changes) = changes();
+    let uncovered = changes.map(|change| Change { covers: vec![], ..change });
+    parts([blob::encode(LsmOptions::default(), &structure)].into_iter().chain(uncovered.iter().map(Change::encode)))
+}
+
+/// Behind a root that has another range covered already.
+fn an_adaptive_history() -> Vec<u8> {
+    let (mut structure, changes) = changes();
+    let cover = CoverEdit { lower: b"p".to_vec(), upper: b"t".to_vec(), becomes: Become::Covered(Place::Level(2)) };
+    structure.apply(&Change { covers: vec![cover], ..Change::default() }).unwrap();
+    let (covers, lsm) = (structure.covers().as_ref().clone(), blob::encode(LsmOptions::default(), &structure));
+    let root = Blob { insert: Insert::Auto, adapt: 66, covers, lsm, tree: Vec::new() };
+    let records = changes.iter().map(|change| [&[1], &*change.encode()].concat());
+    parts([root.encode()].into_iter().chain(records))
 }
 
 #[test]
 fn damaged_roots_and_records_end_in_an_answer_or_an_error() {
-    let whole = a_history();
-    let passed = damaged(&whole, 20_000, |bytes| structure::lsm::history(bytes) == 4);
+    let passed = damaged(&an_lsm_history(), 20_000, |bytes| structure::lsm::history(bytes) == 4);
+    assert!((200..19_000).contains(&passed), "{passed} of 20000 are whole");
+    let passed = damaged(&an_adaptive_history(), 20_000, |bytes| structure::adaptive::history(bytes) == 4);
     assert!((200..19_000).contains(&passed), "{passed} of 20000 are whole");
     let passed = damaged(&a_hash_history(), 20_000, |bytes| structure::hash::history(bytes) == 7);
     assert!((200..19_000).contains(&passed), "{passed} of 20000 are whole");

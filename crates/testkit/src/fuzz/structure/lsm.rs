@@ -2,9 +2,8 @@
 
 use ecotone_engines::lsm::{
     LsmOptions, blob,
-    structure::{Change, Covers, Structure},
+    structure::{Change, Structure},
 };
-use ecotone_substrate::codec::{Reader, Writer};
 
 /// A root, and behind it records of changes that follow each other; before each its length in two bytes. A root and a record have one form alone, and what fits
 /// together before a change that fits does so afterwards. Tells how many of them are whole.
@@ -15,36 +14,27 @@ pub fn history(input: &[u8]) -> usize {
     super::history(input, root, change)
 }
 
-fn root(bytes: &[u8]) -> Option<(LsmOptions, Structure)> {
+/// The root of an lsm, by itself or as the part of another keyspace.
+pub(super) fn root(bytes: &[u8]) -> Option<(LsmOptions, Structure)> {
     let (options, structure) = blob::decode(bytes).ok()?;
     assert!(blob::encode(options, &structure) == bytes, "a root has another form");
     Some((options, structure))
 }
 
-fn change((options, mut structure): (LsmOptions, Structure), body: &[u8]) -> Option<(LsmOptions, Structure)> {
-    let change = Change::decode(body).ok()?;
-    assert!(change.encode() == body, "a record has another form");
-    structure.apply(&change).ok()?;
-    check(&structure, &change);
-    let (root, covers) = (blob::encode(options, &structure), covers(&structure));
-    let back = blob::decode(&root).map(|(options, tables)| (options, tables.covered(covers)));
+/// An lsm by itself covers nothing.
+fn change((options, structure): (LsmOptions, Structure), body: &[u8]) -> Option<(LsmOptions, Structure)> {
+    let structure = after(structure, body).filter(|structure| structure.covers().iter().next().is_none())?;
+    let back = blob::decode(&blob::encode(options, &structure));
     assert!(back == Ok((options, structure.clone())), "what was changed does not come back");
     Some((options, structure))
 }
 
-/// The covers of a structure, as they come back from a root that has them.
-fn covers(structure: &Structure) -> Covers {
-    let mut w = Writer::new();
-    structure.covers().encode(&mut w);
-    let bytes = w.finish();
-    let mut r = Reader::new(&bytes);
-    let covers = Covers::decode(&mut r).unwrap_or_else(|malformed| panic!("covers do not come back: {malformed:?}"));
-    assert_eq!(r.remaining(), 0, "something is behind covers");
-    covers
-}
-
-/// What a change that fits says is so.
-fn check(structure: &Structure, change: &Change) {
+/// What a record makes of a structure, if it is one that fits.
+pub(super) fn after(mut structure: Structure, body: &[u8]) -> Option<Structure> {
+    let change = Change::decode(body).ok()?;
+    assert!(change.encode() == body, "a record has another form");
+    structure.apply(&change).ok()?;
     change.comes.iter().for_each(|(place, file)| assert_eq!(structure.place_of(*file), Some(*place)));
     change.drops().for_each(|file| assert_eq!(structure.place_of(file), None));
+    Some(structure)
 }

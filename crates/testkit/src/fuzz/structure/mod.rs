@@ -1,5 +1,6 @@
 //! Roots and structural records.
 
+pub mod adaptive;
 pub mod hash;
 pub mod lsm;
 
