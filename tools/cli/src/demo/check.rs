@@ -128,7 +128,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::builder(directory.path().join("db")).memory_budget(16 << 20).open().unwrap();
         let universe = Universe::new(SIZES);
-        let world = World::create(&database, &universe, engine).unwrap();
+        let world = World::create(&database, &universe, engine, &[]).unwrap();
         phases::load_taxa(&world).unwrap();
         phases::load_cities(&world).unwrap();
         phases::load_paths(&world, SIZES).unwrap();

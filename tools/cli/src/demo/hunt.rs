@@ -15,7 +15,8 @@ use crate::{
         measure::Row,
         memory::peak_of,
         operations::THREADS,
-        victim::{MESSAGE, OPENED},
+        shapes::Shapes,
+        victim::{MESSAGE, OPENED, SHAPED},
     },
     failure::Failure,
 };
@@ -29,6 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) struct Prey {
     /// Operations acknowledged in each thread: all below this number.
     pub(crate) done: [u32; THREADS],
+    /// What ranges of an adaptive keyspace were when it told last.
+    pub(crate) shapes: Shapes,
     /// How long it worked after opening.
     pub(crate) worked: Duration,
     /// Its peak memory in bytes, where the system tells.
@@ -62,8 +65,8 @@ pub(crate) fn hunt(demo: &Demo, path: &std::path::Path, round: u32, moment: Mome
     let worked = began.elapsed();
     let peak = peak_of(&child.0.id().to_string());
     child.kill()?;
-    let done = listener.join().expect("the listener does not panic");
-    Ok(Prey { done, worked, peak })
+    let (done, shapes) = listener.join().expect("the listener does not panic");
+    Ok(Prey { done, shapes, worked, peak })
 }
 
 fn start(demo: &Demo, path: &std::path::Path, round: u32) -> Result<Child, Failure> {
@@ -103,19 +106,20 @@ fn wait(moment: Moment, opened: &mpsc::Receiver<()>) -> Result<Instant, Failure>
 }
 
 /// Reads messages to the end, and counts.
-fn listen(messages: ChildStdout, opened: &Sender<()>) -> [u32; THREADS] {
+fn listen(messages: ChildStdout, opened: &Sender<()>) -> ([u32; THREADS], Shapes) {
     let mut messages = BufReader::with_capacity(1 << 16, messages);
-    let mut done = [0; THREADS];
+    let (mut done, mut shapes) = ([0; THREADS], Shapes::default());
     let mut message = [0; MESSAGE];
     while messages.read_exact(&mut message).is_ok() {
         let (thread, number) = message.split_at(MESSAGE / 2);
         let word = |bytes: &[u8]| bytes.try_into().map_or(0, u32::from_le_bytes);
         match word(thread) {
             OPENED => drop(opened.send(())),
+            SHAPED => shapes = Shapes(word(number)),
             thread => done[thread as usize] = word(number) + 1,
         }
     }
-    done
+    (done, shapes)
 }
 
 /// A child that does not outlive its parent's interest.

@@ -13,6 +13,7 @@ mod phases;
 mod progress;
 mod report;
 mod sets;
+mod shapes;
 mod values;
 pub(crate) mod victim;
 mod world;
@@ -34,6 +35,7 @@ use self::{
     operations::Keys,
     report::{mib, table},
     sets::Sizes,
+    shapes::Shapes,
     values::VALUE,
     world::{Universe, World},
 };
@@ -41,7 +43,7 @@ use crate::{
     failure::Failure,
     kept::Kept,
     output::Output,
-    place::{Engine, parse_size},
+    place::{Engine, Setting, parse_size},
 };
 
 /// Loads real keys into a database several times larger than its memory, kills it in the middle of its work and checks it
@@ -101,7 +103,7 @@ impl Demo {
         for round in FIRST_ROUND + 1..=FIRST_ROUND + self.kills {
             let prey = self.kill(path, round)?;
             ledger.replay(round, &prey.done, true);
-            verified = self.reopen(&universe, path, &mut ledger)?;
+            verified = self.reopen(&universe, path, &mut ledger, prey.shapes)?;
             if round == FIRST_ROUND + 1 {
                 rows.push(prey.row());
                 let killed = ("peak of the killed process", prey.peak);
@@ -113,6 +115,12 @@ impl Demo {
 
     fn sizes(&self) -> Sizes {
         if self.small { Sizes::SMALL } else { Sizes::FULL }
+    }
+
+    /// In the small size ranges change their shape in small pieces, so that in a short life many do.
+    fn settings(&self) -> Vec<Setting> {
+        let sizes = [("memtable", "1048576"), ("table", "65536")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        if self.small && matches!(self.engine, Engine::Adaptive) { sizes.into() } else { Vec::new() }
     }
 
     /// The end of a phase that only reads or works.
@@ -137,7 +145,7 @@ impl Demo {
     /// Loads, reads, scans and updates. Gives the figures, and what memory that took.
     fn work(&self, universe: &Universe, path: &Path, ledger: &mut Ledger) -> Result<(Vec<Row>, [Memory; 3]), Failure> {
         let database = Database::builder(path).memory_budget(self.memory).open()?;
-        let world = World::create(&database, universe, self.engine)?;
+        let world = World::create(&database, universe, self.engine, &self.settings())?;
         let mut rows = vec![phases::load_taxa(&world)?, phases::load_cities(&world)?, phases::load_paths(&world, self.sizes())?];
         // What was loaded is written out now, so that the reads below are charged with their own requests only.
         database.flush()?;
@@ -175,17 +183,23 @@ impl Demo {
     }
 
     /// Opens the database after a kill and checks it in two ways. Gives the number of acknowledged writes.
-    fn reopen(&self, universe: &Universe, path: &Path, ledger: &mut Ledger) -> Result<u64, Failure> {
+    fn reopen(&self, universe: &Universe, path: &Path, ledger: &mut Ledger, shapes: Shapes) -> Result<u64, Failure> {
         let began = Instant::now();
         let database = Database::builder(path).memory_budget(self.memory).create(false).open()?;
         let opened = began.elapsed();
         let world = World::open(&database, universe)?;
+        // Before scans may have some change.
+        let covers = world.taxa.shapes().len();
         let (findings, acknowledged) = check::everything(&world, self.sizes(), ledger)?;
         let (records, pages) = check::verify(&database)?;
         drop(world);
         database.close()?;
         let opened = format!("killed and reopened in {:.2} s: {acknowledged} acknowledged writes", opened.as_secs_f64());
-        say(&format!("{opened}, {records} records on {pages} pages"))?;
+        let shaped = match self.engine {
+            Engine::Adaptive => format!(", {covers} ranges covered; last seen {}", shapes.words()),
+            _ => String::new(),
+        };
+        say(&format!("{opened}, {records} records on {pages} pages{shaped}"))?;
         findings.verdict(acknowledged)
     }
 }

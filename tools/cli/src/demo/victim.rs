@@ -1,5 +1,5 @@
 //! The process that is killed: works on the database and tells its parent, over standard output, of every write once it is
-//! acknowledged.
+//! acknowledged. Of an adaptive keyspace ranges change their shape meanwhile.
 
 use std::{
     fs::File,
@@ -17,15 +17,17 @@ use crate::{
     demo::{
         operations::{Operations, THREADS},
         sets::Sizes,
+        shapes,
         world::{Universe, World},
     },
     failure::Failure,
 };
 
-/// Bytes of a message: thread and the number of an operation, each of 4 bytes.
+/// Bytes of a message: thread and the number of an operation, or what ranges are, each of 4 bytes.
 pub(crate) const MESSAGE: usize = 8;
-/// Stands for a thread in the message that the database is open.
+/// Stands for a thread in the message that the database is open, and in those of what ranges are.
 pub(crate) const OPENED: u32 = u32::MAX;
+pub(crate) const SHAPED: u32 = u32::MAX - 1;
 
 /// What the victim works on.
 #[derive(Debug, Args)]
@@ -54,7 +56,8 @@ impl Victim {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             let work = |thread| work(&world, &messages, self.round, thread, &stop);
-            let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
+            let mut threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
+            threads.push(scope.spawn(|| change_shapes(&world, &messages, &stop)));
             threads.into_iter().try_for_each(|thread| thread.join().expect("a worker does not panic"))
         })
     }
@@ -75,6 +78,14 @@ fn work(world: &World<'_>, messages: &File, round: u32, thread: usize, stop: &At
         }
     }
     Ok(())
+}
+
+fn change_shapes(world: &World<'_>, messages: &File, stop: &AtomicBool) -> Result<(), Failure> {
+    let changed = shapes::change(world, stop, |shapes| send(messages, SHAPED, shapes.0));
+    if changed.is_err() {
+        stop.store(true, Ordering::Relaxed);
+    }
+    changed
 }
 
 /// One write of a few bytes, which a pipe takes whole, so threads need no lock.

@@ -13,7 +13,7 @@ use crate::{
     },
     failure::Failure,
     kept::Kept,
-    place::{Engine, Space},
+    place::{Engine, Setting, Space},
 };
 
 /// The integer keys.
@@ -61,9 +61,14 @@ pub(crate) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// Makes the keyspaces.
-    pub(crate) fn create(database: &'a Database, universe: &'a Universe, engine: Engine) -> Result<Self, Failure> {
-        World::of(database, universe, |name| engine.create(database, name, &[]))
+    /// Makes the keyspaces, with these options.
+    pub(crate) fn create(
+        database: &'a Database,
+        universe: &'a Universe,
+        engine: Engine,
+        settings: &[Setting],
+    ) -> Result<Self, Failure> {
+        World::of(database, universe, |name| engine.create(database, name, settings))
     }
 
     /// Opens the keyspaces that are there.
