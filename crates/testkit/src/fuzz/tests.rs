@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ecotone_engines::{
-    adaptive::{Insert, blob::Blob},
+    adaptive::{AdaptiveOptions, blob::Blob},
     hash::{
         HashOptions, blob as hash_blob,
         cold::{RunKind, RunWriter, Stretch},
@@ -213,7 +213,7 @@ fn an_adaptive_history() -> Vec<u8> {
     let cover = CoverEdit { lower: b"p".to_vec(), upper: b"t".to_vec(), becomes: Become::Covered(Place::Level(2)) };
     structure.apply(&Change { covers: vec![cover], ..Change::default() }).unwrap();
     let (covers, lsm) = (structure.covers().as_ref().clone(), blob::encode(LsmOptions::default(), &structure));
-    let root = Blob { insert: Insert::Auto, adapt: 66, covers, lsm, tree: Vec::new() };
+    let root = Blob { options: AdaptiveOptions::default(), covers, lsm, tree: Vec::new() };
     let records = changes.iter().map(|change| [&[1], &*change.encode()].concat());
     parts([root.encode()].into_iter().chain(records))
 }
