@@ -107,8 +107,8 @@ impl LsmFamily {
     }
 
     /// The same whose reads are not judged, so that what they read can be counted.
-    #[cfg(all(test, not(feature = "loom")))]
-    pub(crate) fn unjudged(self) -> LsmFamily {
+    #[doc(hidden)]
+    pub fn unjudged(self) -> LsmFamily {
         LsmFamily { has_ledger: false, ..self }
     }
 

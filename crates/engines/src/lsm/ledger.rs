@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::rest::{Direction, Rest};
 
 /// Whether this build can have one.
-pub(super) const IS_BUILT: bool = cfg!(test);
+pub(super) const IS_BUILT: bool = cfg!(any(test, feature = "ledger"));
 
 /// What a record says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
