@@ -7,6 +7,8 @@ use crate::{distribution::Shape, store::Durability, warmup::Warmup, workload::Wo
 
 /// Exponent of Zipf's law where a cell names no other.
 const THETA: f64 = 0.99;
+/// The part of all keys that a stretch has where a cell names no other.
+const STRETCH: f64 = 0.1;
 /// Threads that call a store where a cell names no other number.
 const THREADS: u16 = 8;
 /// Least memory that a cell gives, what a database of ours needs.
@@ -135,6 +137,8 @@ pub(super) struct Cell {
     pub(super) data: Data,
     pub(super) durability: Durability,
     pub(super) theta: f64,
+    /// The part of all keys that a stretch has.
+    pub(super) stretch: f64,
     /// Memory as a part of the bytes of the records.
     pub(super) memory: f64,
     /// Whether it is one point of a curve over memory, and named by that.
@@ -166,6 +170,7 @@ impl Cell {
             data: data.clone(),
             durability,
             theta: THETA,
+            stretch: STRETCH,
             memory,
             on_curve: false,
             table_cache: None,
@@ -194,6 +199,11 @@ impl Cell {
     /// Of phases, one after the other.
     pub(super) fn of_phases(distribution: Shape, data: &Data, memory: f64, phases: &'static [(Workload, f64)]) -> Self {
         Cell { phases, ..Cell::new(phases[0].0, distribution, data, Durability::None, memory) }
+    }
+
+    /// With a stretch of such a part of all keys.
+    pub(super) fn stretch(self, stretch: f64) -> Self {
+        Cell { stretch, ..self }
     }
 
     /// With these stores besides the chosen ones.
@@ -238,6 +248,9 @@ impl Cell {
         }
         if self.theta != THETA {
             name += &format!("-{}", self.theta);
+        }
+        if self.stretch != STRETCH {
+            name += &format!("-{}", self.stretch);
         }
         name += &format!(" {}", self.data.label());
         if self.on_curve {

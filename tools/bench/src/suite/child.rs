@@ -48,6 +48,7 @@ impl Request<'_> {
         option("workload", value(&cell.workload));
         option("distribution", value(&cell.distribution));
         option("theta", cell.theta.to_string());
+        option("stretch", cell.stretch.to_string());
         option("records", cell.data.records(self.scale).to_string());
         option("key-size", cell.data.key_size.to_string());
         option("value-size", cell.data.value_size.to_string());

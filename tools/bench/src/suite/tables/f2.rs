@@ -15,8 +15,8 @@ use crate::{
 const MEMORY: f64 = 0.1068;
 
 pub(in super::super) fn suite() -> Suite {
-    // Two million at the small scale, so that a tenth is more than the least memory.
-    let data = Data::synthetic(2_000_000, 20_000_000, 8, 100);
+    // At the small scale all cells have the least memory, a seventh and more.
+    let data = Data::synthetic(1_000_000, 20_000_000, 8, 100);
     let logged = Data { full: 5_000_000, ..data.clone() };
     let cell = |workload, shape| Cell::new(workload, shape, &data, Unlogged, MEMORY).steady();
     let uniform = |workload| Cell { stores: Some(&["hash", "rocksdb"]), ..Cell::new(workload, Uniform, &data, Unlogged, MEMORY) };

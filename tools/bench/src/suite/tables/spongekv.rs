@@ -30,7 +30,7 @@ const SHARES: [(u64, f64, Option<f64>, f64, f64); 4] = [
 ];
 
 pub(in super::super) fn suite() -> Suite {
-    let data = |key_size| Data::synthetic(1_000_000, 10_000_000, key_size, 100);
+    let data = |key_size| Data::synthetic(700_000, 10_000_000, key_size, 100);
     let mut cells = Vec::new();
     for shares in SHARES {
         let data = data(shares.0);
