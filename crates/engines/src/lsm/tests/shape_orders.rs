@@ -131,19 +131,45 @@ impl World {
 
     fn read(&self) -> u8 {
         let mut value = Vec::new();
-        let found = self.present.search(KEY, &mut value, None).unwrap_or_else(|Beyond { version, .. }| {
-            let in_table = |table: &Table, value: &mut Vec<u8>| {
-                value.push(table.value);
-                Ok(Some(Answer::Value))
-            };
-            let in_pages = |value: &mut Vec<u8>| {
-                value.extend(*self.pages.lock());
-                Ok(!value.is_empty())
-            };
-            version.search(KEY, &mut value, in_table, in_pages).unwrap()
-        });
-        assert!(found, "nothing is deleted");
+        let found = self.present.search(KEY, &mut value, None);
+        found.map_or_else(|Beyond { version, .. }| self.stored(&version), |_| value[0])
+    }
+
+    /// What tables of a version have, or pages as they are now.
+    fn stored(&self, version: &Version<Table>) -> u8 {
+        let mut value = Vec::new();
+        let in_table = |table: &Table, value: &mut Vec<u8>| {
+            value.push(table.value);
+            Ok(Some(Answer::Value))
+        };
+        let in_pages = |value: &mut Vec<u8>| {
+            value.extend(*self.pages.lock());
+            Ok(!value.is_empty())
+        };
+        assert!(version.search(KEY, &mut value, in_table, in_pages).unwrap(), "nothing is deleted");
         value[0]
+    }
+
+    /// As `scan::End`, which goes from a key before this one to this one. With the first it copies nothing of this one, but has read ahead what is stored of it.
+    fn scan(&self) -> u8 {
+        let before = self.present.get().version;
+        let (ahead, mut value) = (self.stored(&before), Vec::new());
+        let (copied, version) = {
+            let pin = self.present.pin();
+            let view = self.present.load(&pin);
+            (view.find(KEY, &mut value), view.version.clone())
+        };
+        match copied {
+            Some(_) => value[0],
+            None if Arc::ptr_eq(&before, &version) => ahead,
+            None => self.stored(&version),
+        }
+    }
+
+    /// A scan gives nothing older than a read before it, and nothing younger than one behind it.
+    fn scans(&self) {
+        let seen = [self.read(), self.scan(), self.read()];
+        assert!(seen.is_sorted(), "{seen:?}");
     }
 
     /// Two reads, of which the second gives nothing older.
@@ -239,6 +265,21 @@ fn nothing_is_lost_or_older_beside_an_absorption() {
         reader.join().unwrap();
         assert_eq!((world.read(), *world.pages.lock()), (2, Some(2)));
     });
+}
+
+/// Q2 with a scan. It fails if that keeps what it has read ahead though the version is another one, and, where a flush goes into pages, if this keeps the version.
+#[test]
+fn a_scan_passes_over_nothing_beside_an_absorption_and_a_flush() {
+    for begin in [World::of_tables, World::of_pages] {
+        all_orders(2, begin, |world| {
+            let scanner = spawn(&world, World::scans);
+            let writer = spawn(&world, |world| world.write_and_flush(2));
+            world.absorb();
+            writer.join().unwrap();
+            scanner.join().unwrap();
+            assert_eq!(world.read(), 2);
+        });
+    }
 }
 
 /// Q3: a reader beside a range that becomes tables, is cleared, and becomes pages again. It fails if pages are cleared while somebody has a version from before, and if
