@@ -25,6 +25,8 @@ pub(super) enum Reason {
     Hint,
     /// Scans have left it.
     Cold,
+    /// Scans come to it, and nobody is in the way.
+    Idle,
 }
 
 impl Reason {
@@ -34,6 +36,7 @@ impl Reason {
             Reason::Scans => "scans",
             Reason::Hint => "hint",
             Reason::Cold => "cold",
+            Reason::Idle => "idle",
         }
     }
 }

@@ -78,6 +78,8 @@ struct State {
 
 /// How many times what was to be read a merge reads at most, whatever is written meanwhile.
 const LEEWAY: f64 = 2.0;
+/// What is left of one scan after as long as the heat remembers.
+const RECENT: f64 = 0.36;
 /// Tasks that are remembered when they are done.
 const REMEMBERED: usize = 64;
 
@@ -124,7 +126,7 @@ impl Upkeep {
         }
     }
 
-    /// Nobody uses the keyspace: what was worth absorbing while somebody did still is.
+    /// Nobody uses the keyspace: what was worth absorbing while somebody did still is, and what is pages in part may be so wholly.
     pub(super) fn rests(self: &Arc<Self>) {
         if self.share > 0 {
             self.state.lock().is_idle = true;
@@ -214,6 +216,7 @@ impl Upkeep {
             Ok(()) => self.count(task.kind),
             Err(error) if error.is_shortage() || matches!(error, Error::Limit { .. }) => {
                 self.given_up.increment();
+                keyspace.lsm().idle_later();
                 // As if it had been done, so that it has to lose its price again before it is tried again.
                 task.give_up();
             }
@@ -339,7 +342,7 @@ impl State {
     fn forget_tasks(&mut self, lower: &[u8], upper: Option<&[u8]>) {
         let is_over = |task: &Task| match task.reason {
             Reason::Hint => task.is_within(lower, upper),
-            Reason::Scans | Reason::Cold => task.has_some_of(lower, upper),
+            Reason::Scans | Reason::Cold | Reason::Idle => task.has_some_of(lower, upper),
         };
         self.asked.retain(|task| !is_over(task));
         self.task.take_if(|task| is_over(task));
@@ -360,7 +363,7 @@ impl State {
             return self.gather(lsm, (split, budget), lower, upper);
         }
         if self.is_idle {
-            return None;
+            return lsm.is_idle().then(|| self.staged(lsm, split)).flatten();
         }
         let version = lsm.version();
         let is_covered =
@@ -372,6 +375,21 @@ impl State {
             Some(Task::new(Kind::Uncover, Reason::Cold, lower.to_vec(), upper.to_vec()))
         };
         self.heat.cold().find_map(uncovered)
+    }
+
+    /// While nobody uses the keyspace: the range that would be pages alone with the least work, of those that are in part and that scans came to.
+    fn staged(&self, lsm: &Lsm, split: Split) -> Option<Task> {
+        let version = lsm.version();
+        let is_wanted = |(lower, upper): &(&[u8], &[u8])| {
+            let stay = self.hints.parts(lower, upper).iter().all(|(.., hint)| *hint != Hint::WriteMostly);
+            stay && self.heat.of(lower, upper).0 >= RECENT
+        };
+        let covers = version.covers().iter().map(Cover::bounds).filter(is_wanted);
+        let counted = covers.map(|bounds| (price::touched(&lsm.counted_by(split, bounds.0, bounds.1)), bounds));
+        let staged = counted.filter(|(bytes, _)| *bytes > 0.0);
+        let (bytes, (lower, upper)) = staged.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
+        let above = lsm.absorptions(split, lower, upper) - 1;
+        Some(Task { bytes, above, ..Task::new(Kind::Absorb, Reason::Idle, lower.to_vec(), upper.to_vec()) })
     }
 
     /// Has a range in one place for scans, which have paid for its pages. What they read most fits into memory as one run of tables, but not as pages: then it
@@ -396,6 +414,8 @@ impl State {
 
     fn learn(&mut self, task: Task) {
         match task.kind {
+            // Nobody has paid for it.
+            Kind::Absorb if task.reason == Reason::Idle => {}
             Kind::Absorb | Kind::Merge => {
                 if task.bytes > 0.0 && !task.is_given_up {
                     self.price.learn(task.bytes, task.took);

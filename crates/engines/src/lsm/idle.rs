@@ -62,6 +62,16 @@ impl Lsm {
 
     /// Whether level 0 is to be compacted since nobody is in the way.
     pub(super) fn is_due_when_idle(&self, version: &Version<Handle>) -> bool {
-        version.level_0_runs() > 1 && self.idle.is_idle()
+        version.level_0_runs() > 1 && self.is_idle()
+    }
+
+    /// Whether nobody has used it for long.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.idle.is_idle()
+    }
+
+    /// What was done since nobody uses it has failed, and may be tried again later.
+    pub(crate) fn idle_later(&self) {
+        self.idle.begin_anew();
     }
 }
