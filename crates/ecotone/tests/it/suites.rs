@@ -95,7 +95,7 @@ fn contract_of_the_adaptive_engine() {
     contract(&adaptive(), 60, 10);
     contract(&adaptive().set(&[("index", "single"), ("segment_pages", "2")]), 10, 5);
     contract(&adaptive().set(&[("insert", "tree")]), 20, 10);
-    contract(&adaptive().set(&PLACES), 20, 10);
+    contract(&adaptive().set(&PLACES), 8, 10);
     pass(contract::run(&adaptive(), first_seed()..first_seed() + 3, DEEP));
 }
 
@@ -139,7 +139,7 @@ fn every_crash_of_short_histories_on_the_lsm_engine() {
 fn every_crash_of_short_histories_on_the_adaptive_engine() {
     exhaustive(&adaptive(), 16, 100);
     exhaustive(&adaptive().set(&[("insert", "tree")]), 32, 200);
-    exhaustive(&adaptive().set(&PLACES), 32, 200);
+    exhaustive(&adaptive().set(&PLACES), 8, 200);
 }
 
 /// Divides the crashes among the shapes.
@@ -204,7 +204,7 @@ fn crash_campaign_on_the_lsm_engine() {
 fn crash_campaign_on_the_adaptive_engine() {
     campaign(&adaptive(), 160, &[SHORT, WIDE, DEEP]);
     campaign(&adaptive().set(&[("insert", "tree")]), 96, &[SHORT, WIDE, DEEP]);
-    campaign(&adaptive().set(&PLACES), 96, &[SHORT, WIDE, DEEP]);
+    campaign(&adaptive().set(&PLACES), 32, &[SHORT, WIDE, DEEP]);
 }
 
 #[test]
