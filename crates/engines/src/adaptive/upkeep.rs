@@ -302,7 +302,7 @@ impl Upkeep {
             version.covers().iter().map(|cover| (cover, lsm.counted(cover.bounds().0, cover.bounds().1))).collect();
         let tasks: Vec<Task> = {
             let state = self.state.lock();
-            state.asked.iter().chain(&state.task).cloned().collect()
+            state.under_way.iter().chain(&state.asked).chain(&state.task).cloned().collect()
         };
         let tasks: Vec<_> = tasks.into_iter().map(|task| (lsm.counted(&task.from, &task.upper), task)).collect();
         let state = self.state.lock();
