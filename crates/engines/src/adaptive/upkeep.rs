@@ -354,7 +354,7 @@ impl State {
         let ends = lsm.ends()?;
         let price = |lower: &[u8], upper: Option<&[u8]>| {
             let (lower, upper) = clip(&ends, lower, upper)?;
-            let may_be = self.hints.parts(&lower, &upper).iter().all(|(.., hint)| *hint != Hint::WriteMostly);
+            let may_be = self.may_be_pages(&lower, &upper);
             let counted = lsm.counted_by(split, &lower, &upper);
             (may_be && counted.bytes > 0).then(|| self.price.of(price::touched(&counted)))
         };
@@ -377,13 +377,16 @@ impl State {
         self.heat.cold().find_map(uncovered)
     }
 
+    /// Whether nobody has said that some of a range is to be tables.
+    fn may_be_pages(&self, lower: &[u8], upper: &[u8]) -> bool {
+        self.hints.parts(lower, upper).iter().all(|(.., hint)| *hint != Hint::WriteMostly)
+    }
+
     /// While nobody uses the keyspace: the range that would be pages alone with the least work, of those that are in part and that scans came to.
     fn staged(&self, lsm: &Lsm, split: Split) -> Option<Task> {
         let version = lsm.version();
-        let is_wanted = |(lower, upper): &(&[u8], &[u8])| {
-            let stay = self.hints.parts(lower, upper).iter().all(|(.., hint)| *hint != Hint::WriteMostly);
-            stay && self.heat.of(lower, upper).0 >= RECENT
-        };
+        let is_wanted =
+            |(lower, upper): &(&[u8], &[u8])| self.may_be_pages(lower, upper) && self.heat.of(lower, upper).0 >= RECENT;
         let covers = version.covers().iter().map(Cover::bounds).filter(is_wanted);
         let counted = covers.map(|bounds| (price::touched(&lsm.counted_by(split, bounds.0, bounds.1)), bounds));
         let staged = counted.filter(|(bytes, _)| *bytes > 0.0);
