@@ -222,8 +222,10 @@ impl Upkeep {
             }
             Err(error) => return Err(error),
         }
+        // Who asked for it has said that it pays.
+        let owed = if task.reason == Reason::Hint { 0 } else { self.owed(took) };
         self.put_back(task);
-        self.rest(took);
+        self.rest(owed);
         Ok(true)
     }
 
@@ -283,10 +285,13 @@ impl Upkeep {
         }
     }
 
-    /// After so long at work.
-    fn rest(&self, took: u64) {
-        let share = u64::from(self.share.max(1));
-        let mut owed = (took.saturating_mul(100 - share.min(100)) / share).min(LONGEST);
+    /// How long it rests after so long at work.
+    fn owed(&self, took: u64) -> u64 {
+        let share = u64::from(self.share.clamp(1, 100));
+        (took.saturating_mul(100 - share) / share).min(LONGEST)
+    }
+
+    fn rest(&self, mut owed: u64) {
         while owed > 0 && self.shared.scheduler.is_threaded() && !self.shared.scheduler.is_stopping() {
             let step = owed.min(STEP);
             self.shared.clock.sleep(Duration::from_nanos(step));

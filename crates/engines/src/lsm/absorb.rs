@@ -1,29 +1,22 @@
 //! Bringing what counts of a range into what is below the tables (decision 14, "Turning tables into pages"; decision 15, invariants 4, 6, 11, 12, 15
 //! to 17): piece by piece.
 
-use std::{
-    iter,
-    ops::Bound,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
 };
 
 use ecotone_substrate::{Error, Result, limits::MAX_LEVELS};
 use ecotone_sys::primitive::Mutex;
 
 use super::{
-    base::{Base, Moved},
+    base::Base,
     handle::Handle,
-    merged::Merged,
     open::Sinking,
     records::Lsm,
-    stored::{Reading, Stored},
     structure::{Become, Change, Cover, CoverEdit, Covers, Place, Stretch},
     version::{Ranged, Run, Split, Version},
 };
-use crate::rest::{Direction, Rest};
 
 /// Bytes of what counts, or of pages below, that go together at most, about, and tables that these are at most.
 const PIECE: u64 = 32 << 20;
@@ -104,7 +97,7 @@ impl Lsm {
     }
 
     /// Absorbs the piece that begins at a key. Gives where it ends.
-    fn absorb_from(&self, base: &Arc<dyn Base>, split: Split, from: &[u8], upper: &[u8]) -> Result<Vec<u8>> {
+    fn absorb_from(self: &Arc<Self>, base: &Arc<dyn Base>, split: Split, from: &[u8], upper: &[u8]) -> Result<Vec<u8>> {
         self.clear_uncovered()?;
         let left = self.files.uncovered();
         let upper = match left.iter().filter(|(_, end)| end.as_slice() > from).min() {
@@ -135,7 +128,12 @@ impl Lsm {
     }
 
     /// Absorbs a piece of what a job would bring to where it does not count. Then the tables are others, and there may be more. The turn is held.
-    pub(super) fn absorb_before(&self, base: &Arc<dyn Base>, version: &Version<Handle>, sinking: &Sinking<'_>) -> Result<()> {
+    pub(super) fn absorb_before(
+        self: &Arc<Self>,
+        base: &Arc<dyn Base>,
+        version: &Version<Handle>,
+        sinking: &Sinking<'_>,
+    ) -> Result<()> {
         self.absorbing.begin(version);
         let piece = self.piece(base, version, sinking.from, &sinking.upper)?;
         self.absorb_piece(base, version, Split::Side, piece)
@@ -159,7 +157,7 @@ impl Lsm {
         Ok(Piece { lower, upper, is_covered: stretch.cover.is_some() })
     }
 
-    fn absorb_piece(&self, base: &Arc<dyn Base>, version: &Version<Handle>, split: Split, piece: Piece) -> Result<()> {
+    fn absorb_piece(self: &Arc<Self>, base: &Arc<dyn Base>, version: &Version<Handle>, split: Split, piece: Piece) -> Result<()> {
         let absorbed = self.bring_down(base, version, split, piece);
         self.absorbing.learn(&absorbed);
         // Bounds go with covers that are joined, and with a range that was carved in vain.
@@ -167,7 +165,7 @@ impl Lsm {
         absorbed
     }
 
-    fn bring_down(&self, base: &Arc<dyn Base>, version: &Version<Handle>, split: Split, piece: Piece) -> Result<()> {
+    fn bring_down(self: &Arc<Self>, base: &Arc<dyn Base>, version: &Version<Handle>, split: Split, piece: Piece) -> Result<()> {
         let Piece { lower, upper, is_covered } = piece;
         let cover = version.covers().stretch_at(&lower).cover;
         let taken = version.taken(split, cover, (&lower, &upper));
@@ -183,13 +181,9 @@ impl Lsm {
         let mut covers = Covers::clone(version.covers());
         let edits = vec![CoverEdit { lower: lower.clone(), upper: upper.clone(), becomes }];
         covers.apply(&edits).map_err(|what| Error::Invalid(format!("a range of keys cannot be covered: {what}")))?;
-        if !is_covered {
-            base.carve(&lower, Some(&upper))?;
-        }
-        let rest = Rest::new((Bound::Included(lower.clone()), Bound::Excluded(upper.clone())));
         let spent: Vec<_> = version.spent(&covers).collect();
         let change = Change { goes: spent.iter().map(|table| table.file()).collect(), covers: edits, ..Change::default() };
-        let moved = self.move_down(&**base, &runs, rest, is_covered);
+        let moved = self.move_down(base, runs, &(lower.clone(), upper.clone()), is_covered);
         moved.and_then(|()| self.install(&change, &[], |version| self.present.installed(version))).inspect_err(|_| {
             // What has come counts nowhere, and takes space. If that fails as well, the next that covers the range does it, or the next opening.
             let _ = if is_covered { Ok(()) } else { base.carve(&lower, Some(&upper)) };
@@ -198,20 +192,6 @@ impl Lsm {
         // What is below has a cache of its own.
         self.files.loader().cache().blocks().trim();
         Ok(())
-    }
-
-    /// Moves the records of a range. A tombstone goes along where there may be something to remove.
-    fn move_down(&self, base: &dyn Base, runs: &[Run<Handle>], rest: Rest, with_tombstones: bool) -> Result<()> {
-        let way = (Direction::Up, Reading::Ahead);
-        let begin = |run| Stored::begin(self.files.environment(), run, &rest, way);
-        let mut merged = Merged::new(runs.iter().map(begin).collect::<Result<_>>()?, Direction::Up, 0);
-        let next = || {
-            let record = merged.first().and_then(Stored::record).filter(|(key, _)| rest.contains(key));
-            let (key, value) = record.map(|(key, value)| (key.to_vec(), value.map(<[u8]>::to_vec)))?;
-            Some(merged.pass().map(|()| (key, value)))
-        };
-        let is_wanted = |record: &Result<Moved>| with_tombstones || record.as_ref().map_or(true, |(_, value)| value.is_some());
-        base.absorb(&mut iter::from_fn(next).filter(is_wanted)).map(|_| ())
     }
 }
 

@@ -31,6 +31,7 @@ impl Lsm {
             ("flushes", self.flushes.get()),
             ("compactions", self.compactions.get()),
             ("compaction_parts", self.parts.get()),
+            ("absorption_parts", self.absorption_parts.get()),
             ("written_bytes", self.written.get()),
         ];
         stats.extend(self.front().into_iter().flat_map(Front::stats));

@@ -50,6 +50,8 @@ pub(super) struct Sizes {
     pub(super) level_0: u64,
     /// Bytes of tables that a part of a compaction has at least.
     pub(super) part: u64,
+    /// The same of an absorption, whose parts end with no table.
+    pub(super) absorbed_part: u64,
     /// Threads that help with a compaction at most, and the part of the budget below which their memory stays.
     pub(super) helpers: usize,
     pub(super) helpers_part: usize,
@@ -75,6 +77,7 @@ impl Sizes {
         // What threads do in a schedule of shuttle is a few flushes of a few records.
         level_0: if cfg!(feature = "shuttle") { 4 << 10 } else { 64 << 10 },
         part: 32 << 10,
+        absorbed_part: if cfg!(feature = "shuttle") { 1 } else { 16 << 10 },
         helpers: 2,
         helpers_part: 4,
         late: 0.0,
@@ -86,6 +89,7 @@ impl Sizes {
             table: options.table_bytes(budget),
             level_0: budget as u64 / LEVEL_0_PART,
             part: PART_TABLES * options.table_bytes(budget),
+            absorbed_part: options.table_bytes(budget),
             helpers: MOST_HELPERS.min(thread::available_parallelism().map_or(0, |processors| processors.get() - OTHERS)),
             helpers_part: HELPERS_PART,
             late: 1.0,

@@ -24,6 +24,7 @@ mod loads;
 mod lookup;
 mod memtable;
 mod merged;
+mod moves;
 mod multi_get;
 mod open;
 mod options;

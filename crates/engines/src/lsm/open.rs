@@ -68,7 +68,7 @@ impl Lsm {
 
     /// Sees to it that a job brings no record that counts to where it does not. Gives what it has to open for that, whichever has fewer bytes written; nothing if
     /// a piece was absorbed instead: then the tables are others, and the job is to be chosen again. The turn is held.
-    pub(super) fn make_way(&self, version: &Version<Handle>, piece: &Piece<Handle>) -> Result<Option<Opening>> {
+    pub(super) fn make_way(self: &Arc<Self>, version: &Version<Handle>, piece: &Piece<Handle>) -> Result<Option<Opening>> {
         let Some(base) = self.base().filter(|_| !bug!(SinkBelowFloor)) else { return Ok(Some(Opening::default())) };
         let sinking = sinking(version.covers(), &piece.inputs, Place::Level(piece.depth));
         let Some(first) = sinking.first() else { return Ok(Some(Opening::default())) };

@@ -55,6 +55,7 @@ pub(crate) struct Lsm {
     pub(super) compactions: Counter,
     /// Parts of these.
     pub(super) parts: Counter,
+    pub(super) absorption_parts: Counter,
     /// Memtables that became runs.
     pub(super) flushes: Counter,
     /// Records that flushes brought below the tables at once, and how often that was given up.
@@ -93,6 +94,7 @@ impl Lsm {
             rounds: Mutex::default(),
             compactions: Counter::default(),
             parts: Counter::default(),
+            absorption_parts: Counter::default(),
             flushes: Counter::default(),
             diverted: Counter::default(),
             diversions_given_up: Counter::default(),

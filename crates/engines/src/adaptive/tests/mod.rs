@@ -10,6 +10,7 @@ mod front;
 mod inserts;
 mod ledger;
 mod modes;
+mod parts;
 mod places;
 mod readers;
 mod root;

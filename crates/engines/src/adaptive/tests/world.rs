@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, iter, ops::Bound, sync::Arc, time::Duration};
 
-use ecotone_substrate::{Result, Seq, environment::Environment, wal::WalOptions};
+use ecotone_substrate::{Result, Seq, environment::Environment, scheduler::Scheduler, wal::WalOptions};
 use ecotone_testkit::sim::SimStorage;
 
 use crate::{
@@ -48,37 +48,45 @@ impl World {
 
     /// Pieces have four times as many bytes as tables.
     pub(super) fn with_tables(seed: u64, options: AdaptiveOptions, table_bytes: u64) -> World {
-        World::of(seed, options, MEMORY, move || tiny(table_bytes))
+        World::of(seed, options, (MEMORY, 0), move || tiny(table_bytes))
     }
 
     /// Whose shapes change by chance as well.
     pub(super) fn restless(seed: u64, options: AdaptiveOptions) -> World {
-        World::of(seed, options, MEMORY, || AdaptiveFamily { is_restless: true, ..tiny(16 << 10) })
+        World::of(seed, options, (MEMORY, 0), || AdaptiveFamily { is_restless: true, ..tiny(16 << 10) })
+    }
+
+    /// With so many threads in the background.
+    pub(super) fn threaded(seed: u64, options: AdaptiveOptions, workers: usize) -> World {
+        World::of(seed, options, (MEMORY, workers), || tiny(16 << 10))
     }
 
     /// With so many bytes of memory.
     pub(super) fn with_memory(seed: u64, options: AdaptiveOptions, memory: usize) -> World {
-        World::of(seed, options, memory, || tiny(64 << 10))
+        World::of(seed, options, (memory, 0), || tiny(64 << 10))
     }
 
     /// Whose reads can be counted.
     pub(super) fn unjudged(seed: u64, options: AdaptiveOptions) -> World {
-        World::of(seed, options, MEMORY, || AdaptiveFamily { lsm: tiny(16 << 10).lsm.unjudged(), ..tiny(16 << 10) })
+        World::of(seed, options, (MEMORY, 0), || AdaptiveFamily { lsm: tiny(16 << 10).lsm.unjudged(), ..tiny(16 << 10) })
     }
 
     /// With memtables as large as options say.
     pub(super) fn large(seed: u64, options: AdaptiveOptions) -> World {
-        World::of(seed, options, MEMORY, || AdaptiveFamily::beside(&LsmFamily::default(), &TreeFamily::default()))
+        World::of(seed, options, (MEMORY, 0), || AdaptiveFamily::beside(&LsmFamily::default(), &TreeFamily::default()))
     }
 
     fn of(
         seed: u64,
         options: AdaptiveOptions,
-        memory: usize,
+        (memory, workers): (usize, usize),
         family: impl Fn() -> AdaptiveFamily + Send + Sync + 'static,
     ) -> World {
         let disk = SimStorage::new(seed);
-        let environment = disk.environment(7, memory);
+        let mut environment = disk.environment(7, memory);
+        if workers > 0 {
+            environment.scheduler = Scheduler::threaded(workers, environment.health.clone());
+        }
         let context = context(&environment, LOG, true, seed);
         let file = PageFile::create(&environment, context.keyspace).unwrap();
         let keyspace = Arc::new(family().empty(&context, options, &file).unwrap());

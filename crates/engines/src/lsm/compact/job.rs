@@ -79,8 +79,8 @@ impl Lsm {
         piece: &Piece<Handle>,
         is_awaited: bool,
     ) -> Result<Vec<Arc<Handle>>> {
-        let mean = mean(piece);
-        let helpers = if is_awaited || self.lateness() >= self.sizes.late { self.helpers(piece, mean) } else { 0 };
+        let mean = mean(piece.inputs.iter().flat_map(|(_, run)| run.tables()));
+        let helpers = if is_awaited || self.lateness() >= self.sizes.late { self.helpers(piece.inputs.len(), mean) } else { 0 };
         let handles = piece.inputs.iter().flat_map(|(_, run)| run.tables()).map(|handle| &**handle);
         let options = self.table_options(Place::Level(piece.depth), mean as usize, handles, version);
         let (ranges, files) = (piece.ranges(1 + helpers, self.sizes.part), piece.files());
@@ -90,7 +90,7 @@ impl Lsm {
         let (lsm, version) = (self.clone(), version.clone());
         let parts = Parts::new(Job { lsm, version, piece, files, options, ranges, is_awaited }, count);
         self.parts.add(count as u64);
-        self.call_helpers(&parts, helpers.min(count - 1));
+        self.call_helpers("compact a part of tables", &parts, helpers.min(count - 1));
         let ended = parts.make_all();
         self.pressure.end_job();
         match ended {
@@ -103,18 +103,19 @@ impl Lsm {
         }
     }
 
-    /// How many threads may help with a piece whose records have so many bytes in the mean.
-    fn helpers(&self, piece: &Piece<Handle>, mean: u64) -> usize {
+    /// How many threads may help with a job of so many runs whose records have so many bytes in the mean.
+    pub(in crate::lsm) fn helpers(&self, runs: usize, mean: u64) -> usize {
         let memory = self.files.environment().memory.budget() / self.sizes.helpers_part;
-        self.sizes.helpers.min(affordable(memory, piece.inputs.len(), self.sizes.table / mean.max(1)))
+        self.sizes.helpers.min(affordable(memory, runs, self.sizes.table / mean.max(1)))
     }
 
-    fn call_helpers(&self, parts: &Arc<Parts<Job>>, count: usize) {
+    /// Asks for so many threads that make parts as well.
+    pub(in crate::lsm) fn call_helpers<W: Work + 'static>(&self, what: &'static str, parts: &Arc<Parts<W>>, count: usize) {
         for _ in 0..count {
             // Who comes late finds nothing, and keeps nothing.
             let parts = Arc::downgrade(parts);
             let help = move || parts.upgrade().into_iter().for_each(|parts| parts.help());
-            self.files.environment().scheduler.spawn(Priority::Compact, "compact a part of tables", help);
+            self.files.environment().scheduler.spawn(Priority::Compact, what, help);
         }
     }
 }
@@ -124,10 +125,11 @@ fn affordable(memory: usize, runs: usize, records: u64) -> usize {
     memory / (runs * A_RUN + AN_OUTPUT + (A_RECORD * records) as usize)
 }
 
-/// Bytes of a record in the mean.
-fn mean(piece: &Piece<Handle>) -> u64 {
-    let tables = || piece.inputs.iter().flat_map(|(_, run)| run.tables()).map(|handle| handle.table());
-    tables().map(|table| table.bytes()).sum::<u64>() / tables().map(|table| table.records()).sum::<u64>()
+/// Bytes of a record of tables in the mean.
+pub(in crate::lsm) fn mean<'h>(handles: impl Iterator<Item = &'h Arc<Handle>>) -> u64 {
+    let sums =
+        handles.fold((0, 0), |(bytes, records), handle| (bytes + handle.table().bytes(), records + handle.table().records()));
+    sums.0 / sums.1.max(1)
 }
 
 #[cfg(all(test, not(feature = "loom")))]

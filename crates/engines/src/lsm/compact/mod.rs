@@ -3,13 +3,13 @@
 
 pub(super) mod cuts;
 pub(super) mod drops;
-mod job;
+pub(super) mod job;
 pub(super) mod merge;
 pub(super) mod parts;
 pub(super) mod pick;
 pub(super) mod rate;
 pub(super) mod rounds;
-mod split;
+pub(super) mod split;
 mod stretch;
 #[cfg(test)]
 mod tests;
