@@ -68,6 +68,12 @@ impl Task {
         Task { kind, reason, lower, upper, from, bytes: 0.0, took: 0, left: 0.0, above: 0, is_given_up: false }
     }
 
+    /// To have a range in pages, for which so many bytes are read and written again, if anybody asked.
+    pub(super) fn absorb(lsm: &Lsm, split: Split, reason: Reason, (lower, upper): (Vec<u8>, Vec<u8>), bytes: f64) -> Task {
+        let above = lsm.absorptions(split, &lower, &upper) - 1;
+        Task { bytes, above, ..Task::new(Kind::Absorb, reason, lower, upper) }
+    }
+
     /// Does the next piece. The nanoseconds that it took, without the wait for the turn.
     pub(super) fn step(&mut self, lsm: &Arc<Lsm>, split: Split, now: impl Fn() -> u64) -> (Result<()>, u64) {
         let mut begun = now();

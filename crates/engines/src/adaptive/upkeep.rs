@@ -163,12 +163,11 @@ impl Upkeep {
         let clipped = lsm.ends().and_then(|ends| clip(&ends, &lower, upper.as_deref()));
         let Some((lower, upper)) = clipped else { return Ok(()) };
         state.heat.forget(&lower, &upper);
-        let (kind, above) = match hint {
-            Hint::ReadMostly => (Kind::Absorb, lsm.absorptions(self.split, &lower, &upper) - 1),
-            Hint::WriteMostly => (Kind::Uncover, 0),
+        state.asked.push(match hint {
+            Hint::ReadMostly => Task::absorb(lsm, self.split, Reason::Hint, (lower, upper), 0.0),
+            Hint::WriteMostly => Task::new(Kind::Uncover, Reason::Hint, lower, upper),
             Hint::Auto => return Ok(()),
-        };
-        state.asked.push(Task { above, ..Task::new(kind, Reason::Hint, lower, upper) });
+        });
         drop(state);
         self.call();
         Ok(())
@@ -396,8 +395,7 @@ impl State {
         let counted = covers.map(|bounds| (price::touched(&lsm.counted_by(split, bounds.0, bounds.1)), bounds));
         let staged = counted.filter(|(bytes, _)| *bytes > 0.0);
         let (bytes, (lower, upper)) = staged.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
-        let above = lsm.absorptions(split, lower, upper) - 1;
-        Some(Task { bytes, above, ..Task::new(Kind::Absorb, Reason::Idle, lower.to_vec(), upper.to_vec()) })
+        Some(Task::absorb(lsm, split, Reason::Idle, (lower.to_vec(), upper.to_vec()), bytes))
     }
 
     /// Has a range in one place for scans, which have paid for its pages. What they read most fits into memory as one run of tables, but not as pages: then it
@@ -405,8 +403,7 @@ impl State {
     fn gather(&self, lsm: &Lsm, (split, budget): (Split, u64), lower: Vec<u8>, upper: Vec<u8>) -> Option<Task> {
         let counted = lsm.counted_by(split, &lower, &upper);
         if counted.pages > 0 || self.heat.has_failed(&lower, &upper) || !price::fit_as_run(self.hot_bytes(lsm), budget) {
-            let (bytes, above) = (price::touched(&counted), lsm.absorptions(split, &lower, &upper) - 1);
-            return Some(Task { bytes, above, ..Task::new(Kind::Absorb, Reason::Scans, lower, upper) });
+            return Some(Task::absorb(lsm, split, Reason::Scans, (lower, upper), price::touched(&counted)));
         }
         let bytes = lsm.above_last((&lower, &upper))? as f64;
         let pays = self.heat.pays(&lower, &upper, self.price.of(bytes));
