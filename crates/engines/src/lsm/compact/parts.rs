@@ -143,7 +143,7 @@ impl<W: Work> Drop for Taken<'_, W> {
     fn drop(&mut self) {
         // Before the job ends: it keeps tables.
         self.work = None;
-        let panicked = || Err(Error::Invalid("a part of a compaction panicked".to_owned()));
+        let panicked = || Err(Error::Invalid("a part of a job panicked".to_owned()));
         let made = self.made.take().unwrap_or_else(panicked);
         let mut state = self.parts.state.lock();
         match made {
