@@ -294,33 +294,9 @@ fn interleaved_calls_are_a_function_of_the_seed() {
 /// More data than the smallest budget.
 const COLD: u32 = 12_000;
 
-#[test]
-fn threads_and_crashes_on_the_tree() {
-    let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(10);
-    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
-    let first = first_seed();
-    println!("{:?}", pass(concurrent::run(&tree().workers(2), first..first + databases, extent)));
-}
-
-#[test]
-fn threads_and_crashes_on_the_tiny_hashed_engine() {
-    let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(10);
-    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 60, registers: 24, cold: 100 };
-    let first = first_seed();
-    println!("{:?}", pass(concurrent::run(&hashed().workers(2), first..first + databases, extent)));
-}
-
-#[test]
-fn threads_and_crashes_on_the_hash_engine() {
-    let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(10);
-    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
-    let first = first_seed();
-    println!("{:?}", pass(concurrent::run(&hash().workers(2), first..first + databases, extent)));
-}
-
 /// Runs lives of threads, and more of them until each of what goes on in the background has been counted once in so many lives: the schedule is the machine's, and one
 /// that is busy otherwise lets it get on less.
-fn busy_lives(simulated: &Simulated, extent: concurrent::Extent, once_in: &[(&str, u64)]) {
+fn lives_of_threads(simulated: &Simulated, extent: concurrent::Extent, once_in: &[(&str, u64)]) {
     let databases = from_environment("ECOTONE_HISTORIES").unwrap_or(10);
     let (first, mut done) = (first_seed(), concurrent::Done::default());
     let lacks = |done: &concurrent::Done| {
@@ -338,18 +314,36 @@ fn busy_lives(simulated: &Simulated, extent: concurrent::Extent, once_in: &[(&st
     assert_eq!(lacks(&done), None, "too rarely counted in {} lives: {:?}", done.crashes, done.counters);
 }
 
+#[test]
+fn threads_and_crashes_on_the_tree() {
+    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
+    lives_of_threads(&tree().workers(2), extent, &[]);
+}
+
+#[test]
+fn threads_and_crashes_on_the_tiny_hashed_engine() {
+    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 60, registers: 24, cold: 100 };
+    lives_of_threads(&hashed().workers(2), extent, &[]);
+}
+
+#[test]
+fn threads_and_crashes_on_the_hash_engine() {
+    let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
+    lives_of_threads(&hash().workers(2), extent, &[]);
+}
+
 /// Its tables have a few records each, so indexes of fewer records have to be loaded again and again.
 #[test]
 fn threads_and_crashes_on_the_lsm_engine() {
     let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD / 4 };
-    busy_lives(&lsm().workers(2), extent, &[("flushes", 4), ("compactions", 4), ("index_loads", 4)]);
+    lives_of_threads(&lsm().workers(2), extent, &[("flushes", 4), ("compactions", 4), ("index_loads", 4)]);
 }
 
 #[test]
 fn threads_and_crashes_on_the_adaptive_engine() {
     let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD / 4 };
     let once_in = [("absorbed_pieces", 4), ("uncovered_pieces", 4), ("diverted_records", 4), ("opened_ranges", 40)];
-    busy_lives(&adaptive().workers(2), extent, &once_in);
+    lives_of_threads(&adaptive().workers(2), extent, &once_in);
 }
 
 /// Few records in a hot log of two pages, an index of one bucket, and copies of what there is no room for: what is done in the background goes on all the time.
@@ -357,7 +351,7 @@ fn threads_and_crashes_on_the_adaptive_engine() {
 fn threads_and_crashes_beside_compaction_and_growth() {
     let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: 400 };
     let whats = ["compactions", "folds", "merges", "index_doublings", "read_cache_evictions"];
-    busy_lives(&busy().workers(2), extent, &whats.map(|what| (what, 4)));
+    lives_of_threads(&busy().workers(2), extent, &whats.map(|what| (what, 4)));
 }
 
 /// Updates of both sorts against blind writes, batches and walks, on keyspaces whose engine makes updates whole by itself.

@@ -183,7 +183,7 @@ impl Lsm {
         covers.apply(&edits).map_err(|what| Error::Invalid(format!("a range of keys cannot be covered: {what}")))?;
         let spent: Vec<_> = version.spent(&covers).collect();
         let change = Change { goes: spent.iter().map(|table| table.file()).collect(), covers: edits, ..Change::default() };
-        let moved = self.move_down(base, runs, &(lower.clone(), upper.clone()), is_covered);
+        let moved = self.move_down(base, runs, (&lower, &upper), is_covered);
         moved.and_then(|()| self.install(&change, &[], |version| self.present.installed(version))).inspect_err(|_| {
             // What has come counts nowhere, and takes space. If that fails as well, the next that covers the range does it, or the next opening.
             let _ = if is_covered { Ok(()) } else { base.carve(&lower, Some(&upper)) };

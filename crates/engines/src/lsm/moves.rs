@@ -10,7 +10,7 @@ use super::{
     compact::{
         job::mean,
         parts::{Parts, Work},
-        split::{self, PARTS_A_THREAD},
+        split,
     },
     handle::Handle,
     merged::Merged,
@@ -65,11 +65,11 @@ impl Lsm {
         self: &Arc<Self>,
         base: &Arc<dyn Base>,
         runs: Vec<Run<Handle>>,
-        span: &Span,
+        span: (&[u8], &[u8]),
         is_covered: bool,
     ) -> Result<()> {
         let helpers = self.helpers(runs.len(), mean(runs.iter().flat_map(Run::tables)));
-        let parts = self.parts_of(base, &runs, span, (is_covered, helpers))?;
+        let parts = self.parts_of(base, &runs, span, is_covered, 1 + helpers)?;
         if !is_covered {
             parts.iter().try_for_each(|(lower, upper)| base.carve(lower, Some(upper)))?;
         }
@@ -81,26 +81,28 @@ impl Lsm {
         parts.make_all().map(|_| ()).map_err(|(error, _)| error)
     }
 
-    /// A range in parts, ascending, of each of which tables have about as many bytes, and which pages keep apart.
+    /// A range in parts for so many threads, ascending, of each of which tables have about as many bytes, and which pages keep apart.
     fn parts_of(
         &self,
         base: &Arc<dyn Base>,
         runs: &[Run<Handle>],
-        (lower, upper): &Span,
-        (is_covered, helpers): (bool, usize),
+        (lower, upper): (&[u8], &[u8]),
+        is_covered: bool,
+        threads: usize,
     ) -> Result<Vec<Span>> {
         let tables = || runs.iter().flat_map(|run| run.within((lower, upper)));
-        let within = |key: &&[u8]| *key > lower.as_slice() && *key < upper.as_slice();
+        let within = |key: &&[u8]| *key > lower && *key < upper;
         // Counted where they begin: of those at the edges there may be little.
         let bytes: u64 = tables().filter(|table| within(&table.first())).map(|table| table.bytes()).sum();
-        let most = if helpers > 0 { PARTS_A_THREAD * (1 + helpers as u64) } else { 1 };
         let candidates: BTreeSet<&[u8]> = tables().map(|table| table.first()).filter(within).collect();
-        let cuts = split::cuts(tables(), candidates.into_iter().collect(), most.min(bytes / self.sizes.absorbed_part));
+        let parts = split::parts(threads, bytes, self.sizes.absorbed_part);
+        let cuts = split::cuts(tables(), candidates.into_iter().collect(), parts);
         // Parts of segments are not claimed: two threads would wait for each other.
         let fence = |cut: &[u8]| if is_covered { base.fence_behind(cut) } else { Ok(cut.to_vec()) };
         let fences = cuts.into_iter().map(fence).collect::<Result<BTreeSet<Vec<u8>>>>()?;
         let inner: Vec<_> = fences.into_iter().filter(|fence| within(&fence.as_slice())).collect();
-        let lowers = iter::once(lower).chain(&inner).cloned();
-        Ok(lowers.zip(inner.iter().chain([upper]).cloned()).collect())
+        let lowers = iter::once(lower.to_vec()).chain(inner.iter().cloned());
+        let uppers = inner.iter().cloned().chain([upper.to_vec()]);
+        Ok(lowers.zip(uppers).collect())
     }
 }

@@ -12,13 +12,12 @@ use crate::{
 };
 
 /// Parts for each thread, so that who ends first takes another.
-pub(in crate::lsm) const PARTS_A_THREAD: u64 = 2;
+const PARTS_A_THREAD: u64 = 2;
 
 impl<T: Ranged> Piece<T> {
     /// The ranges of its parts, ascending, which together are all keys, where so many threads may make them and each has so many bytes at least.
     pub(super) fn ranges(&self, threads: usize, least: u64) -> Vec<Range> {
-        let most = if threads > 1 { PARTS_A_THREAD * threads as u64 } else { 1 };
-        let cuts = self.cuts(most.min(self.bytes() / least));
+        let cuts = self.cuts(parts(threads, self.bytes(), least));
         let lows = iter::once(Bound::Unbounded).chain(cuts.iter().map(|cut| Bound::Included(cut.to_vec())));
         let highs = cuts.iter().map(|cut| Bound::Excluded(cut.to_vec())).chain([Bound::Unbounded]);
         lows.zip(highs).collect()
@@ -38,6 +37,12 @@ impl<T: Ranged> Piece<T> {
         let firsts: BTreeSet<&[u8]> = runs.iter().flat_map(|(_, run)| run.tables()).map(|table| table.first()).collect();
         firsts.into_iter().collect()
     }
+}
+
+/// Parts at most of so many bytes, where so many threads may make them and each has so many bytes at least.
+pub(in crate::lsm) fn parts(threads: usize, bytes: u64, least: u64) -> u64 {
+    let most = if threads > 1 { PARTS_A_THREAD * threads as u64 } else { 1 };
+    most.min(bytes / least)
 }
 
 /// Those of ascending candidates at which tables are cut into so many parts at most.
