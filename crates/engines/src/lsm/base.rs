@@ -16,8 +16,9 @@ use crate::{
 pub(crate) struct Passage<'p> {
     /// Where it began: empty for the end of all keys.
     pub(crate) from: &'p [u8],
-    /// Records that it gave.
+    /// Records that it gave, and older ones of the same keys that it came by.
     pub(crate) records: u64,
+    pub(crate) hidden: u64,
     /// Runs and levels besides the one that it read most of, or besides what is below, and requests to the disk for them.
     pub(crate) sources: u64,
     pub(crate) reads: u64,

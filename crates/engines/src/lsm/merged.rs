@@ -25,12 +25,14 @@ pub(super) struct Merged<S> {
     skip: usize,
     /// The one whose record comes next.
     first: usize,
+    /// Records that younger ones hid.
+    hidden: u64,
 }
 
 impl<S: Source> Merged<S> {
     /// Of these, from young to old, whose keys have the first `skip` bytes in common.
     pub(super) fn new(sources: Vec<S>, direction: Direction, skip: usize) -> Merged<S> {
-        let mut merged = Merged { ranks: vec![0; sources.len()], sources, direction, skip, first: 0 };
+        let mut merged = Merged { ranks: vec![0; sources.len()], sources, direction, skip, first: 0, hidden: 0 };
         (0..merged.sources.len()).for_each(|number| merged.rank(number));
         merged.choose();
         merged
@@ -39,6 +41,11 @@ impl<S: Source> Merged<S> {
     /// All of them, from young to old.
     pub(super) fn sources(&self) -> &[S] {
         &self.sources
+    }
+
+    /// Records of older sources that it passed along with those of their keys.
+    pub(super) fn hidden(&self) -> u64 {
+        self.hidden
     }
 
     /// The source whose record comes next, if there is one.
@@ -53,6 +60,7 @@ impl<S: Source> Merged<S> {
         for older in self.first + 1..self.sources.len() {
             if self.ranks[older] == self.ranks[self.first] && self.order(older, self.first).is_eq() {
                 self.step(older)?;
+                self.hidden += 1;
             }
         }
         if self.first < self.sources.len() {

@@ -134,7 +134,7 @@ impl Lsm {
             let view = self.present.load(&pin);
             keys.retain(|sought| {
                 value.clear();
-                let answer = view.find(sought.key, &mut value);
+                let answer = view.find((sought.hash, sought.key), &mut value);
                 let start = values.len();
                 values.extend_from_slice(&value);
                 answers.extend(answer.map(|answer| (sought.number, (answer == Answer::Value).then_some(start..values.len()))));

@@ -118,7 +118,7 @@ impl Lsm {
         self.around.base.as_ref()
     }
 
-    /// By this a key is found in filters, and has its height in memtables.
+    /// By this a key is found in filters and by shortcuts of memtables, where it has its height by it too.
     #[inline]
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
         xxh3_64_with_seed(key, self.seed)
@@ -156,7 +156,7 @@ impl Lsm {
     /// Makes a write in place, if the active memtable has the key and room for the value there.
     pub(super) fn overwrite(&self, seq: Seq, Operation { key, value }: Operation<'_>) -> bool {
         self.ledger().into_iter().for_each(|ledger| ledger.begin(key, value, seq));
-        let is_done = self.present.load(&self.present.pin()).active().overwrite(key, value, seq);
+        let is_done = self.present.load(&self.present.pin()).active().overwrite(self.hash(key), key, value, seq);
         self.ledger().into_iter().for_each(|ledger| ledger.end(key, is_done));
         is_done
     }
@@ -173,9 +173,9 @@ impl Lsm {
 
     /// The same, where `value` is empty.
     pub(super) fn find(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let front = self.front();
-        self.present.search(key, value, front).or_else(|Beyond { version, ticket }| {
-            let found = self.find_on_disk(&version, key, value)?;
+        let (hash, front) = (self.hash(key), self.front());
+        self.present.search((hash, key), value, front).or_else(|Beyond { version, ticket }| {
+            let found = self.find_on_disk(&version, (hash, key), value)?;
             if let (true, Some(front), Some(ticket)) = (found, front, ticket) {
                 front.admit(key, value, ticket);
             }
@@ -184,8 +184,8 @@ impl Lsm {
     }
 
     /// Looks for a key that no memtable has.
-    fn find_on_disk(&self, version: &Version<Handle>, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let (hash, mut memory) = (self.hash(key), None);
+    fn find_on_disk(&self, version: &Version<Handle>, (hash, key): (u64, &[u8]), value: &mut Vec<u8>) -> Result<bool> {
+        let mut memory = None;
         let find = |handle: &Handle, value: &mut Vec<u8>| handle.find((hash, key), &mut memory, value);
         version.search(key, value, find, |value| self.find_below(key, value))
     }

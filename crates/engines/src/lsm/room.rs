@@ -13,7 +13,7 @@ use ecotone_sys::{
     words::Words,
 };
 
-use super::{memtable::SLAB, pool::Pool};
+use super::{memtable, pool::Pool};
 
 /// Added to the credits while nothing is promised and slabs are given back.
 const TRIMMING: u64 = 1 << 62;
@@ -57,7 +57,7 @@ impl Room {
     /// # Errors
     /// If there is no memory for it.
     pub(super) fn admit_switch(&self, free: impl Fn() -> u64) -> Result<Credit> {
-        self.promise(SLAB as u64, free, || self.pool.lease().or_else(|_| self.pool.lease_at_last()))
+        self.promise(memtable::ROOM as u64, free, || self.pool.lease().or_else(|_| self.pool.lease_at_last()))
     }
 
     fn promise(&self, words: u64, free: impl Fn() -> u64, lease: impl Fn() -> Result<Block>) -> Result<Credit> {
@@ -122,7 +122,7 @@ impl Room {
     }
 
     fn ready_words(&self) -> u64 {
-        self.count.load(Ordering::Acquire) * SLAB as u64
+        self.count.load(Ordering::Acquire) * memtable::ROOM as u64
     }
 }
 

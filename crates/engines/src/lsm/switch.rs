@@ -7,6 +7,9 @@ use ecotone_substrate::{Result, scheduler::Priority};
 use super::{memtable::Memtable, pressure::WAITING, records::Lsm, view::Member};
 use crate::delay::Delay;
 
+/// Halves of its size that a memtable grows to as long as it takes few new keys.
+const GROWN: usize = 3;
+
 impl Lsm {
     /// Sees to it that the active memtable is not full. Whoever finds too many that wait flushes one, and whoever finds that it comes to this soon is delayed.
     pub(super) fn make_room(self: &Arc<Self>) -> Result<()> {
@@ -73,7 +76,10 @@ impl Lsm {
     fn fill_level(&self) -> (f64, usize, Option<Weak<Member>>) {
         let pin = self.present.pin();
         let memtables = &self.present.load(&pin).memtables;
-        let (filled, full) = (memtables[0].memtable.filled(), self.pool.full(self.sizes.memtable));
+        let (active, full) = (&memtables[0].memtable, self.pool.full(self.sizes.memtable));
+        // The keys that it has would come again.
+        let full = if active.is_overwritten() { full / 2 * GROWN } else { full };
+        let filled = active.filled();
         let active = (filled >= full).then(|| Arc::downgrade(&memtables[0]));
         (filled as f64 / full as f64, memtables.len() - 1, active)
     }

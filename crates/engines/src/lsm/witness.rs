@@ -64,7 +64,7 @@ impl Lsm {
         let view = self.present.load(&pin);
         for member in &view.memtables {
             value.clear();
-            let record = member.memtable.get(key, &mut value);
+            let record = member.memtable.get(self.hash(key), key, &mut value);
             layers.above.extend(record.map(|(answer, seq)| Met::new((answer == Answer::Value).then_some(&value[..]), Some(seq))));
         }
         layers.above.extend(cached);

@@ -9,10 +9,12 @@ use ecotone_sys::{
     words::{WORD, Words},
 };
 
-use super::slabs::Slabs;
+use super::{shortcuts, slabs::Slabs};
 
 /// Words of a slab. With loom so few that all orders can be tried.
-pub(crate) const SLAB: usize = if cfg!(feature = "loom") { 16 } else { Size::Slab.bytes() / WORD };
+const SLAB: usize = if cfg!(feature = "loom") { 16 } else { Size::Slab.bytes() / WORD };
+/// Words of a slab that are given out: those behind the shortcuts.
+pub(crate) const ROOM: usize = SLAB - shortcuts::WORDS;
 
 /// A word of a slab: 13 bits of it and 19 of the slab's number. The first word of all is nobody's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +63,12 @@ pub(super) struct Arena {
 impl Arena {
     /// No memory.
     pub(super) fn new() -> Arena {
-        Arena { slabs: Slabs::default(), there: AtomicU64::new(0), next: AtomicU64::new(1), bringing: Mutex::new(()) }
+        Arena {
+            slabs: Slabs::default(),
+            there: AtomicU64::new(0),
+            next: AtomicU64::new(shortcuts::WORDS as u64),
+            bringing: Mutex::new(()),
+        }
     }
 
     /// How many slabs it has.
@@ -69,7 +76,7 @@ impl Arena {
         self.there.load(Ordering::Acquire) as usize
     }
 
-    /// Words that were given out, with those that the ends of slabs had left.
+    /// Words that were given out, with shortcuts and what the ends of slabs had left.
     pub(super) fn given_out(&self) -> usize {
         self.next.load(Ordering::Acquire) as usize
     }
@@ -77,12 +84,12 @@ impl Arena {
     /// Words that the present slab has left.
     pub(super) fn free(&self) -> usize {
         let next = self.next.load(Ordering::Acquire) as usize;
-        if next / SLAB < self.slabs() { SLAB - next % SLAB } else { 0 }
+        if next / SLAB < self.slabs() { SLAB - (next % SLAB).max(shortcuts::WORDS) } else { 0 }
     }
 
     /// Gives out words, which are zero and lie in one slab. `ready` gives a slab if the present one has too few left.
     pub(super) fn allocate(&self, words: usize, ready: &mut dyn FnMut() -> Words) -> Address {
-        assert!(words < SLAB);
+        assert!(words <= ROOM);
         let mut next = self.next.load(Ordering::Acquire);
         loop {
             let place = self.place(next, words);
@@ -98,10 +105,11 @@ impl Arena {
         }
     }
 
-    /// Where so many words lie that are given out at `next`: there, or at the beginning of a slab.
+    /// Where so many words lie that are given out at `next`: there, or in the next slab.
     fn place(&self, next: u64, words: usize) -> Address {
-        let left = SLAB - next as usize % SLAB;
-        let at = if words <= left { next } else { next + left as u64 };
+        let within = next as usize % SLAB;
+        let fits = within > 0 && words <= SLAB - within;
+        let at = if fits { next } else { next.next_multiple_of(SLAB as u64) + shortcuts::WORDS as u64 };
         Address(u32::try_from(at).expect("a memtable is full long before"))
     }
 
@@ -113,6 +121,12 @@ impl Arena {
             self.slabs.set(slab, words);
             self.there.store(slab as u64 + 1, Ordering::Release);
         }
+    }
+
+    /// The words for shortcuts of a slab that is there.
+    #[inline]
+    pub(super) fn shortcuts(&self, slab: usize) -> &[AtomicU64] {
+        &self.slabs.get(slab).expect("it is there")[..shortcuts::WORDS]
     }
 
     /// The words from an address that was given out to the end of its slab.

@@ -8,24 +8,27 @@ mod cursor;
 mod heads;
 mod list;
 mod node;
+mod overwrites;
+mod shortcuts;
 mod slabs;
 #[cfg(test)]
 mod tests;
 
-use ecotone_substrate::{Seq, metrics::Counter, table::Answer};
+use ecotone_substrate::{Seq, table::Answer};
 use ecotone_sys::{
     chunk::Size,
     primitive::atomic::{AtomicU64, Ordering},
     words::{WORD, Words},
 };
 
-pub(super) use self::arena::SLAB;
+pub(super) use self::arena::ROOM;
 pub(crate) use self::cursor::Cursor;
 use self::{
-    arena::Arena,
+    arena::{Address, Arena},
     heads::Heads,
     list::{Found, List, height},
     node::{Node, Record, node_words, record_words, room_for},
+    overwrites::Overwrites,
 };
 use super::table::common;
 
@@ -39,8 +42,7 @@ pub(crate) struct Memtable {
     list: List,
     /// The smallest sequence of all records, or more than any.
     smallest: AtomicU64,
-    /// Records that were written, in place too.
-    writes: Counter,
+    overwrites: Overwrites,
 }
 
 impl Memtable {
@@ -50,7 +52,7 @@ impl Memtable {
             arena: Arena::new(),
             list: List::new(Heads::behind(prefix)),
             smallest: AtomicU64::new(Seq::MAX),
-            writes: Counter::default(),
+            overwrites: Overwrites::default(),
         }
     }
 
@@ -62,30 +64,51 @@ impl Memtable {
     /// Writes a key. No value is a tombstone; the hash is that of the key. Nobody else writes the key meanwhile.
     pub(crate) fn apply(&self, hash: u64, key: &[u8], value: Option<&[u8]>, seq: Seq, ready: &mut Ready<'_>) {
         self.note(seq);
-        let room = room_for(value);
-        match self.list.search(&self.arena, key) {
+        let (room, ready) = (room_for(value), &mut || {
+            self.overwrites.end_slab();
+            ready()
+        });
+        match self.search(hash, key) {
             Found::There(at) => {
+                shortcuts::note(&self.arena, hash, at, seq);
                 let node = Node(self.arena.from(at));
                 if !self.replace(node, value, seq) {
                     let at = self.arena.allocate(record_words(room), ready);
                     Record(self.arena.from(at)).fill(value, seq);
                     node.set_record(at, room);
                 }
+                self.overwrites.count(false);
             }
             Found::Missing(path) => {
                 let height = height(hash);
                 let at = self.arena.allocate(node_words(height, key, room), ready);
                 Node(self.arena.from(at)).fill(at, height, key, value, seq);
                 self.list.insert(&self.arena, &path, at, height, key);
+                self.overwrites.count(true);
+                shortcuts::note(&self.arena, hash, at, seq);
             }
         }
     }
 
-    /// Writes a key in place, if it has a record with room for the value. Nobody else writes the key meanwhile.
-    pub(crate) fn overwrite(&self, key: &[u8], value: Option<&[u8]>, seq: Seq) -> bool {
-        let Found::There(at) = self.list.search(&self.arena, key) else { return false };
+    /// Writes a key in place, if it has a shortcut, and its record room for the value. So it takes no search, which who then applies the write would make once more.
+    /// Nobody else writes the key meanwhile.
+    pub(crate) fn overwrite(&self, hash: u64, key: &[u8], value: Option<&[u8]>, seq: Seq) -> bool {
+        let Some(at) = self.by_shortcut(hash, key) else { return false };
         self.note(seq);
-        self.replace(Node(self.arena.from(at)), value, seq)
+        let is_done = self.replace(Node(self.arena.from(at)), value, seq);
+        if is_done {
+            self.overwrites.count(false);
+        }
+        is_done
+    }
+
+    #[inline]
+    fn by_shortcut(&self, hash: u64, key: &[u8]) -> Option<Address> {
+        shortcuts::find(&self.arena, hash, |node| Node(self.arena.from(node)).compare(key).is_eq())
+    }
+
+    fn search(&self, hash: u64, key: &[u8]) -> Found {
+        self.by_shortcut(hash, key).map_or_else(|| self.list.search(&self.arena, key), Found::There)
     }
 
     fn replace(&self, node: Node<'_>, value: Option<&[u8]>, seq: Seq) -> bool {
@@ -97,9 +120,9 @@ impl Memtable {
         fits
     }
 
-    /// What the record of a key says, with its sequence. The value is put into `value`.
-    pub(crate) fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Option<(Answer, Seq)> {
-        match self.list.search(&self.arena, key) {
+    /// What the record of a key of this hash says, with its sequence. The value is put into `value`.
+    pub(crate) fn get(&self, hash: u64, key: &[u8], value: &mut Vec<u8>) -> Option<(Answer, Seq)> {
+        match self.search(hash, key) {
             Found::There(at) => Some(self.record(Node(self.arena.from(at))).read(value)),
             Found::Missing(_) => None,
         }
@@ -127,7 +150,12 @@ impl Memtable {
 
     /// Records that were written to it, in place too.
     pub(crate) fn writes(&self) -> u64 {
-        self.writes.get()
+        self.overwrites.writes()
+    }
+
+    /// Whether it takes few new keys any more.
+    pub(crate) fn is_overwritten(&self) -> bool {
+        self.overwrites.prevail()
     }
 
     /// Bytes of what its records take.
@@ -147,7 +175,6 @@ impl Memtable {
 
     /// Before a record is linked or changed, so that who sees the record sees its sequence here.
     fn note(&self, seq: Seq) {
-        self.writes.increment();
         if seq < self.smallest.load(Ordering::Relaxed) {
             self.smallest.fetch_min(seq, Ordering::AcqRel);
         }

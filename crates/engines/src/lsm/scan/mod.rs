@@ -278,7 +278,8 @@ impl End {
             reads -= most;
         }
         lsm.below.add(u64::from(has_base));
-        base.passed(&Passage { from: &from, records: mem::take(&mut self.given), sources, reads });
+        let (records, hidden) = (mem::take(&mut self.given), self.stored.hidden());
+        base.passed(&Passage { from: &from, records, hidden, sources, reads });
     }
 
     /// The limit, if nothing is left before it.

@@ -4,10 +4,10 @@ use std::ops::Bound;
 
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::world::{Model, World, collect, expect, expected};
+use super::world::{self, Model, World, collect, expect, expected};
 use crate::{
     engine::{Engine, Operation, Range},
-    lsm::table::Kind,
+    lsm::{family::Sizes, table::Kind},
 };
 
 fn key(random: &mut SmallRng) -> Vec<u8> {
@@ -101,6 +101,18 @@ fn full_memtables_become_runs_with_and_without_a_background() {
         assert_eq!(world.stat("writer_delays") > 0, !background);
         world.expect(&model);
     }
+}
+
+/// Of a few more keys than a memtable has room for all fit into one that has grown; of many none grows.
+#[test]
+fn a_memtable_of_keys_that_come_again_and_again_grows_and_is_not_flushed() {
+    let flushes = |keys: u32| {
+        let world = World::with(1, Kind::Linear, Sizes { memtable: 1 << 20, ..Sizes::TINY });
+        let mut random = SmallRng::seed_from_u64(u64::from(keys));
+        (0..60_000).for_each(|_| world.write(&world::key(random.random_range(0..keys)), Some(&[7; 100])));
+        world.stat("flushes")
+    };
+    assert_eq!((flushes(7600), flushes(20_000)), (0, 5));
 }
 
 /// A flush takes what is older than its limit, and no more than that costs a switch.

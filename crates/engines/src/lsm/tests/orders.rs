@@ -66,7 +66,7 @@ impl World {
     fn read(&self) -> Option<Seq> {
         let pin = self.present.pin();
         let (view, mut value) = (self.present.load(&pin), Vec::new());
-        let found = view.memtables.iter().find_map(|member| member.memtable.get(KEY, &mut value));
+        let found = view.memtables.iter().find_map(|member| member.memtable.get(HASH, KEY, &mut value));
         let seq = match found {
             Some((answer, seq)) => {
                 assert_eq!(answer, Answer::Value);
@@ -148,7 +148,7 @@ impl Fronted {
 
     fn read(&self) -> Seq {
         let mut value = Vec::new();
-        match self.world.present.search(KEY, &mut value, Some(&*self.front)) {
+        match self.world.present.search((HASH, KEY), &mut value, Some(&*self.front)) {
             Ok(found) => assert!(found, "nothing is deleted"),
             Err(Beyond { version, ticket }) => {
                 value.clone_from(&version.get(KEY).expect("it is never deleted").0);
@@ -161,7 +161,7 @@ impl Fronted {
     /// As a flush: refreshed before the view without the memtable is published.
     fn flush(&self) {
         let (oldest, mut value) = (self.world.present.oldest_sealed().expect("it was switched"), Vec::new());
-        oldest.memtable.get(KEY, &mut value);
+        oldest.memtable.get(HASH, KEY, &mut value);
         self.front.refresh(KEY, Some(&value));
         drop(oldest);
         self.world.flush();
@@ -319,7 +319,7 @@ fn whoever_is_admitted_finds_room_beside_a_switch() {
         others.into_iter().for_each(|other| other.join().unwrap());
         let (view, mut value) = (crowd.present.get(), Vec::new());
         for key in [b"0", b"a", b"b", b"d"] {
-            assert!(view.memtables.iter().any(|member| member.memtable.get(key, &mut value).is_some()));
+            assert!(view.memtables.iter().any(|member| member.memtable.get(HASH, key, &mut value).is_some()));
         }
     });
 }
@@ -336,7 +336,7 @@ fn whoever_is_admitted_finds_room_beside_a_trim() {
         crowd.write(b"b");
         other.join().unwrap();
         let (view, mut value) = (crowd.present.get(), Vec::new());
-        assert!([b"a", b"b"].iter().all(|key| view.memtables[0].memtable.get(*key, &mut value).is_some()));
+        assert!([b"a", b"b"].iter().all(|key| view.memtables[0].memtable.get(HASH, *key, &mut value).is_some()));
         crowd.room.trim();
         assert_eq!((crowd.room.bytes(), crowd.memory.used(&[Component::Memtable])), (0, view.memtables[0].memtable.bytes()));
     });

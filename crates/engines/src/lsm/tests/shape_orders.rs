@@ -131,7 +131,7 @@ impl World {
 
     fn read(&self) -> u8 {
         let mut value = Vec::new();
-        let found = self.present.search(KEY, &mut value, None);
+        let found = self.present.search((1, KEY), &mut value, None);
         found.map_or_else(|Beyond { version, .. }| self.stored(&version), |_| value[0])
     }
 
@@ -157,7 +157,7 @@ impl World {
         let (copied, version) = {
             let pin = self.present.pin();
             let view = self.present.load(&pin);
-            (view.find(KEY, &mut value), view.version.clone())
+            (view.find((1, KEY), &mut value), view.version.clone())
         };
         match copied {
             Some(_) => value[0],
@@ -199,7 +199,7 @@ impl World {
     fn flush(&self) {
         let _turn = self.flushing.lock();
         let (oldest, mut value) = (self.present.oldest_sealed().expect("it was switched"), Vec::new());
-        oldest.memtable.get(KEY, &mut value);
+        oldest.memtable.get(1, KEY, &mut value);
         let (leaving, version) = self.leaving.before(|| self.present.get().version);
         if leaving.is_none() && version.covers().at(KEY).is_some_and(|cover| is_free(&version, cover)) {
             *self.pages.lock() = Some(value[0]);

@@ -29,9 +29,9 @@ impl World {
     }
 
     /// What it says of a key; the outer `None` is that it has it not.
-    fn get(&self, key: &[u8]) -> Option<(Option<Vec<u8>>, Seq)> {
+    fn get(&self, hash: u64, key: &[u8]) -> Option<(Option<Vec<u8>>, Seq)> {
         let mut value = vec![1, 2, 3];
-        let (answer, seq) = self.memtable.get(key, &mut value)?;
+        let (answer, seq) = self.memtable.get(hash, key, &mut value)?;
         Some(((answer == Answer::Value).then_some(value), seq))
     }
 
