@@ -6,7 +6,7 @@ use crate::lsm::base::{Counted, Passage};
 
 /// Nanoseconds of processor that it takes to begin a source of a scan, to read from the disk for it (one request of one thread), to have a record go through a
 /// merge of several, and to come by an older one of its key.
-const SEEK: f64 = 2_500.0;
+const SEEK: f64 = 1_200.0;
 const READ: f64 = 20_000.0;
 const MERGED: f64 = 60.0;
 const HIDDEN: f64 = 130.0;
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_scan_of_one_source_loses_nothing() {
         let waste = |sources, reads, hidden| waste(&Passage { from: b"a", records: 100, hidden, sources, reads });
-        assert_eq!((waste(0, 0, 0), waste(2, 1, 10)), (0.0, 2.0 * 2500.0 + 20_000.0 + 6000.0 + 1300.0));
+        assert_eq!((waste(0, 0, 0), waste(2, 1, 10)), (0.0, 2.0 * 1200.0 + 20_000.0 + 6000.0 + 1300.0));
     }
 
     #[test]
