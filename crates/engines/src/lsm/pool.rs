@@ -22,7 +22,7 @@ use super::records::Lsm;
 
 /// Eighths of the budget that memtables have at most: the write cache, so that replay finds memory for what the log holds (decision 1, "Log truncation").
 const EIGHTHS: usize = 3;
-/// A memtable is full with one part of so many of what all may have: others wait for their flush meanwhile.
+/// A memtable is full with one part of so many of what all may have, or one and a half: others wait for their flush meanwhile.
 const PARTS: usize = 3;
 /// The part of what all may have from which on writers are slowed down, in quarters.
 const SLOW_FROM: usize = 3;

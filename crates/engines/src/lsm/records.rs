@@ -153,7 +153,7 @@ impl Lsm {
         self.room.give_back(credit);
     }
 
-    /// Makes a write in place, if the active memtable has the key and room for the value there.
+    /// Makes a write in place, if the active memtable has a shortcut to the key and room for the value there.
     pub(super) fn overwrite(&self, seq: Seq, Operation { key, value }: Operation<'_>) -> bool {
         self.ledger().into_iter().for_each(|ledger| ledger.begin(key, value, seq));
         let is_done = self.present.load(&self.present.pin()).active().overwrite(self.hash(key), key, value, seq);

@@ -70,7 +70,7 @@ impl Memtable {
         });
         match self.search(hash, key) {
             Found::There(at) => {
-                shortcuts::note(&self.arena, hash, at, seq);
+                self.note_shortcut(hash, at);
                 let node = Node(self.arena.from(at));
                 if !self.replace(node, value, seq) {
                     let at = self.arena.allocate(record_words(room), ready);
@@ -85,7 +85,7 @@ impl Memtable {
                 Node(self.arena.from(at)).fill(at, height, key, value, seq);
                 self.list.insert(&self.arena, &path, at, height, key);
                 self.overwrites.count(true);
-                shortcuts::note(&self.arena, hash, at, seq);
+                self.note_shortcut(hash, at);
             }
         }
     }
@@ -105,6 +105,11 @@ impl Memtable {
     #[inline]
     fn by_shortcut(&self, hash: u64, key: &[u8]) -> Option<Address> {
         shortcuts::find(&self.arena, hash, |node| Node(self.arena.from(node)).compare(key).is_eq())
+    }
+
+    fn note_shortcut(&self, hash: u64, node: Address) {
+        // Sequences stand still where nothing is logged.
+        shortcuts::note(&self.arena, hash, node, self.overwrites.writes());
     }
 
     fn search(&self, hash: u64, key: &[u8]) -> Found {

@@ -10,7 +10,7 @@ use super::arena::{Address, Arena};
 /// Shortcuts of a bucket, which is a line of the processor's caches. With loom so few that all orders can be tried.
 const WAYS: usize = if cfg!(feature = "loom") { 1 } else { 8 };
 const BUCKETS: usize = if cfg!(feature = "loom") { 1 } else { 64 };
-/// Words that a slab begins with, two for three records of 108 bytes.
+/// Words that a slab begins with, five for four records of 108 bytes.
 pub(super) const WORDS: usize = BUCKETS * WAYS;
 
 /// The upper half of a hash, and a node; zero where nothing is.
@@ -41,17 +41,20 @@ pub(super) fn note(arena: &Arena, hash: u64, node: Address, turn: u64) {
     let Some(bucket) = bucket(arena, hash) else { return };
     let shortcut = Shortcut::new(hash, node).0;
     let is_for_it = |slot: &&AtomicU64| [0, shortcut].contains(&slot.load(Ordering::Relaxed));
-    let slot = bucket.iter().find(is_for_it).unwrap_or(&bucket[turn as usize % WAYS]);
-    slot.store(shortcut, Ordering::Release);
+    let slot = bucket.iter().find(is_for_it).unwrap_or(&bucket[turn as usize % bucket.len()]);
+    // Others may read the line.
+    if slot.load(Ordering::Relaxed) != shortcut {
+        slot.store(shortcut, Ordering::Release);
+    }
 }
 
 /// Where shortcuts of a hash are, if there is a slab. With each slab that comes, some of those of one slab before it have their place there.
 #[inline]
-fn bucket(arena: &Arena, hash: u64) -> Option<&[AtomicU64]> {
+fn bucket(arena: &Arena, hash: u64) -> Option<&[AtomicU64; WAYS]> {
     let at = hash as usize >> 8;
-    let slab = at / BUCKETS;
-    let bucket = at % BUCKETS * WAYS;
-    Some(&arena.shortcuts(spread(slab, arena.slabs())?)[bucket..bucket + WAYS])
+    let slab = spread(at / BUCKETS, arena.slabs())?;
+    let (buckets, _) = arena.shortcuts(slab).as_chunks();
+    Some(&buckets[at % buckets.len()])
 }
 
 /// One of so many, by linear hashing.
