@@ -1,14 +1,18 @@
-//! What the fuzz targets share: a bound on memory, checksums put right, and a small database to damage.
+//! What the fuzz targets share: a bound on memory, checksums put right, and small databases to damage.
 
 #[path = "../../crates/ecotone/tests/it/either.rs"]
 mod either;
 #[path = "../../crates/ecotone/tests/it/damage/exercise.rs"]
 mod exercise;
+#[path = "../../crates/ecotone/tests/it/damage/fill.rs"]
+mod fill;
 #[allow(dead_code, reason = "the damage tests use all of it")]
 #[path = "../../crates/ecotone/tests/it/damage/image.rs"]
 mod image;
 #[path = "../../crates/ecotone/tests/it/damage/judge.rs"]
 mod judge;
+#[path = "../../crates/ecotone/tests/it/damage/life.rs"]
+mod life;
 mod memory;
 #[allow(dead_code, reason = "the damage tests use all of it")]
 #[path = "../../crates/ecotone/tests/it/damage/repaired.rs"]
@@ -18,4 +22,4 @@ mod seal;
 mod whole;
 
 pub use memory::bounded;
-pub use whole::{Edit, damage, files, repair, seal_file};
+pub use whole::{ENGINES, Edit, Input, damage, files, repair, seal_file};

@@ -1,4 +1,4 @@
-//! A small database whose files are edited before it is opened.
+//! Small databases whose files are edited before they are opened.
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
@@ -36,9 +36,31 @@ impl Edit {
     }
 }
 
-/// The files of the database that is damaged.
-pub fn files() -> BTreeMap<FileId, Vec<u8>> {
-    original().image.files()
+/// What a fuzzer's input says: which database, whether the checksums are put right, and the edits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    /// Its place among [`ENGINES`], counted round.
+    pub database: usize,
+    /// Whether any change gets past the checksums.
+    pub sealed: bool,
+    /// What is changed.
+    pub edits: Vec<Edit>,
+}
+
+impl Input {
+    /// The lowest bit of the first byte is 1 where checksums are put right, and the others are the database's. Edits follow.
+    pub fn parse(input: &[u8]) -> Option<Input> {
+        let (&first, edits) = input.split_first()?;
+        Some(Input { database: usize::from(first / 2), sealed: first % 2 == 1, edits: Edit::list(edits) })
+    }
+}
+
+/// The engines of the databases' first keyspaces.
+pub const ENGINES: [&str; 4] = ["tree", "hash", "lsm", "adaptive"];
+
+/// The files of one of the databases.
+pub fn files(database: usize) -> BTreeMap<FileId, Vec<u8>> {
+    original(database).image.files()
 }
 
 /// Puts right checksums into the file's structures.
@@ -46,12 +68,12 @@ pub fn seal_file(file: FileId, bytes: &mut [u8]) {
     seal(file, bytes);
 }
 
-/// Opens the database with these edits and reads everything. If they are `sealed`, checksums are put right, any content is right, and it is
+/// Opens the database with these edits and reads everything. If they are sealed, checksums are put right, any content is right, and it is
 /// written to as well; otherwise every answer must be the right one.
-pub fn damage(edits: &[Edit], sealed: bool) {
-    let original = original();
-    let disk = original.damaged(edits, sealed);
-    if sealed {
+pub fn damage(input: &Input) {
+    let original = original(input.database);
+    let disk = original.damaged(input);
+    if input.sealed {
         exercise(&disk);
     } else {
         let verdict = examine(&disk, &original.image.states, "the edits");
@@ -62,8 +84,8 @@ pub fn damage(edits: &[Edit], sealed: bool) {
 }
 
 /// Repairs the database with these edits into a new one. Whatever they are, damage is no error, and the new database is sound.
-pub fn repair(edits: &[Edit], sealed: bool) {
-    match attempt(&original().damaged(edits, sealed)) {
+pub fn repair(input: &Input) {
+    match attempt(&original(input.database).damaged(input)) {
         Err(error) if error.is_corruption() => panic!("{error}"),
         _ => {}
     }
@@ -76,10 +98,14 @@ struct Original {
     files: Vec<(FileId, Vec<u8>, Vec<usize>)>,
 }
 
-fn original() -> &'static Original {
-    static ORIGINAL: OnceLock<Original> = OnceLock::new();
-    ORIGINAL.get_or_init(|| {
-        let image = Image::of(1, 30);
+fn original(database: usize) -> &'static Original {
+    static ORIGINALS: OnceLock<[Original; ENGINES.len()]> = OnceLock::new();
+    let make = || [Image::of(1, 30), Image::hashed(1), Image::lsm(1), Image::adaptive(1)].map(Original::new);
+    &ORIGINALS.get_or_init(make)[database % ENGINES.len()]
+}
+
+impl Original {
+    fn new(image: Image) -> Original {
         let used = |bytes: &[u8]| {
             let sectors = bytes.chunks(SECTOR).enumerate().filter(|(_, sector)| sector.iter().any(|&byte| byte != 0));
             sectors.map(|(number, _)| number * SECTOR).collect::<Vec<_>>()
@@ -90,17 +116,15 @@ fn original() -> &'static Original {
         };
         let files = image.files().into_iter().map(file).collect();
         Original { image, files }
-    })
-}
+    }
 
-impl Original {
-    /// A disk with the edited files, which have right checksums if they are `sealed`.
-    fn damaged(&self, edits: &[Edit], sealed: bool) -> SimStorage {
+    /// A disk with the edited files, which have right checksums if they are sealed.
+    fn damaged(&self, input: &Input) -> SimStorage {
         let mut changed = BTreeMap::new();
-        edits.iter().for_each(|edit| self.apply(edit, &mut changed));
+        input.edits.iter().for_each(|edit| self.apply(edit, &mut changed));
         let disk = self.image.copy();
         for (file, mut bytes) in changed {
-            if sealed {
+            if input.sealed {
                 seal(file, &mut bytes);
             }
             disk.put(file, &bytes);

@@ -152,7 +152,8 @@ pub struct RangeShape {
     pub lower: Vec<u8>,
     /// The first key behind it.
     pub upper: Vec<u8>,
-    /// `pages`; `pages under buffers`, which newer tables lie above; `staged`, over which tables are merged as if there were none; `to be pages`, `to be tables`.
+    /// `pages`; `pages under buffers`, which newer tables lie above; `staged`, over which tables are merged as if there were none; or what is queued: `to be pages`,
+    /// `to be one run` of tables, `to be tables`.
     pub shape: &'static str,
     /// Bytes of its pages.
     pub page_bytes: u64,
@@ -162,7 +163,10 @@ pub struct RangeShape {
     pub scans: f64,
     /// Seconds that these lost to tables.
     pub waste_seconds: f64,
-    /// Why it changed last, or is to change: `scans`, `cold`, `hint`; empty if that was before the database was opened, or by compaction.
+    /// Seconds that they have to lose before it becomes pages alone; 0 if it is that.
+    pub price_seconds: f64,
+    /// Why it changed last, or is to change: `scans` that lost enough, `cold` since they have left it, `hint`, `idle` since nobody used the keyspace, `writes` that came
+    /// to it faster than it is worth to have them in pages; empty if that was before the database was opened.
     pub reason: &'static str,
 }
 

@@ -1,5 +1,7 @@
 //! What the keyspaces of several engines do with files that are written once.
 
+use std::collections::HashSet;
+
 use ecotone_substrate::{
     Error, Result, Seq, bug,
     environment::Environment,
@@ -130,7 +132,7 @@ impl Numbers {
 
 /// Removes the files of a keyspace that nothing names.
 pub(crate) fn remove_strays(storage: &dyn Storage, keyspace: u32, named: &[FileId]) -> Result<()> {
-    let mine = |file: &FileId| file.keyspace() == Some(keyspace);
+    let (mine, named) = (|file: &FileId| file.keyspace() == Some(keyspace), named.iter().collect::<HashSet<_>>());
     let strays: Vec<FileId> = storage.list()?.into_iter().filter(|file| mine(file) && !named.contains(file)).collect();
     strays.iter().try_for_each(|file| storage.remove(*file))?;
     if strays.is_empty() { Ok(()) } else { storage.sync_dir() }

@@ -1,4 +1,4 @@
-//! Writes the seeds of all targets to `corpus/`: pieces of a small database, which are the formats as the product writes them.
+//! Writes the seeds of all targets to `corpus/`: pieces of small databases, which are the formats as the product writes them.
 
 use std::{fs, io, path::Path};
 
@@ -16,19 +16,19 @@ use ecotone_engines::{
         table::{Compression, Kind, Options, TableWriter, Wanted},
     },
 };
-use ecotone_fuzz::files;
+use ecotone_fuzz::{ENGINES, files};
 use ecotone_testkit::{
     fuzz::{NAME, hash},
     sim::SimStorage,
 };
 
 fn main() -> io::Result<()> {
-    for (file, bytes) in files() {
-        match file {
-            FileId::Manifest(_) => save("manifest", &file.to_string(), &bytes)?,
-            FileId::Double(_) => save("double_write", &file.to_string(), bytes.get(..16 << 10).unwrap_or(&bytes))?,
-            FileId::Log(_) => log(file, &bytes)?,
-            _ => pages(file, &bytes)?,
+    for (number, engine) in (0_u8..).zip(ENGINES) {
+        files(number.into()).iter().try_for_each(|(file, bytes)| piece(*file, &format!("{engine}.{file}"), bytes))?;
+        // Twice the number of the database, and one more where checksums are put right, then edits.
+        for target in ["image", "repair"] {
+            save(target, &format!("{engine}-plain"), &[2 * number, 0, 1, 5, 0, 4, 1, 2, 3, 4])?;
+            save(target, &format!("{engine}-sealed"), &[2 * number + 1, 3, 1, 5, 0, 4, 1, 2, 3, 4, 4, 9, 40, 0, 2, 1, 0])?;
         }
     }
     runs()?;
@@ -38,12 +38,18 @@ fn main() -> io::Result<()> {
     hot_log()?;
     save("codec", "numbers", &[0, 1, 2, 3, 4, 5, 6, 7, 0x80, 1, 0xff, 0xff, 3, 9, 8, 7])?;
     // No key; one page, a page with an overflow page, two pages that a directory finds.
-    save("segment", "kinds", &[0, 1, 5, 0, 0, 0, 2, 6, 0, 0, 0, 7, 0, 0, 0, 4, 8, 0, 0, 0, 2, 0, 1, b'k'])?;
-    // A byte that says whether checksums are put right, then edits.
-    ["image", "repair"].iter().try_for_each(|target| {
-        save(target, "plain", &[0, 0, 1, 5, 0, 4, 1, 2, 3, 4])?;
-        save(target, "sealed", &[1, 3, 1, 5, 0, 4, 1, 2, 3, 4, 4, 9, 40, 0, 2, 1, 0])
-    })
+    save("segment", "kinds", &[0, 1, 5, 0, 0, 0, 2, 6, 0, 0, 0, 7, 0, 0, 0, 4, 8, 0, 0, 0, 2, 0, 1, b'k'])
+}
+
+/// What a file of a database has for the targets that read its kind. Runs, tables and segments of a hot log have seeds of their own.
+fn piece(file: FileId, name: &str, bytes: &[u8]) -> io::Result<()> {
+    match file {
+        FileId::Manifest(_) => save("manifest", name, bytes),
+        FileId::Double(_) => save("double_write", name, bytes.get(..16 << 10).unwrap_or(bytes)),
+        FileId::Log(_) => log(name, bytes),
+        FileId::Pages(_) => pages(name, bytes),
+        _ => Ok(()),
+    }
 }
 
 fn save(target: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
@@ -154,21 +160,21 @@ fn hash_structures() -> io::Result<()> {
 }
 
 /// The header, and the bodies of the first records behind their kinds.
-fn log(file: FileId, bytes: &[u8]) -> io::Result<()> {
-    save("log", &format!("{file}.header"), &[&[0], bytes.get(..512).unwrap_or_default()].concat())?;
+fn log(name: &str, bytes: &[u8]) -> io::Result<()> {
+    save("log", &format!("{name}.header"), &[&[0], bytes.get(..512).unwrap_or_default()].concat())?;
     let mut rest = bytes.get(4096..).unwrap_or_default();
     for record in 0..20 {
         let Some((frame, behind)) = rest.split_first_chunk::<9>() else { break };
         let [a, b, c, d, .., kind] = *frame;
         let length = u32::from_le_bytes([a, b, c, d]) as usize;
         let Some((body, next)) = behind.split_at_checked(length).filter(|_| length > 0) else { break };
-        save("log", &format!("{file}.{record}"), &[&[kind], body].concat())?;
+        save("log", &format!("{name}.{record}"), &[&[kind], body].concat())?;
         rest = next;
     }
     Ok(())
 }
 
-fn pages(file: FileId, bytes: &[u8]) -> io::Result<()> {
+fn pages(name: &str, bytes: &[u8]) -> io::Result<()> {
     let used = bytes.chunks(4096).enumerate().skip(1).filter(|(_, page)| page.iter().any(|&byte| byte != 0));
-    used.into_iter().try_for_each(|(number, page)| save("page", &format!("{file}.{number}"), page))
+    used.into_iter().try_for_each(|(number, page)| save("page", &format!("{name}.{number}"), page))
 }

@@ -1,5 +1,5 @@
 //! Crews on the adaptive engine. Whoever flushes also has a range covered, opened or uncovered by chance, and what is flushed of ranges that are pages alone goes into
-//! these by chance (decision 15, "What proves it").
+//! these by chance; who hints has the keyspace's own upkeep do that (decision 15, "What proves it").
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use ecotone_testkit::suite::{
     Kind,
     crew::{
         Crew,
-        Role::{Batcher, Evicter, Flusher, Reader, Scanner, Updater, Writer},
+        Role::{Batcher, Evicter, Flusher, Hinter, Reader, Scanner, Updater, Writer},
     },
 };
 
@@ -32,6 +32,12 @@ pub(super) const MODES: Crew =
 /// Changes of shape, and a crash.
 pub(super) const CRASHED_SHAPES: Crew =
     Crew { threads: &[(Flusher, 8), (Flusher, 8), (Writer, 8), (Writer, 8), (Batcher, 4)], registers: 8, crash: true };
+/// Gets, scans and writes beside ranges that are absorbed and uncovered piece by piece, since somebody says so again and again.
+pub(super) const HINTS: Crew =
+    Crew { threads: &[(Hinter, 8), (Reader, 8), (Scanner, 4), (Writer, 8), (Flusher, 6)], registers: 8, crash: false };
+/// The same with more writes, and a crash.
+pub(super) const CRASHED_HINTS: Crew =
+    Crew { threads: &[(Hinter, 8), (Writer, 8), (Writer, 8), (Batcher, 4), (Flusher, 6)], registers: 8, crash: true };
 
 pub(super) fn restless(workers: usize) -> Simulated {
     Simulated::new(Kind::Ordered, || Arc::new(AdaptiveFamily::restless()) as Arc<dyn Family>).workers(workers)

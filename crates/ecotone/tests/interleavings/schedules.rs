@@ -6,7 +6,7 @@ use ecotone_testkit::suite::crew::Role::{Batcher, Evicter, Flusher, Merger, Upda
 
 use super::{
     CHECKPOINTS, Crew, Engine, READS, REORGANISATION, SCANS, SWITCH,
-    adaptive_crews::{CRASHED_SHAPES, MODES, SHAPES, STRETCHES, restless, restless_unlogged},
+    adaptive_crews::{CRASHED_HINTS, CRASHED_SHAPES, HINTS, MODES, SHAPES, STRETCHES, restless, restless_unlogged},
     hash_crews::{COMPACTION, COPIES, CRASHED_MERGES, EVICTION, GROWTH, MERGES, POINTS, UPDATES, WALKS, logged, unlogged},
     lsm_crews::{CHANGES, FLUSHES, GETS, RANGES, with_log, without_log},
     tree, wrong,
@@ -30,6 +30,9 @@ const MERGED: [&str; 2] = ["flushes", "compactions"];
 /// What there is of pages in the end, and what went into some past the tables.
 const COVERED: [&str; 2] = ["flushes", "covers"];
 const DIVERTED: [&str; 2] = ["covers", "diverted_records"];
+
+/// What is done since somebody said how a range is used.
+const ADAPTED: [&str; 2] = ["absorbed_pieces", "uncovered_pieces"];
 
 /// Writes that read.
 const TREE_UPDATES: Crew = Crew {
@@ -173,4 +176,11 @@ fn both_ways_into_an_adaptive_keyspace() {
 #[test]
 fn shapes_of_an_adaptive_keyspace_and_a_crash() {
     right(restless, &CRASHED_SHAPES, &COVERED);
+}
+
+#[test]
+fn hints_to_an_adaptive_keyspace() {
+    right(restless, &HINTS, &ADAPTED);
+    right(restless_unlogged, &HINTS, &ADAPTED);
+    right(restless, &CRASHED_HINTS, &ADAPTED);
 }

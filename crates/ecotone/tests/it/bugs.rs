@@ -56,8 +56,15 @@ const ON_HASH: [Bug; 9] = [
 const ON_LSM: [Bug; 5] =
     [Bug::FreeSpaceEarly, Bug::RecycleLogEarly, Bug::WatermarkTooHigh, Bug::SkipTableSync, Bug::SkipWriteAhead];
 
-/// What goes wrong on an adaptive keyspace alone.
-const ON_ADAPTIVE: [Bug; 2] = [Bug::OrdinalBelowFloor, Bug::SinkBelowFloor];
+/// What goes wrong on an adaptive keyspace: its own mistakes, and some of what its tables and pages share with others.
+const ON_ADAPTIVE: [Bug; 6] = [
+    Bug::OrdinalBelowFloor,
+    Bug::SinkBelowFloor,
+    Bug::FreeSpaceEarly,
+    Bug::SkipTableSync,
+    Bug::SkipWriteAhead,
+    Bug::DropTombstone,
+];
 
 /// Those that the threads of `concurrent` must notice too, whatever their schedule.
 const SEEN_BY_THREADS: [Bug; 4] = [Bug::AcknowledgeBeforeSync, Bug::SkipBatchTail, Bug::DropTombstone, Bug::CleanAfterRewrite];

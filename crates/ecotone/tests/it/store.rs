@@ -82,6 +82,10 @@ impl Opener for Simulated {
         self.kind
     }
 
+    fn takes_hints(&self) -> bool {
+        self.name == "adaptive"
+    }
+
     fn open(&self, disk: &SimStorage, seed: u64) -> Result<Box<dyn Store>> {
         let (family, shared) = Watched::over((self.family)());
         let (storage, clock) = (Arc::new(disk.clone()), Arc::new(SimClock::new(seed)));

@@ -190,7 +190,8 @@ impl Engine for AdaptiveKeyspace {
         stats.extend(self.lsm.lsm().stats_of_base());
         stats.push(("covers", self.lsm.lsm().version().covers().iter().count() as u64));
         let of_pages = ["segments", "overflow_pages", "used_bytes", "reorganisations", "write_outs"];
-        stats.extend(self.tree.stats().into_iter().filter(|(name, _)| of_pages.contains(name)));
+        let is_of_pages = |name: &str| of_pages.contains(&name) || name.starts_with("forecast");
+        stats.extend(self.tree.stats().into_iter().filter(|(name, _)| is_of_pages(name)));
         stats
     }
 

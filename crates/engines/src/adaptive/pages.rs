@@ -68,6 +68,9 @@ impl Base for Pages {
     }
 
     fn divert(&self, mut offers: Vec<Offer>) -> Vec<Offer> {
+        // Flushes come one after the other, each of what was written meanwhile.
+        self.tree.all_has_come();
+        self.upkeep.flushes();
         match self.insert {
             Insert::Batch => Vec::new(),
             Insert::Tree => offers,
@@ -83,7 +86,11 @@ impl Base for Pages {
         self.insert == Insert::Auto
     }
 
-    fn absorb(&self, records: &mut dyn Iterator<Item = Result<Moved>>) -> Result<u64> {
-        self.tree.absorb(records)
+    fn absorb(&self, records: &mut dyn Iterator<Item = Result<Moved>>, inserts: bool) -> Result<u64> {
+        self.tree.absorb(records, inserts)
+    }
+
+    fn written_bytes(&self) -> u64 {
+        self.tree.written_bytes()
     }
 }

@@ -59,13 +59,15 @@ pub(super) struct Task {
     pub(super) above: usize,
     /// Whether it ended before it was done.
     pub(super) is_given_up: bool,
+    /// Nanoseconds of the clock before which it is not tried again.
+    pub(super) not_before: u64,
 }
 
 impl Task {
     /// Not begun.
     pub(super) fn new(kind: Kind, reason: Reason, lower: Vec<u8>, upper: Vec<u8>) -> Task {
         let from = lower.clone();
-        Task { kind, reason, lower, upper, from, bytes: 0.0, took: 0, left: 0.0, above: 0, is_given_up: false }
+        Task { kind, reason, lower, upper, from, bytes: 0.0, took: 0, left: 0.0, above: 0, is_given_up: false, not_before: 0 }
     }
 
     /// To have a range in pages, for which so many bytes are read and written again, if anybody asked.
@@ -83,10 +85,9 @@ impl Task {
             Kind::Merge => lsm.merge_next((&self.from, &self.upper), has_turn).map(|read| self.merged(read)),
             Kind::Uncover => lsm.uncover_next(&self.from, &self.upper, has_turn),
         };
-        let ended = ended.and_then(|end| {
+        let ended = ended.map(|end| {
             self.from = end;
             self.rise(lsm);
-            if self.is_done() { lsm.conclude() } else { Ok(()) }
         });
         let took = now().saturating_sub(begun);
         self.took += took;

@@ -38,6 +38,9 @@ const RESTS_TO_ABSORB: u64 = TICK;
 const STEP: u64 = 10_000_000;
 const LONGEST: u64 = 1_000_000_000;
 
+/// Nanoseconds after which it is tried again what somebody asked for and there was no room for.
+const PUT_OFF: u64 = 60_000_000_000;
+
 /// What adapts one keyspace.
 #[derive(Debug)]
 pub(super) struct Upkeep {
@@ -54,7 +57,6 @@ pub(super) struct Upkeep {
     merged: Counter,
     uncovered: Counter,
     given_up: Counter,
-    absorbed_bytes: Counter,
 }
 
 #[derive(Debug, Default)]
@@ -88,21 +90,8 @@ impl Upkeep {
     pub(super) fn new(shared: &Shared, share: u8, split: Split) -> Arc<Upkeep> {
         let (shared, ticked_at) = (shared.clone(), AtomicU64::new(shared.clock.now()));
         let (keyspace, state, job) = (OnceLock::new(), Mutex::new(State::default()), Single::default());
-        let [absorbed, merged, uncovered, given_up, absorbed_bytes] = [(); 5].map(|()| Counter::default());
-        Arc::new(Upkeep {
-            shared,
-            share,
-            split,
-            keyspace,
-            ticked_at,
-            state,
-            job,
-            absorbed,
-            merged,
-            uncovered,
-            given_up,
-            absorbed_bytes,
-        })
+        let [absorbed, merged, uncovered, given_up] = [(); 4].map(|()| Counter::default());
+        Arc::new(Upkeep { shared, share, split, keyspace, ticked_at, state, job, absorbed, merged, uncovered, given_up })
     }
 
     /// Says what is adapted.
@@ -112,12 +101,13 @@ impl Upkeep {
 
     /// A scan has gone through a stretch. Who comes while another counts is not counted.
     pub(super) fn passed(self: &Arc<Self>, passage: &Passage<'_>) {
-        if self.share == 0 {
+        let Some(mut state) = self.state.try_lock() else { return };
+        if self.share > 0 {
+            state.is_idle = false;
+            state.heat.note(passage.from, price::waste(passage));
+        } else if state.asked.is_empty() {
             return;
         }
-        let Some(mut state) = self.state.try_lock() else { return };
-        state.is_idle = false;
-        state.heat.note(passage.from, price::waste(passage));
         drop(state);
         let (now, before) = (self.shared.clock.now(), self.ticked_at.load(Ordering::Relaxed));
         if now.saturating_sub(before) >= TICK {
@@ -128,8 +118,18 @@ impl Upkeep {
 
     /// Nobody uses the keyspace: what was worth absorbing while somebody did still is, and what is pages in part may be so wholly.
     pub(super) fn rests(self: &Arc<Self>) {
-        if self.share > 0 {
-            self.state.lock().is_idle = true;
+        let mut state = self.state.lock();
+        state.is_idle = self.share > 0;
+        if self.share > 0 || !state.asked.is_empty() {
+            drop(state);
+            self.call();
+        }
+    }
+
+    /// A memtable is flushed: what was put off may be due, also where there are no scans.
+    pub(super) fn flushes(self: &Arc<Self>) {
+        let is_asked = !self.state.lock().asked.is_empty();
+        if is_asked {
             self.call();
         }
     }
@@ -157,6 +157,9 @@ impl Upkeep {
     /// If there are too many hints.
     pub(super) fn hint(self: &Arc<Self>, lsm: &Lsm, range: &Range, hint: Hint) -> Result<()> {
         let (lower, upper) = bounds(range);
+        if upper.as_ref().is_some_and(|upper| *upper <= lower) {
+            return Ok(());
+        }
         let mut state = self.state.lock();
         state.hints.set(lower.clone(), upper.clone(), hint)?;
         state.forget_tasks(&lower, upper.as_deref());
@@ -216,8 +219,12 @@ impl Upkeep {
             Err(error) if error.is_shortage() || matches!(error, Error::Limit { .. }) => {
                 self.given_up.increment();
                 keyspace.lsm().idle_later();
-                // As if it had been done, so that it has to lose its price again before it is tried again.
-                task.give_up();
+                if task.reason == Reason::Hint {
+                    task.not_before = self.shared.clock.now() + PUT_OFF;
+                } else {
+                    // As if it had been done, so that it has to lose its price again before it is tried again.
+                    task.give_up();
+                }
             }
             Err(error) => return Err(error),
         }
@@ -257,16 +264,15 @@ impl Upkeep {
 
     /// What comes next: what somebody asked for, what is under way, or what scans pay for.
     fn next(&self, lsm: &Lsm) -> Option<Task> {
-        let mut state = self.state.lock();
-        state.under_way = if state.asked.is_empty() {
-            state.heat.tick(self.shared.clock.now());
+        let (now, mut state) = (self.shared.clock.now(), self.state.lock());
+        let due = state.asked.iter().position(|task| task.not_before <= now);
+        state.under_way = due.map(|task| state.asked.remove(task)).or_else(|| {
+            state.heat.tick(now);
             state.task.take().or_else(|| {
                 let is_late = lsm.behind() > 0.0 || lsm.others_wait();
                 if is_late || self.share == 0 { None } else { state.choose(lsm, self.split, self.shared.memory.budget() as u64) }
             })
-        } else {
-            Some(state.asked.remove(0))
-        };
+        });
         state.under_way.clone()
     }
 
@@ -275,7 +281,6 @@ impl Upkeep {
         let mut state = self.state.lock();
         let goes_on = state.under_way.take().is_some();
         if task.is_done() {
-            self.absorbed_bytes.add(if task.is_given_up { 0 } else { task.bytes as u64 });
             state.learn(task);
         } else if goes_on && task.reason == Reason::Hint {
             state.asked.insert(0, task);
@@ -316,7 +321,9 @@ impl Upkeep {
                 (Some(_), 0) => "pages",
                 (Some(_), _) => "pages under buffers",
             };
-            state.shape(shape, cover.bounds(), &counted)
+            let shape = state.shape(shape, cover.bounds(), &counted);
+            // Compaction has opened it, which is no task.
+            if cover.floor().is_none() { RangeShape { reason: "writes", ..shape } } else { shape }
         });
         let queued = tasks.iter().map(|(counted, task)| {
             let shape = match task.kind {
@@ -330,11 +337,10 @@ impl Upkeep {
     }
 
     /// Numbers of what it did.
-    pub(super) fn stats(&self) -> [(&'static str, u64); 5] {
+    pub(super) fn stats(&self) -> [(&'static str, u64); 4] {
         [
             ("absorbed_pieces", self.absorbed.get()),
             ("merged_pieces", self.merged.get()),
-            ("absorbed_bytes", self.absorbed_bytes.get()),
             ("uncovered_pieces", self.uncovered.get()),
             ("adaptations_given_up", self.given_up.get()),
         ]
@@ -364,7 +370,9 @@ impl State {
         };
         if let Some((lower, upper)) = self.heat.worth_absorbing(PIECE, price) {
             let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;
-            return self.gather(lsm, (split, budget), lower, upper);
+            if let Some(task) = self.gather(lsm, (split, budget), lower, upper) {
+                return Some(task);
+            }
         }
         if self.is_idle {
             return lsm.is_idle().then(|| self.staged(lsm, split)).flatten();
@@ -439,9 +447,12 @@ impl State {
     fn shape(&self, shape: &'static str, (lower, upper): (&[u8], &[u8]), counted: &Counted) -> RangeShape {
         let &Counted { page_bytes, bytes: table_bytes, .. } = counted;
         let (scans, waste) = self.heat.of(lower, upper);
-        let reason = self.done.iter().rfind(|task| task.has_some_of(lower, Some(upper))).map_or("", |task| task.reason.name());
-        let (lower, upper) = (lower.to_vec(), upper.to_vec());
-        RangeShape { lower, upper, shape, page_bytes, table_bytes, scans, waste_seconds: waste / 1e9, reason }
+        let price = (self.price.of(price::touched(counted)), PIECE);
+        let stake = if table_bytes > 0 { self.heat.stake(lower, upper, price) } else { 0.0 };
+        let done = self.done.iter().rfind(|task| !task.is_given_up && task.has_some_of(lower, Some(upper)));
+        let reason = done.map_or("", |task| task.reason.name());
+        let (lower, upper, waste_seconds, price_seconds) = (lower.to_vec(), upper.to_vec(), waste / 1e9, stake / 1e9);
+        RangeShape { lower, upper, shape, page_bytes, table_bytes, scans, waste_seconds, price_seconds, reason }
     }
 }
 

@@ -77,11 +77,11 @@ impl Lsm {
         while *from < *upper {
             from = self.absorb_next(split, (&from, upper), || ())?;
         }
-        self.files.conclude()
+        Ok(())
     }
 
-    /// Absorbs the first piece of a range, with a turn of its own, so that what is more urgent comes between it and the next; tells when it has that. Gives where
-    /// it ends.
+    /// Absorbs the first piece of a range, with a turn of its own, so that what is more urgent comes between it and the next; tells when it has that. What goes by it is
+    /// removed then. Gives where it ends.
     pub(crate) fn absorb_next(
         self: &Arc<Self>,
         split: Split,
@@ -93,7 +93,7 @@ impl Lsm {
         has_turn();
         let absorbed = self.absorb_from(base, split, from, upper);
         self.end_turn(turn);
-        absorbed
+        absorbed.and_then(|end| self.files.conclude().map(|()| end))
     }
 
     /// Absorbs the piece that begins at a key. Gives where it ends.

@@ -14,7 +14,7 @@ use crate::{
 /// What a scan met in a stretch, or a part of it, by which whoever keeps the pages judges where they pay (decision 14, "Finding hot ranges").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Passage<'p> {
-    /// Where it began: empty for the end of all keys.
+    /// The lowest key that it met there, about.
     pub(crate) from: &'p [u8],
     /// Records that it gave, and older ones of the same keys that it came by.
     pub(crate) records: u64,
@@ -86,8 +86,11 @@ pub(crate) trait Base: fmt::Debug + Send + Sync {
     fn divert(&self, offers: Vec<Offer>) -> Vec<Offer>;
     /// Whether that is given up where memtables wait.
     fn yields(&self) -> bool;
-    /// Brings records into ranges that are covered or were carved, over what these have. What appends to the log afterwards may rely on them.
-    fn absorb(&self, records: &mut dyn Iterator<Item = Result<Moved>>) -> Result<u64>;
+    /// Brings records into ranges that are covered or were carved, over what these have. What appends to the log afterwards may rely on them. Into a range that was
+    /// carved they move; else those that nothing there has the keys of are `inserts`.
+    fn absorb(&self, records: &mut dyn Iterator<Item = Result<Moved>>, inserts: bool) -> Result<u64>;
+    /// Bytes that were written there so far.
+    fn written_bytes(&self) -> u64;
 }
 
 /// The records of a covered range, in either direction.

@@ -64,7 +64,7 @@ impl Load<'_> {
         let Some(first) = self.next(records)? else { return Ok(false) };
         let (lsm, seq) = (self.lsm, self.lsm.files.context().shared.wal.tail());
         let mean = self.mean.unwrap_or(first.0.len() + first.1.len());
-        let options = lsm.table_options(Place::Level(1), mean, iter::empty(), &lsm.present.get().version);
+        let options = lsm.table_options(Place::Level(1), mean, iter::empty(), &lsm.version());
         let (name, cuts) = (&mut || lsm.files.fresh_name(), Cuts::new(lsm.sizes.table, None));
         let mut output = Output::new(lsm.files.loader(), options, cuts, name);
         let (first_key, mut next) = (first.0.clone(), Ok(Some(first)));
@@ -124,7 +124,7 @@ impl Load<'_> {
     /// The last level, or a run where there are tombstones of the keys that are loaded, or what others have written behind them, or a cover under which the level
     /// does not count.
     fn place_for(&self, first: &[u8]) -> Result<Place> {
-        let version = self.lsm.present.get().version;
+        let version = self.lsm.version();
         let last = Place::Level(1);
         if version.tables().all(|handle| handle.last() < first) && version.covers().counts_from(last, first) {
             return Ok(last);

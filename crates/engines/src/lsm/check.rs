@@ -11,7 +11,7 @@ impl Lsm {
     /// Reads and checks everything. Writers go on meanwhile.
     pub(super) fn check(self: &Arc<Self>) -> Result<Check> {
         let mut check = Check::default();
-        let version = self.present.get().version;
+        let version = self.version();
         for handle in version.tables() {
             self.idle.begin_anew();
             check.pages += u64::from(handle.table().blocks());

@@ -11,15 +11,26 @@ use super::{
 };
 
 impl Lsm {
-    /// What there is to absorb of a range, about. Without I/O: where an index is not in memory, a half of its table counts.
+    /// What there is of a range, about. Without I/O: where an index is not in memory, a half of its table counts.
     pub(crate) fn counted(&self, lower: &[u8], upper: &[u8]) -> Counted {
-        self.counted_by(Split::Side, lower, upper)
+        let (version, mut counted) = (self.version(), Counted::default());
+        parts(&version, lower, upper, |cover, part| {
+            count_in(&version, (Split::Side, cover, part), &mut counted);
+            self.count_below(cover, part, &mut counted);
+        });
+        counted
     }
 
-    /// The same of what one absorption takes.
+    /// What one absorption of it reads and writes: of what is below, the parts over which something counts.
     pub(crate) fn counted_by(&self, split: Split, lower: &[u8], upper: &[u8]) -> Counted {
         let (version, mut counted) = (self.version(), Counted::default());
-        parts(&version, lower, upper, |cover, part| self.count_in(&version, (split, cover, part), &mut counted));
+        parts(&version, lower, upper, |cover, part| {
+            let before = counted.records;
+            count_in(&version, (split, cover, part), &mut counted);
+            if counted.records > before {
+                self.count_below(cover, part, &mut counted);
+            }
+        });
         counted
     }
 
@@ -32,19 +43,8 @@ impl Lsm {
         most
     }
 
-    fn count_in(
-        &self,
-        version: &Version<Handle>,
-        (split, cover, part): (Split, Option<&Cover>, (&[u8], &[u8])),
-        counted: &mut Counted,
-    ) {
-        for (_, run) in version.taken(split, cover, part) {
-            let shares = || run.within(part).iter().map(|table| (table, table.share(part)));
-            let bytes = shares().map(|(table, share)| (table.bytes() as f64 * share) as u64).sum();
-            counted.bytes += bytes;
-            counted.largest = counted.largest.max(bytes);
-            counted.records += shares().map(|(table, share)| (table.records().0 as f64 * share) as u64).sum::<u64>();
-        }
+    /// Counts what is below a part of a range, which needs no I/O but a walk over its segments.
+    fn count_below(&self, cover: Option<&Cover>, part: (&[u8], &[u8]), counted: &mut Counted) {
         if let (Some(base), Some(_)) = (self.base(), cover) {
             let bytes = base.extent(part.0, part.1, u64::MAX).1;
             counted.page_bytes += bytes;
@@ -52,13 +52,27 @@ impl Lsm {
         }
     }
 
-    /// The first key of all tables and covers, and one behind the last, if there are any.
+    /// The first key of all memtables, tables and covers, and one behind the last, if there are any.
     pub(crate) fn ends(&self) -> Option<(Vec<u8>, Vec<u8>)> {
-        let version = self.version();
-        let lower = version.tables().map(|table| table.first()).chain(version.covers().bounds()).min()?.to_vec();
-        let upper =
-            version.tables().map(|table| behind(table.last())).chain(version.covers().bounds().map(<[u8]>::to_vec)).max()?;
+        let view = self.present.get();
+        let version = &view.version;
+        let memtables: Vec<_> = view.memtables.iter().filter_map(|member| member.memtable.ends()).collect();
+        let firsts = memtables.iter().map(|(first, _)| first.as_slice()).chain(version.tables().map(|table| table.first()));
+        let lasts = memtables.iter().map(|(_, last)| last.as_slice()).chain(version.tables().map(|table| table.last()));
+        let lower = firsts.chain(version.covers().bounds()).min()?.to_vec();
+        let upper = lasts.map(behind).chain(version.covers().bounds().map(<[u8]>::to_vec)).max()?;
         Some((lower, upper))
+    }
+}
+
+/// Counts what an absorption takes of a part of a range.
+fn count_in(version: &Version<Handle>, (split, cover, part): (Split, Option<&Cover>, (&[u8], &[u8])), counted: &mut Counted) {
+    for (_, run) in version.taken(split, cover, part) {
+        let shares = || run.within(part).iter().map(|table| (table, table.share(part)));
+        let bytes = shares().map(|(table, share)| (table.bytes() as f64 * share) as u64).sum();
+        counted.bytes += bytes;
+        counted.largest = counted.largest.max(bytes);
+        counted.records += shares().map(|(table, share)| (table.records().0 as f64 * share) as u64).sum::<u64>();
     }
 }
 

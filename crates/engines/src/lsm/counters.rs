@@ -40,11 +40,12 @@ impl Lsm {
     }
 
     /// What is told besides where there is something below the tables.
-    pub(crate) fn stats_of_base(&self) -> [(&'static str, u64); 3] {
+    pub(crate) fn stats_of_base(&self) -> [(&'static str, u64); 4] {
         [
             ("diverted_records", self.diverted.get()),
             ("diversions_given_up", self.diversions_given_up.get()),
             ("opened_ranges", self.opened.get()),
+            ("adapted_bytes", self.adapted.get()),
         ]
     }
 }

@@ -118,7 +118,7 @@ impl Lsm {
         let records = spans.iter().flat_map(|(lower, upper)| records_of(memtable, (lower, upper)));
         let refreshed =
             records.inspect(|(key, value)| self.front().into_iter().for_each(|front| front.refresh(key, value.as_deref())));
-        let diverted = base.absorb(&mut refreshed.take_while(|_| goes_on()).map(Ok))?;
+        let diverted = base.absorb(&mut refreshed.take_while(|_| goes_on()).map(Ok), true)?;
         self.diverted.add(diverted);
         Ok(!is_late.get())
     }
@@ -131,8 +131,19 @@ impl Lsm {
 
 /// What a memtable has of a range, and what there is below.
 fn offer(base: &dyn Base, memtable: &Memtable, (lower, upper): (&[u8], &[u8])) -> Option<Offer> {
-    let bytes = |(key, value): &Moved| (key.len() + value.as_ref().map_or(0, Vec::len)) as u64;
-    let (records, bytes) = records_of(memtable, (lower, upper)).fold((0, 0), |sum, record| (sum.0 + 1, sum.1 + bytes(&record)));
+    // All in the same memory: there may be as many as a memtable has.
+    let (mut cursor, mut key, mut value) = (memtable.cursor(), Vec::new(), Vec::new());
+    let (mut records, mut bytes, mut is_there) = (0, 0, cursor.seek(lower));
+    while is_there {
+        cursor.read_key(&mut key);
+        if *key >= *upper {
+            break;
+        }
+        let (answer, _) = cursor.read(&mut value);
+        records += 1;
+        bytes += (key.len() + if answer == Answer::Value { value.len() } else { 0 }) as u64;
+        is_there = cursor.advance();
+    }
     if records == 0 {
         return None;
     }

@@ -126,14 +126,10 @@ impl LsmFamily {
         LsmFamily { fronts: Some(fronts), ..self }
     }
 
-    /// What is around a keyspace that is empty, or of an earlier life.
-    fn around(&self, shared: &Shared, is_empty: bool) -> Result<Around> {
+    /// What is around a keyspace that has nothing below its tables.
+    fn around(&self, shared: &Shared) -> Result<Around> {
         let front = self.fronts.as_ref().map(|fronts| fronts.front(shared)).transpose()?;
-        Ok(Around { front, base: None, ledger: self.ledger(is_empty) })
-    }
-
-    fn ledger(&self, is_empty: bool) -> Option<Arc<Ledger>> {
-        self.has_ledger.then(|| Arc::new(Ledger::new(is_empty)))
+        Ok(Around { front, ..Around::default() })
     }
 
     fn cache(&self, shared: &Shared) -> Arc<TableCache> {
@@ -151,7 +147,7 @@ impl LsmFamily {
 }
 
 impl LsmFamily {
-    /// A keyspace that has something below its tables: an empty one, or one of an earlier life with this structure.
+    /// A keyspace that has this around its tables: an empty one, or one of an earlier life with this structure.
     pub(crate) fn part(
         &self,
         context: Context,
@@ -159,10 +155,11 @@ impl LsmFamily {
         structure: Option<Structure>,
         around: Around,
     ) -> LsmKeyspace {
-        let (sizes, pool) = (self.sizes(&context, &options), self.pool(&context.shared));
+        let sizes = self.sizes(&context, &options);
+        let (pool, cache) = (self.pool(&context.shared), self.cache(&context.shared));
         let is_empty = structure.is_none();
-        let around = Around { ledger: self.ledger(is_empty), ..around };
-        let files = Files::new(context.clone(), options, structure.unwrap_or_default(), &self.cache(&context.shared));
+        let around = Around { ledger: self.has_ledger.then(|| Arc::new(Ledger::new(is_empty))), ..around };
+        let files = Files::new(context, options, structure.unwrap_or_default(), &cache);
         let make = if is_empty { LsmKeyspace::create } else { LsmKeyspace::open };
         make(files, sizes, pool, around)
     }
@@ -175,21 +172,16 @@ impl Family for LsmFamily {
 
     fn create(&self, context: Context) -> Result<(Made, Root)> {
         let options = LsmOptions::parse(&context.settings)?;
-        let sizes = self.sizes(&context, &options);
-        let (pool, cache) = (self.pool(&context.shared), self.cache(&context.shared));
-        let around = self.around(&context.shared, true)?;
-        let files = Files::new(context, options, Structure::default(), &cache);
-        let root = files.root();
-        Ok((Made::Ordered(Arc::new(LsmKeyspace::create(files, sizes, pool, around))), root))
+        let around = self.around(&context.shared)?;
+        let keyspace = self.part(context, options, None, around);
+        let root = keyspace.files().root();
+        Ok((Made::Ordered(Arc::new(keyspace)), root))
     }
 
     fn open(&self, context: Context, root: &Root) -> Result<Made> {
         let place = format!("the root of keyspace {} in the manifest", context.keyspace);
         let (options, structure) = blob::decode(&root.blob).map_err(|malformed| malformed.at(place, 0))?;
-        let sizes = self.sizes(&context, &options);
-        let (pool, cache) = (self.pool(&context.shared), self.cache(&context.shared));
-        let around = self.around(&context.shared, false)?;
-        let files = Files::new(context, options, structure, &cache);
-        Ok(Made::Ordered(Arc::new(LsmKeyspace::open(files, sizes, pool, around))))
+        let around = self.around(&context.shared)?;
+        Ok(Made::Ordered(Arc::new(self.part(context, options, Some(structure), around))))
     }
 }

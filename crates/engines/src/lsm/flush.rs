@@ -101,7 +101,7 @@ impl Lsm {
         let tables = self.write_out(&oldest.memtable, &diverted)?;
         if tables.is_empty() && diverted.is_empty() {
             let _structure = self.files.structure();
-            self.present.flushed(&oldest, self.present.get().version);
+            self.present.flushed(&oldest, self.version());
             self.room.trim();
             return Ok(true);
         }
@@ -128,7 +128,7 @@ impl Lsm {
         fresh: &[Arc<Handle>],
         publish: impl FnOnce(Arc<Version<Handle>>),
     ) -> Result<()> {
-        self.files.change(change, fresh, || self.present.get().version, publish)?;
+        self.files.change(change, fresh, || self.version(), publish)?;
         self.look_behind();
         self.pool.count(fresh.iter().map(|handle| u64::from(handle.table().blocks())).sum());
         self.written.add(fresh.iter().map(|handle| handle.table().bytes()).sum());
@@ -138,7 +138,7 @@ impl Lsm {
     /// Writes the records of a sealed memtable into tables, but for what was diverted; they are durable then.
     fn write_out(&self, memtable: &Memtable, diverted: &Diverted) -> Result<Vec<Arc<Handle>>> {
         let name = &mut || self.files.fresh_name();
-        let version = self.present.get().version;
+        let version = self.version();
         let behind = version.run(Place::Level(version.top(self.sizes.level_0)));
         let (options, cuts) =
             (self.table_options(Place::Run(0), mean(memtable), iter::empty(), &version), Cuts::new(self.sizes.table, behind));

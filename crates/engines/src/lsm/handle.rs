@@ -21,9 +21,10 @@ use ecotone_sys::{epoch::Pin, primitive::MutexGuard};
 use super::{
     heat::{Heat, Reads},
     part::Part,
-    table::{Candidates, Filter, Index, Located, Partition, Table},
+    table::{Candidates, Filter, Index, Lease, Located, Partition, Table},
     table_cache::{Sort, TableCache},
     version::Ranged,
+    view::Hashed,
 };
 
 /// What the tables of one keyspace load their indexes and filters with.
@@ -52,6 +53,25 @@ impl Loader {
     /// Where indexes and filters have their memory.
     pub(super) fn cache(&self) -> &TableCache {
         &self.cache
+    }
+
+    /// What `look` sees of a part of so many bytes, after it was loaded by `load` if it was not there.
+    fn look_or_load<T: Send + Sync + 'static, R>(
+        &self,
+        part: &Arc<Part<T>>,
+        (sort, bytes): (Sort, usize),
+        look: impl Fn(&T) -> R,
+        load: impl Fn(Lease<'_>) -> Result<T>,
+    ) -> Result<R> {
+        let load = || self.cache.load(sort, bytes, load);
+        part.look_or_load(self.cache.domain(), look, load, || self.loaded(part, sort, bytes))
+    }
+
+    /// A part is there that was loaded.
+    fn loaded<T: Send + Sync + 'static>(&self, part: &Arc<Part<T>>, sort: Sort, bytes: usize) {
+        let loads = if sort == Sort::Filter { &self.filters } else { &self.indexes };
+        loads.increment();
+        self.cache.enter(sort, part.resident(), bytes);
     }
 }
 
@@ -135,14 +155,9 @@ impl Handle {
 
     /// The same, but that it is no read.
     pub(super) fn load_and_locate(&self, key: &[u8]) -> Result<Candidates> {
-        let Loader { environment, cache, indexes, .. } = &*self.loader;
-        let bytes = self.table.index_memory();
-        let load = || cache.load(Sort::Index, bytes, |lease| self.table.index(environment, lease));
-        let published = || {
-            indexes.increment();
-            cache.enter(Sort::Index, self.index.resident(), bytes);
-        };
-        match self.index.look_or_load(cache.domain(), |index| index.locate(key), load, published)? {
+        let load = |lease: Lease<'_>| self.table.index(&self.loader.environment, lease);
+        let what = (Sort::Index, self.table.index_memory());
+        match self.loader.look_or_load(&self.index, what, |index| index.locate(key), load)? {
             Located::Blocks(blocks) => Ok(blocks),
             Located::Partition(number) => self.locate_within(number, key),
         }
@@ -150,13 +165,9 @@ impl Handle {
 
     /// The same of a key that a partition of the index knows.
     fn locate_within(&self, number: u32, key: &[u8]) -> Result<Candidates> {
-        let (Loader { cache, indexes, .. }, part) = (&*self.loader, &self.partitions[number as usize]);
-        let load = || cache.load(Sort::Index, PAGE, |lease| self.table.partition(number, lease));
-        let published = || {
-            indexes.increment();
-            cache.enter(Sort::Index, part.resident(), PAGE);
-        };
-        part.look_or_load(cache.domain(), |partition| partition.locate(key), load, published)
+        let part = &self.partitions[number as usize];
+        let load = |lease: Lease<'_>| self.table.partition(number, lease);
+        self.loader.look_or_load(part, (Sort::Index, PAGE), |partition| partition.locate(key), load)
     }
 
     /// Looks for a key that the table covers. A value is appended to `value`. `memory` is for one block, leased when it is needed first.
@@ -165,7 +176,7 @@ impl Handle {
     /// If something of it is damaged or cannot be read, or there is no memory for it.
     pub(super) fn find(
         &self,
-        (hash, key): (u64, &[u8]),
+        (hash, key): Hashed<'_>,
         memory: &mut Option<storage::Block>,
         value: &mut Vec<u8>,
     ) -> Result<Option<Answer>> {
@@ -253,21 +264,19 @@ impl Handle {
         mut frames: Vec<storage::Block>,
         ask: &mut dyn FnMut(Locate<'_>),
     ) -> Result<()> {
-        let (Loader { cache, indexes, .. }, bytes) = (&*self.loader, self.memory_of(part));
-        let resident = match part {
+        let bytes = self.memory_of(part);
+        match part {
             IndexPart::Whole => {
                 self.index.publish(self.table.index_in(frames)?, |index| ask(&|key: &[u8]| index.locate(key)));
-                self.index.resident()
+                self.loader.loaded(&self.index, Sort::Index, bytes);
             }
             IndexPart::Partition(number) => {
                 let part = &self.partitions[number as usize];
                 let partition = self.table.partition_in(number, frames.pop().expect("a partition has a page"))?;
                 part.publish(partition, |partition| ask(&|key: &[u8]| Located::Blocks(partition.locate(key))));
-                part.resident()
+                self.loader.loaded(part, Sort::Index, bytes);
             }
-        };
-        indexes.increment();
-        cache.enter(Sort::Index, resident, bytes);
+        }
         Ok(())
     }
 
@@ -281,18 +290,9 @@ impl Handle {
         }
         if self.vain.fetch_add(1, Ordering::Relaxed) + 1 >= pages {
             self.vain.store(0, Ordering::Relaxed);
-            _ = self.load_filter(self.table.filter_memory());
+            let load = |lease: Lease<'_>| self.table.filter(&self.loader.environment, lease);
+            _ = self.loader.look_or_load(&self.filter, (Sort::Filter, self.table.filter_memory()), |_| (), load);
         }
-    }
-
-    fn load_filter(&self, bytes: usize) -> Result<()> {
-        let Loader { environment, cache, filters, .. } = &*self.loader;
-        let load = || cache.load(Sort::Filter, bytes, |lease| self.table.filter(environment, lease));
-        let published = || {
-            filters.increment();
-            cache.enter(Sort::Filter, self.filter.resident(), bytes);
-        };
-        self.filter.look_or_load(cache.domain(), |_| (), load, published)
     }
 }
 

@@ -158,7 +158,13 @@ impl Ledger {
         }
     }
 
-    /// Judges all that counts of a key.
+    /// Whether it knows a key from its first write on. Of others no record can be found out of order: it may be of before the ledger began, whatever it says.
+    pub(super) fn knows(&self, key: &[u8]) -> bool {
+        let state = self.0.lock();
+        state.histories.get(key).map_or(state.before, |writes| writes[0].content) != Content::Unknown
+    }
+
+    /// Judges all that counts of a key that it knows.
     ///
     /// # Panics
     /// If what lies below is newer than what lies above it.

@@ -112,3 +112,59 @@ impl<S: Source> Merged<S> {
         }
     }
 }
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use rand::{RngExt, SeedableRng, rngs::SmallRng};
+
+    use super::*;
+
+    /// Keys of a source, the next one last.
+    struct Keys(Vec<Vec<u8>>);
+
+    impl Source for Keys {
+        fn key(&self) -> Option<&[u8]> {
+            self.0.last().map(Vec::as_slice)
+        }
+
+        fn step(&mut self) -> Result<()> {
+            self.0.pop();
+            Ok(())
+        }
+    }
+
+    /// Of random keys, of which some sources have the same.
+    #[test]
+    fn of_each_key_the_youngest_counts_and_the_others_are_hidden() {
+        let mut random = SmallRng::seed_from_u64(1);
+        for direction in [Direction::Up, Direction::Down] {
+            for sources in 0..6 {
+                let mut youngest = BTreeMap::new();
+                let mut of_source = |number: usize| {
+                    let mut keys: Vec<_> = (0..40_u8).filter(|_| random.random_bool(0.5)).map(|key| vec![b'k', key]).collect();
+                    keys.iter().for_each(|key| _ = youngest.entry(key.clone()).or_insert(number));
+                    if direction == Direction::Up {
+                        keys.reverse();
+                    }
+                    Keys(keys)
+                };
+                let all: Vec<_> = (0..sources).map(&mut of_source).collect();
+                let records: usize = all.iter().map(|keys| keys.0.len()).sum();
+                let mut merged = Merged::new(all, direction, 1);
+                let mut given = Vec::new();
+                while let Some(key) = merged.first().and_then(Source::key) {
+                    given.push((key.to_vec(), merged.first));
+                    merged.pass().unwrap();
+                }
+                let mut right: Vec<_> = youngest.into_iter().collect();
+                if direction == Direction::Down {
+                    right.reverse();
+                }
+                assert_eq!(merged.hidden() as usize, records - right.len());
+                assert_eq!(given, right);
+            }
+        }
+    }
+}

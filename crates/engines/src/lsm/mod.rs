@@ -18,6 +18,7 @@ mod heat;
 mod idle;
 mod install;
 pub(crate) mod keyspace;
+mod layer;
 mod ledger;
 mod lift;
 mod loads;

@@ -25,12 +25,11 @@ const LOOK: u64 = 1024;
 
 /// What is fixed before it is cut.
 struct Moves {
-    lsm: Arc<Lsm>,
     base: Arc<dyn Base>,
     /// From young to old.
     runs: Vec<Run<Handle>>,
     parts: Vec<Span>,
-    with_tombstones: bool,
+    is_covered: bool,
 }
 
 impl Work for Moves {
@@ -40,7 +39,7 @@ impl Work for Moves {
         let (lower, upper) = &self.parts[part];
         let rest = Rest::new((Bound::Included(lower.clone()), Bound::Excluded(upper.clone())));
         let way = (Direction::Up, Reading::Ahead);
-        let begin = |run| Stored::begin(self.lsm.files.environment(), run, &rest, way);
+        let begin = |run| Stored::begin(run, &rest, way);
         let mut merged = Merged::new(self.runs.iter().map(begin).collect::<Result<_>>()?, Direction::Up, 0);
         let mut passed: u64 = 0;
         let next = || {
@@ -52,9 +51,8 @@ impl Work for Moves {
             let (key, value) = record.map(|(key, value)| (key.to_vec(), value.map(<[u8]>::to_vec)))?;
             Some(merged.pass().map(|()| (key, value)))
         };
-        let is_wanted =
-            |record: &Result<Moved>| self.with_tombstones || record.as_ref().map_or(true, |(_, value)| value.is_some());
-        self.base.absorb(&mut iter::from_fn(next).filter(is_wanted)).map(|_| ())
+        let is_wanted = |record: &Result<Moved>| self.is_covered || record.as_ref().map_or(true, |(_, value)| value.is_some());
+        self.base.absorb(&mut iter::from_fn(next).filter(is_wanted), self.is_covered).map(|_| ())
     }
 }
 
@@ -62,7 +60,7 @@ impl Lsm {
     /// Moves the records that some runs have of a range, with helpers. Where nothing covers the range yet it is carved before; where
     /// something does, a tombstone goes along, as there may be something to remove.
     pub(super) fn move_down(
-        self: &Arc<Self>,
+        &self,
         base: &Arc<dyn Base>,
         runs: Vec<Run<Handle>>,
         span: (&[u8], &[u8]),
@@ -75,10 +73,12 @@ impl Lsm {
         }
         let count = parts.len();
         self.absorption_parts.add(count as u64);
-        let moves = Moves { lsm: self.clone(), base: base.clone(), runs, parts, with_tombstones: is_covered };
-        let parts = Parts::new(moves, count);
+        let moves = Moves { base: base.clone(), runs, parts, is_covered };
+        let (parts, before) = (Parts::new(moves, count), base.written_bytes());
         self.call_helpers("move a part of a range into pages", &parts, helpers.min(count - 1));
-        parts.make_all().map(|_| ()).map_err(|(error, _)| error)
+        let made = parts.make_all();
+        self.adapted.add(base.written_bytes() - before);
+        made.map(|_| ()).map_err(|(error, _)| error)
     }
 
     /// A range in parts for so many threads, ascending, of each of which tables have about as many bytes, and which pages keep apart.

@@ -6,11 +6,12 @@ use std::{iter, ops::Bound, sync::Arc};
 use ecotone_substrate::{Result, bug, table::File};
 
 use super::{
-    base::Base,
+    base::{Base, Based},
     clearing::Span,
     compact::{
         cuts::Cuts,
         drops::Drops,
+        job::mean,
         merge::{Merge, merge},
         pick::Piece,
     },
@@ -18,6 +19,7 @@ use super::{
     output::{self, Output},
     records::Lsm,
     structure::{Become, Change, Cover, CoverEdit, Covers, Place},
+    table::Options,
     version::{Ranged, Run, Version},
 };
 use crate::rest::Rest;
@@ -63,7 +65,7 @@ impl Lsm {
             return Ok(());
         }
         let stripped = self.strip(&version, &opening.edges)?;
-        self.install_stripped(Change { covers: opening.edits, ..Change::default() }, &[], &opening.edges, stripped)
+        self.install_stripped(Change { covers: opening.edits, ..Change::default() }, &[], &opening.edges, &stripped)
     }
 
     /// Sees to it that a job brings no record that counts to where it does not. Gives what it has to open for that, whichever has fewer bytes written; nothing if
@@ -154,24 +156,33 @@ impl Lsm {
     }
 
     fn strip_table(&self, version: &Version<Handle>, place: Place, table: &Arc<Handle>) -> Result<Vec<Arc<Handle>>> {
-        let files = &self.files;
-        let mean = table.bytes() / table.records().0.max(1);
-        let options = self.table_options(place, mean as usize, iter::once(&**table), version);
+        let options = self.table_options(place, mean(iter::once(table)) as usize, iter::once(&**table), version);
         let behind = match place {
             Place::Run(_) => version.top(self.sizes.level_0),
             Place::Level(depth) => depth - 1,
         };
         let cuts = Cuts::new(self.sizes.table, version.run(Place::Level(behind)));
+        let (inputs, drops) = ([(place, Run::part(vec![table.clone()]))], Drops::of(version, &[table.file()]));
+        self.merge_all(&inputs, None, drops, (options, cuts))
+    }
+
+    /// Merges all of some tables, with what is below them if that is given. It is not installed yet.
+    pub(super) fn merge_all(
+        &self,
+        inputs: &[(Place, Run<Handle>)],
+        below: Option<Based>,
+        drops: Drops<Handle>,
+        (options, cuts): (Options, Cuts<Handle>),
+    ) -> Result<Vec<Arc<Handle>>> {
         let work = Merge {
-            environment: files.environment(),
-            inputs: &[(place, Run::part(vec![table.clone()]))],
-            below: None,
+            inputs,
+            below,
             range: &Rest::new((Bound::Unbounded, Bound::Unbounded)),
             hash_of: &|key| self.hash(key),
             looks: &mut |_| self.check_live(),
         };
-        let name = &mut || files.fresh_name();
-        merge(work, Drops::of(version, &[table.file()]), Output::new(files.loader(), options, cuts, name))
+        let name = &mut || self.files.fresh_name();
+        merge(work, drops, Output::new(self.files.loader(), options, cuts, name))
     }
 
     /// Makes a change by which besides these tables come, and what was stripped comes in the place of edges.
@@ -180,17 +191,18 @@ impl Lsm {
         mut change: Change,
         tables: &[Placed],
         edges: &[Placed],
-        stripped: Vec<Placed>,
+        stripped: &[Placed],
     ) -> Result<()> {
-        let fresh = [tables, &stripped].concat();
+        let fresh = [tables, stripped].concat();
         change.goes.extend(edges.iter().map(|(_, handle)| handle.file()));
         change.comes.extend(fresh.iter().map(|(place, handle)| (*place, handle.file())));
         let handles: Vec<_> = fresh.iter().map(|(_, handle)| handle.clone()).collect();
         let installed = self.install(&change, &handles, |version| self.present.installed(version));
         installed.inspect_err(|_| self.remove(&fresh))?;
+        self.adapted.add(stripped.iter().map(|(_, handle)| handle.bytes()).sum());
         self.opened.add(change.covers.iter().filter(|edit| edit.becomes == Become::Open).count() as u64);
         edges.iter().for_each(|(_, handle)| self.let_go(handle));
-        handles.iter().for_each(|handle| handle.table().warm(self.files.environment()));
+        handles.iter().for_each(|handle| handle.table().warm());
         Ok(())
     }
 

@@ -75,7 +75,7 @@ impl Pool {
         let free = lease();
         let part = if free.is_some() { most } else { most.min(share.fair_part()) };
         self.part.store(part, Ordering::Relaxed);
-        if used > part / PARTS * (PARTS - 1) {
+        if self.is_short() {
             self.relieve();
         }
         // What another cache gives back a third may take first, which has to give way then.
@@ -137,7 +137,7 @@ impl Pool {
     fn join(&self) -> Share {
         let this = self.this.clone();
         let shrink = move |_: usize| {
-            this.upgrade().into_iter().for_each(|pool| pool.relieve_if_above_part());
+            this.upgrade().filter(|pool| pool.is_above_part()).into_iter().for_each(|pool| pool.relieve());
             // What is flushed is free later.
             0
         };
@@ -147,13 +147,16 @@ impl Pool {
         share
     }
 
-    fn relieve_if_above_part(&self) {
-        if self.share.get().is_some_and(|share| self.used() > share.fair_part()) {
-            self.relieve();
-        }
+    /// Whether something is to be flushed before somebody is refused memory.
+    fn is_short(&self) -> bool {
+        self.used() > self.part.load(Ordering::Relaxed) / PARTS * (PARTS - 1)
     }
 
-    /// Has the background flush, unless it was asked to.
+    fn is_above_part(&self) -> bool {
+        self.share.get().is_some_and(|share| self.used() > share.fair_part())
+    }
+
+    /// Has the background flush, unless it was asked to. Other flushes may make it needless.
     pub(super) fn relieve(&self) {
         if self.relieving.swap(true, Ordering::AcqRel) {
             return;
@@ -166,8 +169,10 @@ impl Pool {
         let environment = largest.files.environment();
         let health = environment.health.clone();
         environment.scheduler.spawn(Priority::Flush, "flush for memory", move || {
-            let given = lsm.upgrade().map_or(Ok(()), |lsm| lsm.try_to_give_memory());
-            this.upgrade().into_iter().for_each(|pool| pool.relieving.store(false, Ordering::Release));
+            let Some(pool) = this.upgrade() else { return };
+            let lsm = lsm.upgrade().filter(|_| pool.is_short() || pool.is_above_part());
+            let given = lsm.map_or(Ok(()), |lsm| lsm.try_to_give_memory());
+            pool.relieving.store(false, Ordering::Release);
             // Without memory or space it is tried again when writers need it.
             given.unwrap_or_else(|error| drop(health.poison(error)));
         });

@@ -94,7 +94,7 @@ impl Lsm {
 
     /// Finds out how far compaction is behind, now that the tables are others, or a job has gone on.
     pub(super) fn look_behind(&self) {
-        let version = self.present.get().version;
+        let version = self.version();
         let budget = self.files.environment().memory.budget() as u64;
         let (runs, debt) =
             (version.lateness_of_level_0(self.pressure.relief()), version.lateness_of_levels(self.sizes.level_0, budget));

@@ -25,7 +25,7 @@ use super::{
     room::{Credit, Room},
     turn::Turn,
     version::Version,
-    view::{Beyond, Present},
+    view::{Beyond, Hashed, Present},
 };
 use crate::{engine::Operation, front::Front};
 
@@ -65,6 +65,8 @@ pub(crate) struct Lsm {
     pub(super) opened: Counter,
     /// Bytes of keys and values that were written to tables.
     pub(super) written: Counter,
+    /// Bytes of pages and tables that were written to change what ranges are in.
+    pub(super) adapted: Counter,
     /// Reads and stretches of scans that came to what is below the tables.
     pub(super) below: Counter,
     pub(super) pressure: Pressure,
@@ -100,6 +102,7 @@ impl Lsm {
             diversions_given_up: Counter::default(),
             opened: Counter::default(),
             written: Counter::default(),
+            adapted: Counter::default(),
             below: Counter::default(),
             pressure: Pressure::default(),
             idle: Idle::default(),
@@ -173,9 +176,9 @@ impl Lsm {
 
     /// The same, where `value` is empty.
     pub(super) fn find(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let (hash, front) = (self.hash(key), self.front());
-        self.present.search((hash, key), value, front).or_else(|Beyond { version, ticket }| {
-            let found = self.find_on_disk(&version, (hash, key), value)?;
+        let (sought, front) = ((self.hash(key), key), self.front());
+        self.present.search(sought, value, front).or_else(|Beyond { version, ticket }| {
+            let found = self.find_on_disk(&version, sought, value)?;
             if let (true, Some(front), Some(ticket)) = (found, front, ticket) {
                 front.admit(key, value, ticket);
             }
@@ -184,9 +187,9 @@ impl Lsm {
     }
 
     /// Looks for a key that no memtable has.
-    fn find_on_disk(&self, version: &Version<Handle>, (hash, key): (u64, &[u8]), value: &mut Vec<u8>) -> Result<bool> {
-        let mut memory = None;
-        let find = |handle: &Handle, value: &mut Vec<u8>| handle.find((hash, key), &mut memory, value);
+    fn find_on_disk(&self, version: &Version<Handle>, sought: Hashed<'_>, value: &mut Vec<u8>) -> Result<bool> {
+        let (key, mut memory) = (sought.1, None);
+        let find = |handle: &Handle, value: &mut Vec<u8>| handle.find(sought, &mut memory, value);
         version.search(key, value, find, |value| self.find_below(key, value))
     }
 
@@ -208,14 +211,9 @@ impl Lsm {
         self.present.load(&self.present.pin()).active().writes()
     }
 
-    /// Has what was changed durable, and removes what went by it.
-    pub(crate) fn conclude(&self) -> Result<()> {
-        self.files.conclude()
-    }
-
     /// The tables of now.
     pub(crate) fn version(&self) -> Arc<Version<Handle>> {
-        self.present.get().version
+        self.present.load(&self.present.pin()).version.clone()
     }
 
     /// An error if the keyspace was dropped.

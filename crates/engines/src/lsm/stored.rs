@@ -4,7 +4,6 @@ use std::ops::{Bound, Range};
 
 use ecotone_substrate::{
     Result, Seq,
-    environment::Environment,
     memory::Component,
     storage::{Block, Reads},
 };
@@ -31,7 +30,6 @@ pub(super) enum Reading {
 
 /// Records, in either direction.
 pub(super) struct Stored {
-    environment: Environment,
     reading: Reading,
     run: Run<Handle>,
     /// Its tables that are left behind the present one.
@@ -45,24 +43,18 @@ pub(super) struct Stored {
 
 impl Stored {
     /// On the first record that is left.
-    pub(super) fn begin(environment: &Environment, run: &Run<Handle>, rest: &Rest, way: (Direction, Reading)) -> Result<Stored> {
-        let mut source = Stored::before(environment, run, rest, way);
+    pub(super) fn begin(run: &Run<Handle>, rest: &Rest, way: (Direction, Reading)) -> Result<Stored> {
+        let mut source = Stored::before(run, rest, way);
         source.begin_alone(rest)?;
         Ok(source)
     }
 
     /// Before the first record that is left. Tables without any are not looked at.
-    pub(super) fn before(
-        environment: &Environment,
-        run: &Run<Handle>,
-        rest: &Rest,
-        (direction, reading): (Direction, Reading),
-    ) -> Stored {
+    pub(super) fn before(run: &Run<Handle>, rest: &Rest, (direction, reading): (Direction, Reading)) -> Stored {
         let tables = run.tables();
         let start = tables.partition_point(|table| !rest.is_above_low(table.last()));
         let end = tables.partition_point(|table| rest.is_below_high(table.first())).max(start);
-        let (run, environment) = (run.clone(), environment.clone());
-        Stored { environment, reading, run, left: start..end, direction, present: None, reads: 0 }
+        Stored { reading, run: run.clone(), left: start..end, direction, present: None, reads: 0 }
     }
 
     /// Whether no table is left.
@@ -165,7 +157,7 @@ impl Stored {
 
     /// A cursor before the first record in the direction.
     fn open(&self, handle: &Handle) -> Result<Cursor> {
-        let (table, environment) = (handle.table(), &self.environment);
+        let (table, environment) = (handle.table(), handle.table().environment());
         let slab = || environment.memory.lease_essential(Component::Frames, Size::Slab);
         let to_spare = || environment.memory.lease(Component::Frames, Size::Slab);
         let slabs = match self.reading {
@@ -177,14 +169,10 @@ impl Stored {
             Some((window, ahead)) => (window, Some(ahead)),
             None => (table.memory_for_a_block(environment)?, None),
         };
-        let blocks = 0..table.blocks();
-        let mut cursor = match self.direction {
-            Direction::Up => Cursor::forward(table.clone(), blocks, memory),
-            Direction::Down => Cursor::backward(table.clone(), blocks, memory),
-        };
+        let mut cursor = Cursor::new(self.direction, table.clone(), 0..table.blocks(), memory);
         match ahead {
             Some(ahead) => cursor.read_ahead(environment.storage.queue()?, ahead),
-            None => cursor.grow(environment),
+            None => cursor.grow(),
         }
         Ok(cursor)
     }

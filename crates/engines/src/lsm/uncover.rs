@@ -7,13 +7,8 @@ use ecotone_substrate::{Result, table::File};
 use super::{
     base::{Base, Based},
     clearing::Span,
-    compact::{
-        cuts::Cuts,
-        drops::Drops,
-        merge::{Merge, merge},
-    },
+    compact::{cuts::Cuts, drops::Drops, job::mean},
     handle::Handle,
-    output::Output,
     records::Lsm,
     structure::{Become, Change, CoverEdit, Place},
     version::{Ranged, Run, Version},
@@ -30,7 +25,6 @@ impl Lsm {
         while *from < *upper {
             from = self.uncover_next(&from, upper, || ())?;
         }
-        self.files.conclude()?;
         let turn = self.compacting.lock();
         let cleared = self.clear_uncovered();
         self.end_turn(turn);
@@ -47,7 +41,7 @@ impl Lsm {
         self.absorbing.learn(&uncovered);
         self.keep_apart();
         self.end_turn(turn);
-        uncovered
+        uncovered.and_then(|end| self.files.conclude().map(|()| end))
     }
 
     /// Empties what is below the tables of ranges that were uncovered and that nobody reads as they were any more. Where that cannot be it is tried again by the
@@ -101,7 +95,8 @@ impl Lsm {
         let merged: Vec<_> = merged.into_iter().map(|handle| (LAST, handle)).collect();
         let stripped = self.strip(version, &edges).inspect_err(|_| self.remove(&merged))?;
         let covers = vec![CoverEdit { lower: lower.clone(), upper: upper.clone(), becomes: Become::Uncovered }];
-        self.install_stripped(Change { goes: files, covers, ..Change::default() }, &merged, &edges, stripped)?;
+        self.install_stripped(Change { goes: files, covers, ..Change::default() }, &merged, &edges, &stripped)?;
+        self.adapted.add(merged.iter().map(|(_, handle)| handle.bytes()).sum());
         tables.iter().for_each(|table| self.let_go(table));
         Ok(())
     }
@@ -114,30 +109,19 @@ impl Lsm {
         tables: &[Arc<Handle>],
         (lower, upper): &Span,
     ) -> Result<Vec<Arc<Handle>>> {
-        let files = &self.files;
         let rest = Rest::new((Bound::Included(lower.clone()), Bound::Excluded(upper.clone())));
         let below = Based::begin(base, rest, Direction::Up)?;
-        let (bytes, records) = match (tables, below.record()) {
+        let a_record = match (tables, below.record()) {
             ([], None) => return Ok(Vec::new()),
-            ([], Some((key, value))) => (key.len() + value.len(), 1),
-            (tables, _) => {
-                tables.iter().map(|table| (table.bytes() as usize, table.records().0)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
-            }
+            ([], Some((key, value))) => key.len() + value.len(),
+            (tables, _) => mean(tables.iter()) as usize,
         };
         let handles = tables.iter().map(|table| &**table);
-        let options = self.table_options(LAST, bytes / records.max(1) as usize, handles, version);
+        let options = self.table_options(LAST, a_record, handles, version);
         let inputs = [(LAST, Run::part(tables.to_vec()))];
-        let work = Merge {
-            environment: files.environment(),
-            inputs: if tables.is_empty() { &[] } else { &inputs },
-            below: Some(below),
-            range: &Rest::new((Bound::Unbounded, Bound::Unbounded)),
-            hash_of: &|key| self.hash(key),
-            looks: &mut |_| self.check_live(),
-        };
         let replaced: Vec<File> = tables.iter().map(|table| table.file()).collect();
         let drops = Drops::of(version, &replaced).with_base_of((lower.clone(), upper.clone()));
-        let name = &mut || files.fresh_name();
-        merge(work, drops, Output::new(files.loader(), options, Cuts::new(self.sizes.table, None), name))
+        let inputs: &[_] = if tables.is_empty() { &[] } else { &inputs };
+        self.merge_all(inputs, Some(below), drops, (options, Cuts::new(self.sizes.table, None)))
     }
 }

@@ -14,6 +14,9 @@ use ecotone_sys::{
 use super::memtable::Memtable;
 use crate::front::{Front, Look, Ticket};
 
+/// A key with its hash.
+pub(super) type Hashed<'k> = (u64, &'k [u8]);
+
 /// A memtable of a view.
 #[derive(Debug)]
 pub(super) struct Member {
@@ -55,9 +58,9 @@ impl<V> View<V> {
         self.memtables.iter().filter(|member| !member.is_sealed()).map(|member| &member.memtable)
     }
 
-    /// What the memtables say of a key and its hash. The value is put into `value`.
+    /// What the memtables say of a key, which comes with its hash. The value is put into `value`.
     #[inline]
-    pub(super) fn find(&self, (hash, key): (u64, &[u8]), value: &mut Vec<u8>) -> Option<Answer> {
+    pub(super) fn find(&self, (hash, key): Hashed<'_>, value: &mut Vec<u8>) -> Option<Answer> {
         self.memtables.iter().find_map(|member| member.memtable.get(hash, key, value)).map(|(answer, _)| answer)
     }
 
@@ -109,38 +112,28 @@ impl<V: Send + Sync + 'static> Present<V> {
         self.slot.load(pin).expect("there is always a view")
     }
 
-    /// Looks for a key and its hash in memory: whether its newest record has a value, which is appended to `value`. What the cache in front of the version has is older than what
+    /// Looks for a key in memory: whether its newest record has a value, which is appended to `value`. What the cache in front of the version has is older than what
     /// memtables have (invariant 9 of decision 15).
-    pub(super) fn search(
-        &self,
-        (hash, key): (u64, &[u8]),
-        value: &mut Vec<u8>,
-        front: Option<&dyn Front>,
-    ) -> Result<bool, Beyond<V>> {
-        let Some(front) = front else { return self.search_memtables((hash, key), value, None) };
+    pub(super) fn search(&self, sought: Hashed<'_>, value: &mut Vec<u8>, front: Option<&dyn Front>) -> Result<bool, Beyond<V>> {
+        let Some(front) = front else { return self.search_memtables(sought, value, None) };
         // Before the cache: what a flush takes out of them in between is newer than what the cache had till then.
-        let in_memory = self.load(&self.pin()).find((hash, key), value);
+        let in_memory = self.load(&self.pin()).find(sought, value);
         if let Some(answer) = in_memory {
             return Ok(answer == Answer::Value);
         }
-        match front.look(key, value) {
+        match front.look(sought.1, value) {
             Look::Found => Ok(true),
             // And behind the ticket, which is too young for what an older version has.
-            Look::Missing(ticket) => self.search_memtables((hash, key), value, Some(ticket)),
+            Look::Missing(ticket) => self.search_memtables(sought, value, Some(ticket)),
         }
     }
 
     /// If no memtable has the key, the version of the same view: what is flushed in between would be in neither.
-    fn search_memtables(
-        &self,
-        (hash, key): (u64, &[u8]),
-        value: &mut Vec<u8>,
-        ticket: Option<Ticket>,
-    ) -> Result<bool, Beyond<V>> {
+    fn search_memtables(&self, sought: Hashed<'_>, value: &mut Vec<u8>, ticket: Option<Ticket>) -> Result<bool, Beyond<V>> {
         let pin = self.pin();
         let view = self.load(&pin);
         let beyond = || Beyond { version: view.version.clone(), ticket };
-        view.find((hash, key), value).map(|answer| answer == Answer::Value).ok_or_else(beyond)
+        view.find(sought, value).map(|answer| answer == Answer::Value).ok_or_else(beyond)
     }
 
     /// A copy that keeps what it has.

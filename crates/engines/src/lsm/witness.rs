@@ -38,9 +38,11 @@ impl Lsm {
         Ok(())
     }
 
-    /// Judges all that counts of a key. What cannot be read is not judged.
+    /// Judges all that counts of a key that the ledger knows. What cannot be read is not judged.
     fn judge(&self, ledger: &Ledger, key: &[u8]) {
-        if let Ok(Some(layers)) = self.layers(key) {
+        if ledger.knows(key)
+            && let Ok(Some(layers)) = self.layers(key)
+        {
             ledger.judge(key, &layers);
         }
     }

@@ -46,11 +46,12 @@ impl Share {
 
 impl Tree {
     /// Brings records into pages, over what these have. Their keys ascend, and nobody else writes any of them; they are durable when it returns, but for the log's
-    /// tail. Gives their number. After an error some have come, from the first on, and some segments may have more.
+    /// tail. Gives their number. After an error some have come, from the first on, and some segments may have more. Whether those that the pages had not are `inserts`
+    /// the forecast is to know: they may have been elsewhere.
     ///
     /// # Errors
     /// If the records end with one, memory or space on the disk is wanting, or something is damaged or cannot be read or written.
-    pub fn absorb(&self, records: &mut dyn Iterator<Item = Result<Absorbed>>) -> Result<u64> {
+    pub fn absorb(&self, records: &mut dyn Iterator<Item = Result<Absorbed>>, inserts: bool) -> Result<u64> {
         let mut absorbed = 0;
         loop {
             let chunk = chunk(records)?;
@@ -58,16 +59,16 @@ impl Tree {
                 return Ok(absorbed);
             }
             absorbed += chunk.len() as u64;
-            self.absorb_chunk(chunk)?;
+            self.absorb_chunk(chunk, inserts)?;
         }
     }
 
-    fn absorb_chunk(&self, mut records: VecDeque<DirtyRecord>) -> Result<()> {
+    fn absorb_chunk(&self, mut records: VecDeque<DirtyRecord>, inserts: bool) -> Result<()> {
         while !records.is_empty() {
             self.check_live()?;
             let mut claim = self.store.claims.claim();
             let shares = self.take_shares(&mut claim, &mut records)?;
-            let sparse = self.absorb_shares(shares)?;
+            let sparse = self.absorb_shares(shares, inserts)?;
             drop(claim);
             self.reorganise(&sparse, true)?;
         }
@@ -102,12 +103,12 @@ impl Tree {
     }
 
     /// Writes records into their segments, in place where that is less. Gives keys of pages that deletes left too empty.
-    fn absorb_shares(&self, shares: Vec<Share>) -> Result<Vec<Vec<u8>>> {
+    fn absorb_shares(&self, shares: Vec<Share>, inserts: bool) -> Result<Vec<Vec<u8>>> {
         let segments: Vec<Located> = shares.iter().map(|share| share.at.clone()).collect();
         let (thin, mut thick): (Vec<_>, Vec<_>) = shares.into_iter().partition(Share::is_thin);
         let mut leftover = Leftover::default();
         if !thin.is_empty() {
-            leftover = self.write_detached(thin.into_iter().flat_map(Share::detached).collect())?;
+            leftover = self.write_detached(thin.into_iter().flat_map(Share::detached).collect(), inserts)?;
         }
         for unwritten in leftover.unwritten.chunk_by(|one, next| one.home.segment == next.home.segment) {
             let at = segments.iter().find(|at| unwritten.first().is_some_and(|first| at.segment.page == first.home.segment));
@@ -117,13 +118,13 @@ impl Tree {
         thick.sort_unstable_by(|one, other| one.at.lower.cmp(&other.at.lower));
         if !thick.is_empty() {
             let plan = |tree: &Tree, hood: &Neighbourhood| Some(tree.plan(&hood.records, hood.lower(), hood.upper(), false));
-            self.rebuild(self.hoods(thick), plan)?;
+            self.rebuild(self.hoods(thick, inserts), plan)?;
         }
         Ok(leftover.sparse)
     }
 
     /// Neighbours are planned together, unless there is a wall between them.
-    fn hoods(&self, shares: Vec<Share>) -> Vec<Neighbourhood> {
+    fn hoods(&self, shares: Vec<Share>, inserts: bool) -> Vec<Neighbourhood> {
         let mut hoods: Vec<Neighbourhood> = Vec::new();
         for Share { at, records } in shares {
             let is_next =
@@ -136,6 +137,7 @@ impl Tree {
                 None => {
                     let mut hood = Neighbourhood::new(vec![at]);
                     hood.given = records;
+                    hood.inserts = inserts;
                     hoods.push(hood);
                 }
             }

@@ -23,6 +23,11 @@ pub(crate) struct Counters {
 }
 
 impl Tree {
+    /// Bytes of pages that were written since it was opened.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.store.file.traffic().written_pages() * PAGE as u64
+    }
+
     /// What `stats` tells: of the cache, which all tree keyspaces share, and of this keyspace's pages.
     pub(crate) fn collect_stats(&self) -> Stats {
         let (index, space) = (&self.store.index, &self.store.space);

@@ -37,6 +37,8 @@ pub(crate) struct Neighbourhood {
     dirty: Vec<Vec<DirtyRecord>>,
     /// Others that come over what the pages have, ascending. Where there are some, the cache has no dirty ones.
     pub(crate) given: Vec<DirtyRecord>,
+    /// Whether those of which no page has the key are inserts, of which the forecast is told.
+    pub(crate) inserts: bool,
     pub(crate) records: Records,
     /// Keys that no page had before.
     added: Vec<Vec<u8>>,
@@ -51,6 +53,7 @@ impl Neighbourhood {
             segments,
             dirty: Vec::new(),
             given: Vec::new(),
+            inserts: true,
             records: Records::default(),
             added: Vec::new(),
             plan: Vec::new(),
@@ -356,7 +359,9 @@ impl Tree {
                 }
             }
             if !hood.given.is_empty() {
-                hood.added.extend(self.added_to(&hood.records, &hood.given));
+                if hood.inserts {
+                    hood.added.extend(self.added_to(&hood.records, &hood.given));
+                }
                 hood.records = merge::overlay(&hood.records, hood.given.iter());
             }
             // Records of a bulk load come last and give way to what is there.

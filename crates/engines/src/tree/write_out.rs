@@ -132,13 +132,13 @@ impl Tree {
         let mut claim = self.store.claims.claim();
         let detached = self.detach(&mut claim, pages);
         let progress = !detached.is_empty();
-        let leftover = self.write_detached(detached)?;
+        let leftover = self.write_detached(detached, true)?;
         // They are dirty still.
         Ok((progress, Leftover { unwritten: Vec::new(), ..leftover }))
     }
 
-    /// Writes pages that are claimed, with records of theirs, that are dirty or that somebody brings.
-    pub(crate) fn write_detached(&self, detached: Vec<Detached>) -> Result<Leftover> {
+    /// Writes pages that are claimed, with records of theirs, that are dirty or that somebody brings. The forecast is told of those that are `inserts`.
+    pub(crate) fn write_detached(&self, detached: Vec<Detached>, inserts: bool) -> Result<Leftover> {
         let mut jobs = Vec::new();
         let mut leftover = Leftover::default();
         let written = self.prepare_jobs(detached, &mut jobs, &mut leftover).and_then(|()| {
@@ -154,7 +154,7 @@ impl Tree {
                 Err(_) => self.cache.abort_write(self.number, page),
             }
         }
-        if written.is_ok() {
+        if written.is_ok() && inserts {
             let added = jobs.iter().flat_map(|job| &job.added).map(Vec::as_slice);
             self.forecast.observe(added, jobs.iter().map(|job| job.removed).sum());
         }
@@ -403,6 +403,11 @@ impl Tree {
         if self.counters.elevator.swap(page, Ordering::Relaxed) > page {
             self.forecast.round();
         }
+    }
+
+    /// All that was brought so far has come, in the whole key space: an epoch of the forecast may end.
+    pub(crate) fn all_has_come(&self) {
+        self.forecast.round();
     }
 
     /// The pages that are dirty now, going up from the one that the background wrote last, and then from the lowest.

@@ -12,7 +12,10 @@ mod places;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 use parking_lot::Mutex;
 
@@ -57,12 +60,13 @@ impl Size {
 pub struct Arena {
     capacity: usize,
     state: Mutex<State>,
+    /// Bytes leased under each tag, written with the state locked and read without: who writes a record looks at it.
+    tagged: [AtomicUsize; TAGS],
 }
 
 #[derive(Debug)]
 struct State {
     places: Places,
-    tagged: [usize; TAGS],
     leased: usize,
 }
 
@@ -70,8 +74,8 @@ impl Arena {
     /// An arena of at most `capacity_bytes`, rounded down to whole chunks. Nothing is mapped yet.
     pub fn new(capacity_bytes: usize) -> Arc<Arena> {
         let chunks = capacity_bytes / CHUNK_BYTES;
-        let state = State { places: Places::new(chunks), tagged: [0; TAGS], leased: 0 };
-        Arc::new(Arena { capacity: chunks * CHUNK_BYTES, state: Mutex::new(state) })
+        let (state, tagged) = (State { places: Places::new(chunks), leased: 0 }, [const { AtomicUsize::new(0) }; TAGS]);
+        Arc::new(Arena { capacity: chunks * CHUNK_BYTES, state: Mutex::new(state), tagged })
     }
 
     /// Leases a block under `tag`; `None` when the capacity is used up (or the system has no memory).
@@ -92,7 +96,7 @@ impl Arena {
             return None;
         }
         let (place, start) = state.places.take(size, keep / CHUNK_BYTES)?;
-        state.count(size.bytes(), tag);
+        self.count(&mut state, size.bytes(), tag);
         Some(Block::new(self.clone(), start, place, tag))
     }
 
@@ -108,7 +112,7 @@ impl Arena {
 
     /// Bytes of the blocks that are leased under `tag`.
     pub fn tagged_bytes(&self, tag: u8) -> usize {
-        self.state.lock().tagged[usize::from(tag)]
+        self.tagged[usize::from(tag)].load(Relaxed)
     }
 
     /// What could still be leased, in bytes, if there were no fragmentation.
@@ -118,16 +122,16 @@ impl Arena {
 
     fn retag(&self, bytes: usize, from: u8, to: u8) {
         assert!(usize::from(to) < TAGS, "tag {to} is not below {TAGS}");
-        let mut state = self.state.lock();
-        state.tagged[usize::from(from)] -= bytes;
-        state.tagged[usize::from(to)] += bytes;
+        let _state = self.state.lock();
+        self.tagged[usize::from(from)].fetch_sub(bytes, Relaxed);
+        self.tagged[usize::from(to)].fetch_add(bytes, Relaxed);
     }
 
     /// Leases cells of a frame that is split and has room for them, if one is.
     fn lease_cells(self: &Arc<Self>, cells: u8, tag: u8) -> Option<Block> {
         let mut state = self.state.lock();
         let (place, start) = state.places.take_cells(cells)?;
-        state.count(place.bytes(), tag);
+        self.count(&mut state, place.bytes(), tag);
         Some(Block::new(self.clone(), start, place, tag))
     }
 
@@ -135,25 +139,23 @@ impl Arena {
     fn cut(&self, frame: Place, cells: u8, tag: u8) -> Place {
         let mut state = self.state.lock();
         let place = state.places.cut(frame, cells);
-        state.discount(frame.bytes() - place.bytes(), tag);
+        self.discount(&mut state, frame.bytes() - place.bytes(), tag);
         place
+    }
+
+    fn count(&self, state: &mut State, bytes: usize, tag: u8) {
+        state.leased += bytes;
+        self.tagged[usize::from(tag)].fetch_add(bytes, Relaxed);
+    }
+
+    fn discount(&self, state: &mut State, bytes: usize, tag: u8) {
+        state.leased -= bytes;
+        self.tagged[usize::from(tag)].fetch_sub(bytes, Relaxed);
     }
 
     fn give_back(&self, place: Place, tag: u8) {
         let mut state = self.state.lock();
-        state.discount(place.bytes(), tag);
+        self.discount(&mut state, place.bytes(), tag);
         state.places.give_back(place);
-    }
-}
-
-impl State {
-    fn count(&mut self, bytes: usize, tag: u8) {
-        self.leased += bytes;
-        self.tagged[usize::from(tag)] += bytes;
-    }
-
-    fn discount(&mut self, bytes: usize, tag: u8) {
-        self.leased -= bytes;
-        self.tagged[usize::from(tag)] -= bytes;
     }
 }

@@ -6,7 +6,7 @@ use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
 
 pub use super::generate::{Fill, Shape};
 use super::{
-    Opener, Verdict,
+    Counters, Opener, Verdict, add,
     expect::Expect,
     generate::{Generator, KEYSPACES},
     guarded,
@@ -52,6 +52,8 @@ pub struct Report {
     pub failures: u64,
     /// Seeds used.
     pub seeds: u64,
+    /// What engines have counted, added up over the lives that ended in the first crash.
+    pub counters: Counters,
 }
 
 impl Report {
@@ -99,7 +101,7 @@ struct Case<'a> {
 
 impl<'a> Case<'a> {
     fn new(opener: &'a dyn Opener, seed: u64, shape: Shape) -> Verdict<Self> {
-        let generate = |seed, shape| Generator::new(seed, opener.kind(), shape).history();
+        let generate = |seed, shape| Generator::of(opener, seed, shape).history();
         let mut life = Life::aged(opener, seed, &KEYSPACES)?;
         let quiet = Shape { fill_log: Fill::Never, ..shape };
         life.run(&generate(!seed, quiet)).map_err(Halt::unexpected)?;
@@ -151,6 +153,7 @@ impl<'a> Case<'a> {
             Err(Halt::Failed(error)) if !life.disk.is_off() => return Err(format!("failed on a sound disk: {error}")),
             _ => {}
         }
+        add(&mut report.counters, &life.counters());
         let (disk, expect) = life.kill();
         let how = self.first_way(moment);
         let interrupted = self.random.random_ratio(1, 4);

@@ -42,6 +42,9 @@ pub enum Role {
     Evicter,
     /// Writes, brings it into its page, and has it evicted, again and again.
     Churner,
+    /// Hints that all keys are read, then that they are written, by turns. Hints are short, so each time it helps in the background, or most would be replaced
+    /// before they are followed.
+    Hinter,
 }
 
 /// Threads, and what becomes of the database in the end.
@@ -67,7 +70,7 @@ impl Role {
             Role::Batcher => Mix { batch: 1, ..Mix::NONE },
             Role::Updater => Mix { update: 1, swap: 1, ..Mix::NONE },
             Role::Flusher => Mix { flush: 1, ..Mix::NONE },
-            Role::Merger | Role::Evicter => Mix::NONE,
+            Role::Merger | Role::Evicter | Role::Hinter => Mix::NONE,
         }
     }
 }
@@ -202,9 +205,8 @@ impl<'a> Work<'a> {
             return Ok(Played::default());
         }
         let mut caller = Caller::new(store, self.registers, &self.ticks);
-        for _ in 0..calls {
-            let call = (role != Role::Evicter).then(|| caller.draw(&mut random, &role.mix()));
-            for call in call.into_iter().chain((role == Role::Churner).then_some(Call::Flush)) {
+        for turn in 0..calls {
+            for call in calls_of(role, turn, &caller, &mut random) {
                 caller.make(&call)?.map_err(|error| format!("{call:?} failed on a sound disk: {error}"))?;
             }
             if matches!(role, Role::Evicter | Role::Churner) {
@@ -218,5 +220,15 @@ impl<'a> Work<'a> {
     fn last_look(&self, store: &dyn Store) -> Verdict<Vec<Event>> {
         let mut last = Caller::new(store, self.registers, &self.ticks);
         last.look_at_all().map(|()| last.events)
+    }
+}
+
+/// The calls of one turn.
+fn calls_of(role: Role, turn: u32, caller: &Caller<'_>, random: &mut SmallRng) -> Vec<Call> {
+    match role {
+        Role::Evicter => Vec::new(),
+        Role::Hinter => vec![caller.hint_of(turn), Call::Background],
+        Role::Churner => vec![caller.draw(random, &role.mix()), Call::Flush],
+        _ => vec![caller.draw(random, &role.mix())],
     }
 }

@@ -2,12 +2,12 @@
 
 use std::ops::Bound;
 
-use ecotone_engines::engine::{Range, Record};
+use ecotone_engines::engine::{Hint, Range, Record};
 use ecotone_substrate::limits::MAX_RECORD;
 use rand::{Rng, RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{
-    Kind, UNLOGGED,
+    Kind, Opener, UNLOGGED,
     step::{EVERYTHING, Step},
 };
 use crate::model::{Change, Level};
@@ -21,6 +21,9 @@ const BULK_FIRST: u8 = 224;
 /// end of one more segment.
 const FILL_ROUNDS: u16 = 76;
 const FILL_KEYS: u16 = 28;
+
+/// One step in so many is a hint, where these are taken.
+const HINTS: u32 = 12;
 
 /// Whether so much is written that the log has to be relieved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,23 +70,45 @@ pub struct Shape {
 pub(super) struct Generator {
     random: SmallRng,
     kind: Kind,
+    takes_hints: bool,
     shape: Shape,
     version: u32,
 }
 
 impl Generator {
-    pub(super) fn new(seed: u64, kind: Kind, shape: Shape) -> Self {
-        Generator { random: SmallRng::seed_from_u64(seed), kind, shape, version: 0 }
+    /// Of what keyspaces of this opener can do.
+    pub(super) fn of(opener: &dyn Opener, seed: u64, shape: Shape) -> Self {
+        Generator { takes_hints: opener.takes_hints(), ..Self::new(seed, opener.kind(), shape) }
+    }
+
+    fn new(seed: u64, kind: Kind, shape: Shape) -> Self {
+        Generator { random: SmallRng::seed_from_u64(seed), kind, takes_hints: false, shape, version: 0 }
     }
 
     pub(super) fn history(&mut self) -> Vec<Step> {
-        let mut steps: Vec<Step> = (0..self.shape.steps).map(|_| self.step()).collect();
+        let mut steps: Vec<Step> = (0..self.shape.steps).flat_map(|_| self.step_or_hint()).collect();
         if self.shape.fill_log != Fill::Never {
             let at = self.random.random_range(0..=steps.len());
             let fill: Vec<Step> = (0..self.shape.fill_log.rounds()).flat_map(|round| self.fill(round)).collect();
             steps.splice(at..at, fill);
         }
         steps
+    }
+
+    fn step_or_hint(&mut self) -> Vec<Step> {
+        // Nothing is drawn for the others, whose histories stay what they are.
+        if self.takes_hints && self.random.random_ratio(1, HINTS) { self.hint() } else { vec![self.step()] }
+    }
+
+    /// A hint. Three of four are followed at once, so that crashes come at any I/O of that; the others beside later steps.
+    fn hint(&mut self) -> Vec<Step> {
+        let hint = match self.random.random_range(0..5) {
+            0 => Hint::Auto,
+            1..3 => Hint::WriteMostly,
+            _ => Hint::ReadMostly,
+        };
+        let step = Step::Hint(self.keyspace(), self.range(), hint);
+        if self.random.random_ratio(3, 4) { vec![step, Step::Idle] } else { vec![step] }
     }
 
     fn step(&mut self) -> Step {
@@ -216,17 +241,27 @@ fn fill_key(index: u16) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    const SHAPE: Shape = Shape { steps: 200, keys: 300, batch: 8, fill_log: Fill::Always, keyspaces: true };
+
     #[test]
     fn a_seed_gives_one_history_of_its_kind_and_keys_are_unique() {
-        let shape = Shape { steps: 200, keys: 300, batch: 8, fill_log: Fill::Always, keyspaces: true };
-        let histories = [1, 1, 2].map(|seed| Generator::new(seed, Kind::Ordered, shape).history());
+        let histories = [1, 1, 2].map(|seed| Generator::new(seed, Kind::Ordered, SHAPE).history());
         assert_eq!(histories[0], histories[1]);
         assert_ne!(histories[0], histories[2]);
         let ordered = |step: &Step| matches!(step, Step::Scan(..) | Step::Prefix(..) | Step::BulkLoad(..));
         assert!(histories[0].iter().any(ordered));
-        assert!(!Generator::new(1, Kind::Hashed, shape).history().iter().any(ordered), "there is no order in a hashed keyspace");
+        assert!(!Generator::new(1, Kind::Hashed, SHAPE).history().iter().any(ordered), "there is no order in a hashed keyspace");
         let keys: std::collections::BTreeSet<_> = (0..300).map(key).collect();
         assert_eq!(keys.len(), 300);
         assert!(keys.iter().all(|key| key[0] < BULK_FIRST));
+    }
+
+    #[test]
+    fn hints_are_drawn_where_they_are_taken_and_some_are_followed_at_once() {
+        let is_hint = |step: &Step| matches!(step, Step::Hint(..));
+        assert!(!Generator::new(1, Kind::Ordered, SHAPE).history().iter().any(is_hint));
+        let hinted = Generator { takes_hints: true, ..Generator::new(1, Kind::Ordered, SHAPE) }.history();
+        let followed = hinted.windows(2).filter(|pair| is_hint(&pair[0]) && pair[1] == Step::Idle).count();
+        assert!(0 < followed && followed < hinted.iter().filter(|step| is_hint(step)).count());
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use ecotone_engines::{
-    engine::{Range, Record},
+    engine::{Hint, Range, Record},
     merge::Merge,
 };
 use ecotone_substrate::{Error, Result, limits::MAX_RECORD};
 
-use super::{Kind, Opener, Store, UNLOGGED, Verdict, expect::Expect, step::Step};
+use super::{Counters, Kind, Opener, Store, UNLOGGED, Verdict, add, expect::Expect, step::Step};
 use crate::{
     model::{Change, Ending, Key, Level},
     sim::SimStorage,
@@ -55,6 +55,8 @@ pub(super) struct Life<'a> {
     seed: u64,
     /// Calls that were refused because the disk was full.
     pub(super) refused: u64,
+    /// What engines had counted when the database was closed last.
+    counted: Counters,
 }
 
 impl Drop for Life<'_> {
@@ -74,7 +76,7 @@ impl<'a> Life<'a> {
         ending: Ending,
     ) -> std::result::Result<Self, Halt> {
         let store = opener.open(&disk, seed)?;
-        let mut life = Life { opener, disk, store: Some(store), expect, seed, refused: 0 };
+        let mut life = Life { opener, disk, store: Some(store), expect, seed, refused: 0, counted: Counters::new() };
         life.judge(ending)?;
         Ok(life)
     }
@@ -100,6 +102,13 @@ impl<'a> Life<'a> {
 
     pub(super) fn kind(&self) -> Kind {
         self.opener.kind()
+    }
+
+    /// What engines have counted, but for keyspaces that were dropped.
+    pub(super) fn counters(&self) -> Counters {
+        let mut counters = self.counted.clone();
+        self.store.iter().for_each(|store| add(&mut counters, &store.counters()));
+        counters
     }
 
     /// Compares everything that is there with what is expected after `ending`.
@@ -142,6 +151,7 @@ impl<'a> Life<'a> {
             Step::Add(key, amount) => self.merge(key, Merge::Add(*amount)),
             Step::Append(key, bytes) => self.merge(key, Merge::Append(bytes)),
             Step::BulkLoad(keyspace, records) => Ok(self.bulk_load(*keyspace, records)?),
+            Step::Hint(keyspace, range, hint) => Ok(self.hint(*keyspace, range, *hint)?),
             Step::Flush => Ok(self.flush()?),
             Step::Sync => Ok(self.sync()?),
             Step::Background => Ok(_ = self.store().background()),
@@ -304,6 +314,18 @@ impl<'a> Life<'a> {
         Ok(values.iter().take_while(|value| value.is_some()).count())
     }
 
+    /// Changes nothing that is read. What is asked for is left to the background.
+    fn hint(&self, keyspace: u32, range: &Range, hint: Hint) -> Result<()> {
+        if !self.expect.has(keyspace) {
+            return Ok(());
+        }
+        match self.store().hint(keyspace, range.clone(), hint) {
+            // There are as many hints as there can be.
+            Err(Error::Limit { .. }) => Ok(()),
+            answer => answer,
+        }
+    }
+
     fn flush(&mut self) -> Result<()> {
         match self.store().flush() {
             Ok(()) => self.expect.flushed(),
@@ -320,6 +342,7 @@ impl<'a> Life<'a> {
     }
 
     fn reopen(&mut self) -> std::result::Result<(), Halt> {
+        self.counted = self.counters();
         self.store.take().expect("the database is open").close()?;
         self.expect.flushed();
         self.seed = self.seed.wrapping_add(1);

@@ -42,8 +42,7 @@ fn make(opener: &dyn Opener) -> Verdict {
 
 fn grow(opener: &dyn Opener, seed: u64, shape: Shape) -> Verdict<u64> {
     let reopens = |step: &Step| *step == Step::Reopen;
-    let steps: Vec<Step> =
-        Generator::new(seed, opener.kind(), shape).history().into_iter().filter(|step| !reopens(step)).collect();
+    let steps: Vec<Step> = Generator::of(opener, seed, shape).history().into_iter().filter(|step| !reopens(step)).collect();
     let mut refused = 0;
     for limit in levels(opener, seed, &steps)? {
         refused += fill(opener, seed, &steps, limit).map_err(|wrong| format!("with {limit} bytes: {wrong}"))?;

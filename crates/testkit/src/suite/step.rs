@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use ecotone_engines::engine::{Range, Record};
+use ecotone_engines::engine::{Hint, Range, Record};
 
 use crate::model::{Change, Key, Level};
 
@@ -31,6 +31,8 @@ pub(super) enum Step {
     Append(Key, Vec<u8>),
     /// A bulk load of records that are made to lie above everything.
     BulkLoad(u32, Vec<Record>),
+    /// How a range will be used, as somebody says.
+    Hint(u32, Range, Hint),
     /// Everything into the files.
     Flush,
     /// The log synced.

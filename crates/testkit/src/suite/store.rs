@@ -87,6 +87,8 @@ pub trait Opener: Sync {
     fn name(&self) -> &'static str;
     /// What its keyspaces can do.
     fn kind(&self) -> Kind;
+    /// Whether hints give its keyspaces something to do.
+    fn takes_hints(&self) -> bool;
     /// Opens the database on `disk`, or makes it. Clock and identity come from `seed`.
     fn open(&self, disk: &SimStorage, seed: u64) -> Result<Box<dyn Store>>;
 }

@@ -95,6 +95,28 @@ fn code_names_lower_layers_only() {
     report(findings);
 }
 
+/// The adaptive engine is the one place where siblings are imported.
+#[test]
+fn engines_do_not_name_each_other() {
+    const SIBLINGS: [&str; 4] = ["tree", "hash", "lsm", "adaptive"];
+    let mut findings = Vec::new();
+    for source in rust().iter().filter(|source| !source.is_test()) {
+        let engine = |engine: &&str| source.path.starts_with(&format!("crates/engines/src/{engine}/"));
+        let Some(own) = SIBLINGS[..3].iter().copied().find(engine) else { continue };
+        let mut imports = false;
+        for (number, line) in source.code() {
+            imports |= line.starts_with("use crate::{");
+            let is_named = |other: &&str| line.contains(&format!("crate::{other}")) || (imports && has_word(line, other));
+            let named = SIBLINGS.into_iter().filter(|other| *other != own).find(is_named);
+            findings.extend(named.map(|other| {
+                source.finding(number, format!("{own} names {other}: put a trait between them, as lsm/base.rs does"))
+            }));
+            imports &= !line.contains("};");
+        }
+    }
+    report(findings);
+}
+
 /// Record cache and segment store of the tree are for other engines too, so they know neither log nor scheduler.
 #[test]
 fn the_parts_of_the_tree_know_neither_log_nor_scheduler() {

@@ -194,6 +194,8 @@ pub(crate) struct Comparison {
     pub(crate) theirs: Option<String>,
     pub(crate) paper_ratio: Option<f64>,
     pub(crate) our_ratio: Option<f64>,
+    /// What our ratio is to reach.
+    pub(crate) goal: Option<f64>,
     /// Cells behind a mean, and how many there should be.
     pub(crate) cells: Option<u64>,
     pub(crate) of_cells: Option<u64>,

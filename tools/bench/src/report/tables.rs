@@ -91,10 +91,10 @@ fn mean_cell(section: &Section, label: &str) -> Cell {
     Cell { detail, class: "mean", ..Cell::new(mean) }
 }
 
-/// A paper's ratios beside ours.
+/// A paper's ratios, and goals, beside ours.
 pub(crate) fn comparisons(comparisons: &[Comparison]) -> Table {
     let heads = ["cell", "ours / theirs", "of"].map(Head::words).into_iter();
-    let heads = heads.chain(["paper", "here", "difference", "cells"].map(Head::number)).collect();
+    let heads = heads.chain(["paper", "goal", "here", "difference", "cells"].map(Head::number)).collect();
     let cells = |comparison: &Comparison| {
         let of_cells = comparison.cells.zip(comparison.of_cells).filter(|(_, of)| *of > 1);
         vec![
@@ -102,6 +102,7 @@ pub(crate) fn comparisons(comparisons: &[Comparison]) -> Table {
             Cell::new(Some(comparison.sides())),
             Cell::new(Some(comparison.metric())),
             Cell::new(comparison.paper_ratio.map(number::times)),
+            Cell::new(comparison.goal.map(number::times)),
             Cell::new(comparison.our_ratio.map(number::times)),
             Cell::new(comparison.difference().map(number::difference)),
             Cell::new(of_cells.map(|(cells, of)| format!("{cells} of {of}"))),

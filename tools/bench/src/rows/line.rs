@@ -132,6 +132,7 @@ pub(super) mod tests {
             workload: Workload::C,
             distribution: Shape::Uniform,
             theta: 0.99,
+            stretch: None,
             trace: None,
             records: 10,
             key_size: 8.0,

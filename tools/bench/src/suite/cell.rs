@@ -155,6 +155,8 @@ pub(super) struct Cell {
     pub(super) variants: Vec<Variant>,
     /// Stores, if not those of the suite.
     pub(super) stores: Option<&'static [&'static str]>,
+    /// Stores that take too long for it, or say nothing in it.
+    pub(super) without: &'static [&'static str],
     /// Stores that only this cell measures, beside those of the chosen ones that it has.
     pub(super) beside: &'static [&'static str],
     /// What is compared besides throughput against every other store, and the ratios that the paper gives.
@@ -181,6 +183,7 @@ impl Cell {
             phases: &[],
             variants: vec![Variant::default()],
             stores: None,
+            without: &[],
             beside: &[],
             comparisons: Vec::new(),
         }
@@ -204,6 +207,11 @@ impl Cell {
     /// With a stretch of such a part of all keys.
     pub(super) fn stretch(self, stretch: f64) -> Self {
         Cell { stretch, ..self }
+    }
+
+    /// Without these of the chosen stores.
+    pub(super) fn without(self, without: &'static [&'static str]) -> Self {
+        Cell { without, ..self }
     }
 
     /// With these stores besides the chosen ones.
@@ -305,7 +313,10 @@ impl Cell {
 
     /// The stores of a variant among the chosen ones.
     pub(super) fn stores_of(&self, variant: &Variant, chosen: &[String]) -> Vec<String> {
-        let own = |store: &String| self.stores.is_none_or(|stores| stores.contains(&store.as_str()));
+        let own = |store: &String| {
+            let store = &store.as_str();
+            self.stores.is_none_or(|stores| stores.contains(store)) && !self.without.contains(store)
+        };
         let named = |store: &String| self.variants.iter().any(|other| other.store == Some(store));
         let fits = |store: &&String| match variant.store {
             Some(wanted) => *store == wanted,

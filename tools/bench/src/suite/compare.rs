@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::cell::Cell;
+use super::{cell::Cell, figures};
 use crate::statistics::{geometric_mean, median};
 
 /// What two rows are compared by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Metric {
-    /// Operations a second; more is better. Of everything else less is better.
+    /// Operations a second; more is better, as of the worst window. Of everything else less is better.
     Throughput,
     /// Bytes read from the device an operation.
     ReadBytes,
@@ -28,6 +28,10 @@ pub(super) enum Metric {
     IndexBytes,
     /// Reorganisations an operation.
     Reorganisations,
+    /// Throughput of the worst window of scans behind updates, as a part of the steady one.
+    WorstWindow,
+    /// Bytes that adaptations rewrote, in bytes of the hot range.
+    RewrittenBytes,
 }
 
 impl Metric {
@@ -43,6 +47,8 @@ impl Metric {
             Metric::DeviceReads => row["device_reads_per_op"].as_f64(),
             Metric::IndexBytes => row["index_bytes"].as_f64(),
             Metric::Reorganisations => an_operation(&row["engine"]["reorganisations"]),
+            Metric::WorstWindow => figures::worst_window(row),
+            Metric::RewrittenBytes => figures::rewritten_bytes(row),
         }
     }
 
@@ -67,6 +73,10 @@ pub(super) enum Side {
     Ideal,
     /// The disk's own rate of random reads.
     Disk,
+    /// The same row in its steady state.
+    Steady,
+    /// The bytes of the range that is hot in the same row.
+    HotRange,
 }
 
 /// What is compared in a cell.
@@ -77,17 +87,24 @@ pub(super) struct Comparison {
     pub(super) theirs: Side,
     /// Ours divided by theirs in the paper.
     pub(super) paper: Option<f64>,
+    /// What our ratio is to reach: at least so much where more is better, else at most.
+    pub(super) goal: Option<f64>,
 }
 
 impl Comparison {
     /// Of the suite's own engine with a rival.
     pub(super) fn with(theirs: Side, metric: Metric, paper: Option<f64>) -> Self {
-        Comparison { metric, ours: Side::Ours, theirs, paper }
+        Comparison { metric, ours: Side::Ours, theirs, paper, goal: None }
     }
 
     /// Of two variants of one store.
     pub(super) fn of(ours: &'static str, theirs: &'static str, metric: Metric, paper: Option<f64>) -> Self {
-        Comparison { metric, ours: Side::Store(ours), theirs: Side::Store(theirs), paper }
+        Comparison { metric, ours: Side::Store(ours), theirs: Side::Store(theirs), paper, goal: None }
+    }
+
+    /// With a goal for our ratio.
+    pub(super) fn goal(self, goal: f64) -> Self {
+        Comparison { goal: Some(goal), ..self }
     }
 }
 
@@ -113,6 +130,8 @@ pub(super) struct Compared {
     pub(super) our_ratio: Option<f64>,
     /// Our ratio less the paper's.
     pub(super) difference: Option<f64>,
+    /// What our ratio is to reach.
+    pub(super) goal: Option<f64>,
     /// Cells behind the ratio, and how many there should be: less if some failed or were not picked.
     pub(super) cells: usize,
     pub(super) of_cells: usize,
@@ -141,6 +160,7 @@ impl Compared {
             paper_ratio: paper,
             our_ratio: ours,
             difference,
+            goal: None,
             cells,
             of_cells: 1,
         }
@@ -182,7 +202,7 @@ pub(super) fn compare(suite: &'static str, (cell, name): (&Cell, String), ours: 
     let plain = rivals.map(|store| line(suite, &name, Metric::Throughput, (ours.to_owned(), store.clone()), None, rows));
     let stated = cell.comparisons.iter().map(|comparison| {
         let sides = (side(comparison.ours, ours), side(comparison.theirs, ours));
-        line(suite, &name, comparison.metric, sides, comparison.paper, rows)
+        Compared { goal: comparison.goal, ..line(suite, &name, comparison.metric, sides, comparison.paper, rows) }
     });
     let all = plain.filter(|_| rows.contains_key(ours)).chain(stated);
     all.filter(|compared| compared.our_ratio.is_some() || compared.paper_ratio.is_some()).collect()
@@ -214,6 +234,8 @@ fn side(side: Side, ours: &str) -> String {
         Side::Store(store) => store.to_owned(),
         Side::Ideal => "ideal".to_owned(),
         Side::Disk => "disk".to_owned(),
+        Side::Steady => "steady".to_owned(),
+        Side::HotRange => "hot range".to_owned(),
     }
 }
 
@@ -225,6 +247,8 @@ fn line(suite: &'static str, cell: &str, metric: Metric, sides: (String, String)
     let theirs = match sides.1.as_str() {
         "ideal" => values(&sides.0, &|row| metric.ideal(row)),
         "disk" => values(&sides.0, &|row| row["machine"]["before"]["disk_reads_per_second"].as_f64()),
+        // What is set against these is a part of them already.
+        "steady" | "hot range" => Some(1.0),
         store => values(store, &|row| metric.of(row)),
     };
     let ratio = ours.zip(theirs).map(|(ours, theirs)| ours / theirs).filter(|ratio| ratio.is_finite());

@@ -18,6 +18,8 @@ const LONGEST_WARMUP: f64 = 300.0;
 /// Operations a record after which a store is usually steady: one that keeps records has seen most of the hot ones, one that keeps blocks all blocks.
 const STEADY_RECORDS: f64 = 4.0;
 const STEADY_BLOCKS: f64 = 1.25;
+/// Memory, as a part of the records, below which scans all over them wait for the disk.
+const SCARCE: f64 = 0.2;
 
 /// Seconds and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -91,16 +93,39 @@ fn keeps_records(store: &str) -> bool {
 fn operations_of(cell: &Cell, store: &str) -> f64 {
     let skewed = cell.distribution != Shape::Uniform;
     let rate = match (cell.workload, skewed) {
+        (Workload::E, _) if is_scattered(cell) => 25_000.0,
         (Workload::E, _) => 50_000.0,
+        (Workload::Update, true) => hot_updates_of(cell, store),
         (_, true) if keeps_records(store) => 700_000.0,
         (Workload::C | Workload::B | Workload::D, true) => 250_000.0,
         (Workload::A | Workload::F, true) => 160_000.0,
         _ => 120_000.0,
     };
-    let slower = if matches!(store, "tree" | "rocksdb" | "hash" | "lsm" | "adaptive" | "null") { 1.0 } else { 0.5 };
+    let is_fast = matches!(store, "tree" | "rocksdb" | "hash" | "lsm" | "adaptive" | "null");
+    let slower = if is_fast || cell.workload == Workload::E && is_small_stretch(cell) { 1.0 } else { 0.5 };
     let of_size = 2.0 / (1.0 + cell.data.record_size() as f64 / 64.0).max(2.0).sqrt();
     let synced = if cell.durability == Durability::Sync && cell.workload != Workload::C { 0.1 } else { 1.0 };
     rate * slower * of_size * synced
+}
+
+/// Updates a second where records are hot: tables take them as they come, pages while those that are dirty fit into memory.
+fn hot_updates_of(cell: &Cell, store: &str) -> f64 {
+    match store {
+        "adaptive" | "lsm" | "rocksdb" => 500_000.0,
+        "tree" if is_small_stretch(cell) => 700_000.0,
+        "tree" => 60_000.0,
+        _ => 120_000.0,
+    }
+}
+
+/// Whether it is about keys side by side that fit into memory.
+fn is_small_stretch(cell: &Cell) -> bool {
+    cell.distribution == Shape::Stretch && cell.stretch < cell.memory
+}
+
+/// Whether its keys are all over records of which few fit into memory.
+fn is_scattered(cell: &Cell) -> bool {
+    cell.distribution != Shape::Stretch && cell.memory < SCARCE
 }
 
 /// Seconds for the load, and for twice as many updates where the state is a prepared one.
@@ -115,8 +140,11 @@ fn preparing(data: &Data, store: &str, scale: Scale, updated: bool) -> f64 {
 fn seconds_a_write(store: &str, size: f64) -> f64 {
     let (a_second, bytes_a_second) = match store {
         "null" => (1e7, 1e12),
-        "tree" | "adaptive" => (120e3, 35e6),
-        "rocksdb" | "lsm" | "hash" => (200e3, 80e6),
+        "tree" => (120e3, 35e6),
+        "lsm" | "adaptive" => (500e3, 200e6),
+        "rocksdb" => (350e3, 100e6),
+        "hash" => (200e3, 80e6),
+        "lmdb" => (12e3, 35e6),
         _ => (60e3, 35e6),
     };
     1.0 / a_second + size / bytes_a_second

@@ -5,6 +5,7 @@ mod cell;
 mod child;
 mod compare;
 mod estimate;
+mod figures;
 mod keys;
 mod list;
 mod options;

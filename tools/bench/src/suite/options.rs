@@ -38,7 +38,7 @@ pub(crate) struct SuiteOptions {
     #[arg(long, default_value = "../shared/data")]
     pub(crate) data: PathBuf,
     /// No cell begins that would end, by its estimate, after so many minutes.
-    #[arg(long, default_value_t = 90.0, value_parser = cli::positive)]
+    #[arg(long, default_value_t = 120.0, value_parser = cli::positive)]
     pub(crate) minutes: f64,
     /// Show the cells with their time and space, and measure nothing.
     #[arg(long)]

@@ -54,7 +54,7 @@ impl Output {
     pub(super) fn end(&self, lines: &[Compared]) {
         self.bar.finish_and_clear();
         if !self.json && !lines.is_empty() {
-            println!("\nours divided by theirs; of all but throughput less is better\n{}", table(lines));
+            println!("\nours divided by theirs; of all but throughput and the worst window less is better\n{}", table(lines));
         }
     }
 
@@ -86,7 +86,7 @@ pub(super) fn is_good(row: &Value) -> bool {
 fn table(lines: &[Compared]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["cell", "by", "ours", "theirs", "paper", "measured", "difference", "cells"]);
+    table.set_header(["cell", "by", "ours", "theirs", "paper", "goal", "measured", "difference", "cells"]);
     for line in lines {
         let ratio = |ratio: Option<f64>| ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
         let difference = line.difference.map_or("-".to_owned(), |difference| format!("{difference:+.2}"));
@@ -97,6 +97,7 @@ fn table(lines: &[Compared]) -> Table {
             line.ours.clone(),
             line.theirs.clone(),
             ratio(line.paper_ratio),
+            ratio(line.goal),
             ratio(line.our_ratio),
             difference,
             format!("{} of {}", line.cells, line.of_cells),

@@ -91,7 +91,7 @@ fn phases_of_one_stretch_follow_each_other() {
     let expected = [("update", 5000.0), ("e", 700.0), ("update", 300.0), ("update", 400.0)];
     let expected: Vec<_> = (0..).zip(expected).map(|(leg, (workload, count))| (Some(leg), workload, count)).collect();
     assert_eq!(told, expected);
-    assert!(rows.iter().all(|row| row["distribution"] == "stretch"));
+    assert!(rows.iter().all(|row| row["distribution"] == "stretch" && row["stretch"] == 0.1));
     let summaries = lines.iter().filter(|line| line["kind"] == "summary").count();
     assert_eq!(summaries, 8, "one for each");
     let told = crate::harness::failure(&run.replace("e:700", "e:x"), directory.path());

@@ -1,5 +1,8 @@
 //! Keyspaces of the engine lsm, and of adaptive, which begin as such.
 
+use std::{thread, time::Duration};
+
+use ecotone::{Database, Engine, Hint, KeyspaceOptions};
 use serde_json::json;
 
 use crate::harness::Place;
@@ -33,6 +36,29 @@ fn is_loaded_read_scanned_and_dumped(engine: &str) {
     assert_eq!(place.run("stats", &["--json"]).good().json()[0]["keyspaces"][0]["ranges"], json!([]));
     assert!(place.run("verify", &[]).good().text().contains("500 records"));
     place.run("put", &["key", "value", "--engine", "tree"]).fails(2, &[&format!("has the engine {engine}")]);
+}
+
+#[test]
+fn ranges_that_became_pages_are_told() {
+    let place = Place::new();
+    let lines: String = (0..2000).map(|number| format!("key-{number:04}\n")).collect();
+    let input = place.file("keys.txt", lines.as_bytes());
+    place.run("load", &[&input, "--engine", "adaptive"]).good();
+    let database = Database::builder(place.path()).open().unwrap();
+    let keyspace = database.keyspace("default", KeyspaceOptions::default().engine(Engine::Adaptive)).unwrap();
+    keyspace.hint("key-0500".."key-1000", Hint::ReadMostly).unwrap();
+    while !keyspace.shapes().iter().any(|range| range.shape == "pages") {
+        thread::sleep(Duration::from_millis(10));
+    }
+    drop(keyspace);
+    database.close().unwrap();
+    let told = place.run("stats", &["--json"]).good().json();
+    let ranges = told[0]["keyspaces"][0]["ranges"].as_array().unwrap().clone();
+    assert_eq!(ranges.len(), 1, "{ranges:?}");
+    let of = |name: &str| ranges[0][name].clone();
+    assert_eq!([of("lower"), of("upper"), of("shape")], [json!("key-0500"), json!("key-1000"), json!("pages")]);
+    assert!(of("page_bytes").as_u64() > Some(0) && of("table_bytes") == json!(0) && of("price_seconds") == json!(0.0));
+    assert!(place.run("stats", &[]).good().text().contains("pages from key-0500 to key-1000"));
 }
 
 #[test]

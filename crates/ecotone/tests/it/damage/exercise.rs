@@ -1,6 +1,6 @@
 //! Uses a database of any content.
 
-use ecotone::Database;
+use ecotone::{Database, Hint};
 use ecotone_testkit::sim::SimStorage;
 
 use super::{
@@ -11,15 +11,17 @@ use super::{
 /// More jobs than a small database has after some writes; one that is damaged may have more for ever.
 const JOBS: usize = 100;
 
-/// Opens the database on `disk` and reads, writes, flushes and verifies it. Whatever the content, nothing panics and everything ends.
+/// Opens the database on `disk` and reads, writes, flushes and verifies it, and has ranges change their shape. Whatever the content, nothing panics and everything
+/// ends.
 pub(super) fn exercise(disk: &SimStorage) {
-    let Ok((database, shared)) = image::open_watched(disk, 7) else { return };
+    let Ok((database, jobs)) = image::open_watched(disk, 7) else { return };
     for info in database.keyspaces() {
         let Ok(keyspace) = image::keyspace(&database, &info.name) else { continue };
         read(&keyspace);
         write(&keyspace);
+        reshape(&keyspace);
     }
-    let _ = (0..JOBS).take_while(|_| shared.get().is_some_and(|shared| shared.scheduler.run_one())).count();
+    let _ = (0..JOBS).take_while(|_| jobs.run_one()).count();
     let _ = database.verify();
     let _ = database.flush();
     after_flush(&database);
@@ -43,6 +45,14 @@ fn write(keyspace: &Either) {
             let _ = keyspace.insert(format!("key/{:06}", i * 17), vec![i as u8; 100]);
             let _ = keyspace.remove(format!("key/{:06}", i * 10));
         });
+    }
+}
+
+/// Has an adaptive keyspace bring the lower half of its keys back to tables, and the upper one into pages; others have nothing to choose.
+fn reshape(keyspace: &Either) {
+    if let Either::Ordered(keyspace) = keyspace {
+        let _ = keyspace.hint(.."key/000900", Hint::WriteMostly);
+        let _ = keyspace.hint("key/000900".., Hint::ReadMostly);
     }
 }
 

@@ -4,6 +4,7 @@ use ecotone::{
     Error,
     internal::substrate::storage::{FileId, Storage},
 };
+use ecotone_testkit::sim::SimStorage;
 
 use super::{
     image::Image,
@@ -38,14 +39,9 @@ fn lengths(length: usize) -> Vec<usize> {
     small.into_iter().chain(pages).chain(late).filter(|cut| *cut < length).collect()
 }
 
-/// With either kind of keyspaces.
-fn images(seed: u64) -> [Image; 2] {
-    [Image::new(seed), Image::hashed(seed)]
-}
-
 #[test]
 fn a_cut_file_is_refused_or_was_not_needed() {
-    images(1).iter().for_each(cut);
+    Image::all(1).iter().for_each(cut);
 }
 
 fn cut(image: &Image) {
@@ -62,7 +58,7 @@ fn cut(image: &Image) {
 
 #[test]
 fn a_file_that_grew_is_refused_or_read_as_far_as_it_goes() {
-    images(1).iter().for_each(grow);
+    Image::all(1).iter().for_each(grow);
 }
 
 fn grow(image: &Image) {
@@ -76,7 +72,7 @@ fn grow(image: &Image) {
 
 #[test]
 fn a_missing_file_is_named_and_can_be_brought_back() {
-    images(1).iter().for_each(remove);
+    Image::all(1).iter().for_each(remove);
 }
 
 fn remove(image: &Image) {
@@ -103,7 +99,7 @@ fn remove(image: &Image) {
 
 #[test]
 fn files_of_another_database_are_refused() {
-    images(1).iter().zip(&images(2)).for_each(|(image, other)| exchange(image, other));
+    Image::all(1).iter().zip(&Image::all(2)).for_each(|(image, other)| exchange(image, other));
 }
 
 fn exchange(image: &Image, other: &Image) {
@@ -120,17 +116,35 @@ fn exchange(image: &Image, other: &Image) {
 
 #[test]
 fn files_under_each_others_names_are_refused() {
+    Image::all(1).iter().for_each(swap);
+}
+
+/// Each data file with the next one of its kind.
+fn swap(image: &Image) {
+    let files: Vec<_> = image.files().into_iter().filter(|(file, _)| file.keyspace().is_some()).collect();
+    let pairs = files.windows(2).map(|pair| (&pair[0], &pair[1])).filter(|((one, _), (other, _))| one.kind() == other.kind());
+    let mut swapped = 0;
+    for ((one, bytes_of_one), (other, bytes_of_other)) in pairs {
+        let disk = image.copy();
+        disk.put(*one, bytes_of_other);
+        disk.put(*other, bytes_of_one);
+        is_refused(image, &disk, &format!("{one} and {other} exchanged"));
+        swapped += 1;
+    }
+    assert!(swapped > 0, "two files of a kind");
+}
+
+#[test]
+fn a_manifest_under_another_number_is_refused() {
     let image = Image::new(1);
-    let files = image.files();
-    let disk = image.copy();
-    disk.put(FileId::Pages(1), &files[&FileId::Pages(2)]);
-    disk.put(FileId::Pages(2), &files[&FileId::Pages(1)]);
-    let verdict = examine(&disk, std::slice::from_ref(image.now()), "two page files exchanged");
-    assert!(matches!(&verdict, Verdict::Refused(error) if error.is_corruption()), "{verdict:?}");
-    let (&manifest, bytes) = files.iter().find(|(file, _)| matches!(file, FileId::Manifest(_))).unwrap();
+    let (manifest, bytes) = image.files().into_iter().find(|(file, _)| matches!(file, FileId::Manifest(_))).unwrap();
     let disk = image.copy();
     disk.remove(manifest).unwrap();
-    disk.put(FileId::Manifest(99), bytes);
-    let verdict = examine(&disk, std::slice::from_ref(image.now()), "the manifest under another number");
-    assert!(matches!(&verdict, Verdict::Refused(error) if error.is_corruption()), "{verdict:?}");
+    disk.put(FileId::Manifest(99), &bytes);
+    is_refused(&image, &disk, "the manifest under another number");
+}
+
+fn is_refused(image: &Image, disk: &SimStorage, place: &str) {
+    let verdict = examine(disk, std::slice::from_ref(image.now()), place);
+    assert!(matches!(&verdict, Verdict::Refused(error) if error.is_corruption()), "{place}: {verdict:?}");
 }

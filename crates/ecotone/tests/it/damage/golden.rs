@@ -1,5 +1,5 @@
 //! Databases as each version wrote them, kept under `fixtures`: whatever changes, they open and hold what they held. `ECOTONE_BLESS=1` writes the newest
-//! anew, which is right only if no version that wrote the old one was released. Version 2 has marks in the log.
+//! anew, of each engine whose test is run, which is right only if no version that wrote the old one was released. Version 2 has marks in the log.
 
 use std::{fmt::Write, fs, path::PathBuf};
 
@@ -16,11 +16,6 @@ use super::{
 };
 
 const LINE: usize = 64;
-
-/// All stores of trees, the newest last.
-const TREES: [&str; 2] = ["v1/tree", "v2/tree"];
-/// All stores of hash keyspaces.
-const HASHES: [&str; 1] = ["v2/hash"];
 
 fn directory(store: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(store)
@@ -67,11 +62,26 @@ fn bless(store: &str, image: &Image) {
 }
 
 #[test]
-fn the_golden_stores_open_and_hold_what_they_held() {
-    hold_what_they_held(&TREES, &Image::of(1, 30));
-    hold_what_they_held(&HASHES, &Image::hashed(1));
+fn the_golden_stores_of_trees_open_and_hold_what_they_held() {
+    hold_what_they_held(&["v1/tree", "v2/tree"], &Image::of(1, 30));
 }
 
+#[test]
+fn the_golden_stores_of_hash_keyspaces_open_and_hold_what_they_held() {
+    hold_what_they_held(&["v2/hash"], &Image::hashed(1));
+}
+
+#[test]
+fn the_golden_stores_of_lsm_keyspaces_open_and_hold_what_they_held() {
+    hold_what_they_held(&["v2/lsm"], &Image::lsm(1));
+}
+
+#[test]
+fn the_golden_stores_of_adaptive_keyspaces_open_and_hold_what_they_held() {
+    hold_what_they_held(&["v2/adaptive"], &Image::adaptive(1));
+}
+
+/// Of all stores of an engine, the newest last.
 fn hold_what_they_held(stores: &[&str], image: &Image) {
     if let Some(newest) = stores.last().filter(|_| std::env::var_os("ECOTONE_BLESS").is_some()) {
         bless(newest, image);

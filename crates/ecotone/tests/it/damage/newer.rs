@@ -2,7 +2,10 @@
 
 use ecotone::{
     Error,
-    internal::substrate::{manifest::Manifest, storage::FileId},
+    internal::{
+        engines::adaptive::blob::Blob,
+        substrate::{manifest::Manifest, storage::FileId},
+    },
 };
 
 use super::{
@@ -33,26 +36,37 @@ fn manifest(image: &Image) -> FileId {
     image.files().into_keys().find(|file| matches!(file, FileId::Manifest(_))).expect("a manifest")
 }
 
+/// Whether a file is not used yet.
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0; 64])
+}
+
 #[test]
 fn sealing_changes_nothing_that_is_whole() {
-    for (file, bytes) in Image::new(1).files().into_iter().chain(Image::hashed(1).files()) {
+    for (file, bytes) in Image::all(1).iter().flat_map(Image::files) {
         let mut sealed = bytes.clone();
         seal(file, &mut sealed);
-        let blank = bytes.starts_with(&[0; 64]);
-        assert!(blank || sealed == bytes, "the checksums of {file} are computed in another way here");
+        assert!(is_blank(&bytes) || sealed == bytes, "the checksums of {file} are computed in another way here");
     }
 }
 
 #[test]
 fn a_later_version_of_any_file_is_refused() {
-    let image = Image::new(1);
-    refused_as_newer(&image, manifest(&image), 8, 2);
-    refused_as_newer(&image, image.last_segment(), 8, 3);
-    refused_as_newer(&image, FileId::Double(0), 8, 2);
-    refused_as_newer(&image, FileId::Pages(1), 12, 2);
-    let image = Image::hashed(1);
-    let written_once = |file: &FileId| matches!(file, FileId::Segment { .. } | FileId::Table { .. });
-    image.files().into_keys().filter(written_once).for_each(|file| refused_as_newer(&image, file, 12, 2));
+    for image in Image::all(1) {
+        let last = image.last_segment();
+        for (file, bytes) in image.files() {
+            let (offset, later) = match file {
+                FileId::Log(_) => (8, 3),
+                FileId::Manifest(_) | FileId::Double(_) => (8, 2),
+                _ => (12, 2),
+            };
+            // Of the log before it only a part is read.
+            let is_old = matches!(file, FileId::Log(_)) && file != last;
+            if !is_old && !is_blank(&bytes) {
+                refused_as_newer(&image, file, offset, later);
+            }
+        }
+    }
 }
 
 /// The errors that a user sees when one byte is another, all of which must be of a newer format, and say so of `name`.
@@ -66,43 +80,53 @@ fn found_newer(verdict: &Verdict, name: &str, version: u64) {
     }
 }
 
-/// The manifest, and where the root of the first keyspace begins there.
-fn first_root(image: &Image) -> (FileId, usize) {
+/// The root of the first keyspace.
+fn root(image: &Image) -> Vec<u8> {
+    let FileId::Manifest(number) = manifest(image) else { unreachable!() };
+    Manifest::decode(&image.files()[&FileId::Manifest(number)], number).unwrap().keyspaces[0].blob.clone()
+}
+
+/// Changes a byte of a root, or of one within it, which makes the form of it a later one.
+fn later_root(image: &Image, root: &[u8], offset: usize, form: u8) {
     let file = manifest(image);
-    let (FileId::Manifest(number), bytes) = (file, &image.files()[&file]) else { unreachable!() };
-    let root = &Manifest::decode(bytes, number).unwrap().keyspaces[0].blob;
-    (file, bytes.windows(root.len()).position(|window| window == root).expect("the root is in the manifest"))
+    let place = image.files()[&file].windows(root.len()).position(|window| window == root).expect("the root is in the manifest");
+    found_newer(&with_byte(image, file, place + offset, form), "keyspace 1 in the manifest", form.into());
 }
 
+/// Form, six options and the production id stand before the version of the index in the root of a tree.
+const INDEX: usize = 11;
+
 #[test]
-fn a_later_version_of_a_trees_root_is_refused() {
+fn a_later_version_of_any_root_is_refused() {
+    for (image, form) in Image::all(1).iter().zip([3, 3, 2, 2]) {
+        later_root(image, &root(image), 0, form);
+    }
     let image = Image::new(1);
-    let (file, offset) = first_root(&image);
-    found_newer(&with_byte(&image, file, offset, 3), "keyspace 1 in the manifest", 3);
-    // Form, six options and the production id stand before the version of the index.
-    found_newer(&with_byte(&image, file, offset + 11, 2), "keyspace 1 in the manifest", 2);
+    later_root(&image, &root(&image), INDEX, 2);
 }
 
 #[test]
-fn a_later_version_of_the_root_of_a_hash_keyspace_is_refused() {
-    let image = Image::hashed(1);
-    let (file, offset) = first_root(&image);
-    found_newer(&with_byte(&image, file, offset, 3), "keyspace 1 in the manifest", 3);
+fn a_later_version_of_a_root_within_that_of_an_adaptive_keyspace_is_refused() {
+    let image = Image::adaptive(1);
+    let Blob { lsm, tree, .. } = Blob::decode(&root(&image)).unwrap();
+    later_root(&image, &lsm, 0, 2);
+    later_root(&image, &tree, 0, 3);
+    later_root(&image, &tree, INDEX, 2);
 }
 
 #[test]
 fn a_later_form_of_a_structural_record_is_refused() {
-    later_forms(&Image::new(1), 3);
-    later_forms(&Image::hashed(1), 2);
+    Image::all(1).iter().zip([3, 2, 3, 3]).for_each(|(image, form)| later_forms(image, form));
 }
 
 fn later_forms(image: &Image, form: u8) {
-    let mut refused = 0;
+    let (mut refused, has_parts) = (0, image.engines[0] == "adaptive");
     for (file, bytes) in image.files().into_iter().filter(|(file, _)| matches!(file, FileId::Log(_))) {
         let mut offset = 4096;
         while bytes[offset..offset + 9] != [0; 9] {
-            // Behind the frame and the number of the keyspace. Those before the replay position are not read.
-            let verdict = (bytes[offset + 8] == 2).then(|| with_byte(image, file, offset + 9 + 1, form));
+            // Behind the frame, the number of the keyspace and the part, if there are any. Those before the replay position are not read.
+            let part = usize::from(has_parts && bytes[offset + 9] == 1);
+            let verdict = (bytes[offset + 8] == 2).then(|| with_byte(image, file, offset + 9 + 1 + part, form));
             if let Some(verdict) = verdict.filter(|verdict| !verdict.errors().is_empty()) {
                 found_newer(&verdict, "structural record", form.into());
                 refused += 1;
@@ -115,11 +139,15 @@ fn later_forms(image: &Image, form: u8) {
 
 #[test]
 fn a_later_version_of_a_page_is_an_error_when_it_is_read() {
-    let image = Image::new(1);
-    for kind in [1, 2, 3] {
+    later_pages(&Image::new(1), &[1, 2, 3]);
+    later_pages(&Image::adaptive(1), &[1, 3]);
+}
+
+fn later_pages(image: &Image, kinds: &[u8]) {
+    for &kind in kinds {
         let used = image.files()[&FileId::Pages(1)].clone();
         let pages = (1..used.len() / 4096).filter(|page| used[page * 4096 + 5] == kind);
-        let verdicts: Vec<Verdict> = pages.map(|page| with_byte(&image, FileId::Pages(1), page * 4096 + 4, 2)).collect();
+        let verdicts: Vec<Verdict> = pages.map(|page| with_byte(image, FileId::Pages(1), page * 4096 + 4, 2)).collect();
         let found =
             verdicts.iter().filter(|verdict| !verdict.errors().is_empty()).inspect(|verdict| found_newer(verdict, "pages.1", 2));
         assert!(found.count() > 0, "a page of kind {kind} in use: {verdicts:?}");
@@ -128,22 +156,25 @@ fn a_later_version_of_a_page_is_an_error_when_it_is_read() {
 
 #[test]
 fn feature_bits_are_refused_unless_they_may_be_ignored() {
-    let image = Image::new(1);
-    for (file, compatible) in [(manifest(&image), 16), (FileId::Pages(2), 16)] {
-        let verdict = with_byte(&image, file, compatible, 1);
-        assert!(matches!(verdict, Verdict::Intact), "{file}: {verdict:?}");
-        refused_as_newer(&image, file, compatible + 8, 1);
-        refused_as_newer(&image, file, compatible + 16, 1);
+    for image in Image::all(1) {
+        let has_features = |file: &FileId| !matches!(file, FileId::Log(_) | FileId::Double(_));
+        for file in image.files().into_keys().filter(has_features) {
+            let verdict = with_byte(&image, file, 16, 1);
+            assert!(matches!(verdict, Verdict::Intact), "{file}: {verdict:?}");
+            refused_as_newer(&image, file, 24, 1);
+            refused_as_newer(&image, file, 32, 1);
+        }
     }
 }
 
 #[test]
 fn later_kinds_of_log_records_and_operations_are_refused() {
-    let image = Image::new(1);
-    let log = image.last_segment();
-    // The first record stands behind the header: nine bytes of frame, of which the last is the kind, one of the count, then an operation.
-    let (kind, operation) = (4096 + 8, 4096 + 10);
-    assert_eq!(image.files()[&log][kind..=operation], [1, 1, 1], "a batch of one value");
-    refused_as_newer(&image, log, kind, 4);
-    refused_as_newer(&image, log, operation, 3);
+    for image in Image::all(1) {
+        let log = image.last_segment();
+        // The first record stands behind the header: nine bytes of frame, of which the last is the kind, one of the count, then an operation.
+        let (kind, operation) = (4096 + 8, 4096 + 10);
+        assert_eq!(image.files()[&log][kind..=operation], [1, 1, 1], "a batch of one value");
+        refused_as_newer(&image, log, kind, 4);
+        refused_as_newer(&image, log, operation, 3);
+    }
 }

@@ -55,18 +55,51 @@ fn without_a_manifest_only_the_names_are_lost() {
     assert!(!repaired.of(1).indexed);
 }
 
+/// The first keyspaces of an image that have another engine than the tree.
+fn others(image: &Image) -> usize {
+    image.engines.iter().filter(|engine| **engine != "tree").count()
+}
+
+#[test]
+fn keyspaces_of_other_engines_are_told_to_be_left_out_and_trees_come_back() {
+    for image in Image::all(1) {
+        let repaired = repair(&image.copy());
+        repaired.assert_whole_but(others(&image), &image, image.engines[0]);
+        let problems = &repaired.report.problems;
+        for ((_, name), engine) in NAMES.into_iter().zip(image.engines).take(others(&image)) {
+            let is_it = |problem: &String| [name, engine, "cannot be repaired"].iter().all(|part| problem.contains(part));
+            assert!(problems.iter().any(is_it), "{problems:#?}");
+        }
+    }
+}
+
 /// Pages beside tables are the older part of an adaptive keyspace: what is deleted or replaced in the tables would come back.
 #[test]
 fn without_a_manifest_pages_beside_tables_are_left_out() {
-    let image = image();
+    let image = Image::adaptive(1);
     let disk = image.copy();
     remove_manifests(&disk);
-    disk.put(FileId::Table { keyspace: 2, number: 1 }, &[0; PAGE]);
-    let Repaired { report, content } = repair(&disk);
-    assert!(report.left_out && report.problems.iter().any(|problem| problem.contains("pages.2")), "{report:#?}");
-    assert_eq!(report.keyspaces.iter().map(|keyspace| keyspace.id).collect::<Vec<_>>(), [1]);
-    let of_the_first = image.now().iter().filter(|((id, _), _)| *id == 1);
-    assert!(content.iter().eq(of_the_first));
+    let repaired = repair(&disk);
+    repaired.assert_whole_but(1, &image, "no manifest");
+    let problems = &repaired.report.problems;
+    assert!(["pages.1", "table.1."].iter().all(|file| problems.iter().any(|problem| problem.contains(file))), "{problems:#?}");
+}
+
+/// Whichever of its files it is, with a manifest and without.
+#[test]
+fn damage_of_what_is_left_out_costs_others_nothing() {
+    let image = Image::adaptive(1);
+    for file in image.files().into_keys().filter(|file| file.keyspace() == Some(1)) {
+        for manifest in [true, false] {
+            let disk = image.copy();
+            if !manifest {
+                remove_manifests(&disk);
+            }
+            disk.truncate(file, 5_000);
+            (0..5_000).step_by(500).for_each(|offset| disk.flip_bit(file, offset, 3));
+            repair(&disk).assert_whole_but(1, &image, &format!("{file} damaged, manifest {manifest}"));
+        }
+    }
 }
 
 #[test]
@@ -149,24 +182,30 @@ impl Repaired {
 
 #[test]
 fn any_bytes_are_repaired_or_refused() {
-    let image = image();
     let rounds: u64 = std::env::var("ECOTONE_REPAIR_FLIPS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
-    for seed in 0..rounds {
-        let mut random = SmallRng::seed_from_u64(seed);
-        let disk = image.copy();
-        let files: Vec<_> = disk.files().into_iter().collect();
-        for _ in 0..random.random_range(1..60) {
-            let (file, bytes) = &files[random.random_range(0..files.len())];
-            let near = if random.random() { 200 } else { bytes.len() };
-            disk.flip_bit(*file, random.random_range(0..near.min(bytes.len())) as u64, random.random_range(0..8));
+    for image in [image(), Image::hashed(1), Image::lsm(1), Image::adaptive(1)] {
+        for seed in 0..rounds {
+            let disk = image.copy();
+            hurt_anywhere(&disk, seed);
+            match attempt(&disk) {
+                Ok(_) => {}
+                Err(error) => assert!(!error.is_corruption(), "{:?}, seed {seed}: {error}", image.engines),
+            }
         }
-        if random.random_bool(0.3) {
-            let (file, bytes) = &files[random.random_range(0..files.len())];
-            disk.truncate(*file, random.random_range(0..bytes.len()) as u64);
-        }
-        match attempt(&disk) {
-            Ok(_) => {}
-            Err(error) => assert!(!error.is_corruption(), "seed {seed}: {error}"),
-        }
+    }
+}
+
+/// Flips some bits, and may cut a file.
+fn hurt_anywhere(disk: &SimStorage, seed: u64) {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let files: Vec<_> = disk.files().into_iter().collect();
+    for _ in 0..random.random_range(1..60) {
+        let (file, bytes) = &files[random.random_range(0..files.len())];
+        let near = if random.random() { 200 } else { bytes.len() };
+        disk.flip_bit(*file, random.random_range(0..near.min(bytes.len())) as u64, random.random_range(0..8));
+    }
+    if random.random_bool(0.3) {
+        let (file, bytes) = &files[random.random_range(0..files.len())];
+        disk.truncate(*file, random.random_range(0..bytes.len()) as u64);
     }
 }

@@ -11,7 +11,7 @@ use ecotone_testkit::{
     sim::{SimClock, SimStorage},
 };
 
-use super::image;
+use super::image::{self, Image, NAMES};
 
 const BUDGET: usize = 16 << 20;
 
@@ -58,6 +58,16 @@ fn within(ranges: &[KeyRange], key: &[u8]) -> bool {
 impl Repaired {
     pub(super) fn of(&self, id: u32) -> &RepairedKeyspace {
         self.report.keyspaces.iter().find(|keyspace| keyspace.id == id).expect("a keyspace")
+    }
+
+    /// Asserts that no more is told to be left out than the first keyspaces of the image, and that the others are as they were.
+    pub(super) fn assert_whole_but(&self, left_out: usize, image: &Image, place: &str) {
+        let Repaired { report, content } = self;
+        let restored: Vec<_> = report.keyspaces.iter().map(|keyspace| keyspace.id).collect();
+        let of_trees: Vec<_> = NAMES.iter().skip(left_out).map(|(id, _)| *id).collect();
+        assert_eq!((report.left_out, restored), (left_out > 0, of_trees.clone()), "{place}: {report:#?}");
+        let expected = image.now().iter().filter(|((id, _), _)| of_trees.contains(id));
+        assert!(content.iter().eq(expected), "{place}: {report:#?}");
     }
 
     /// Whether a key may be otherwise than it was.

@@ -14,6 +14,7 @@ pub(super) fn seal(file: FileId, bytes: &mut [u8]) {
         FileId::Log(_) => log(bytes),
         FileId::Double(_) => double(bytes),
         FileId::Segment { .. } => segment(file, bytes),
+        FileId::Table { .. } if bytes.get(4..12) == Some(&b"ECOlstab"[..]) => table(file, bytes),
         FileId::Table { .. } => run(file, bytes),
         _ => pages(file, bytes),
     }
@@ -76,10 +77,33 @@ fn run(file: FileId, bytes: &mut [u8]) {
     put(bytes, 124, of_tags);
     let size = 1 << bytes.get(65).copied().unwrap_or(0).clamp(10, 12);
     let seed = named(file, bytes);
-    for (number, block) in (0_u32..).zip(bytes.get_mut(PAGE..fences).unwrap_or_default().chunks_mut(size)) {
-        if block.iter().any(|&byte| byte != 0) {
-            put(block, 0, crc32c(crc32c(seed, &number.to_le_bytes()), block.get(4..).unwrap_or_default()));
-        }
+    blocks(bytes.get_mut(PAGE..fences).unwrap_or_default(), size, seed, 0);
+}
+
+/// Index and filter of a table, as its header says where they are, then the header, then blocks and what the index has between them and itself.
+fn table(file: FileId, bytes: &mut [u8]) {
+    let (size, end) = (1 << bytes.get(64).copied().unwrap_or(0).clamp(12, 14), bytes.len());
+    let number = |offset| u32_at(bytes, offset).unwrap_or(0);
+    let behind = |from: usize, count: u32, size: usize| from.saturating_add(count as usize * size).min(end);
+    let (count, lines) = (number(68), number(120));
+    let partitions = behind(PAGE, count, size);
+    let index = behind(partitions, number(112), PAGE);
+    let filter = behind(index, number(116).div_ceil(PAGE as u32), PAGE);
+    let sum = |part: Option<&[u8]>| crc32c(0, part.unwrap_or_default());
+    let (of_index, of_filter) = (sum(bytes.get(index..filter)), sum(bytes.get(filter..)));
+    put(bytes, 124, of_index);
+    put(bytes, 128, if lines == 0 { 0 } else { of_filter });
+    let seed = named(file, bytes);
+    blocks(bytes.get_mut(PAGE..partitions).unwrap_or_default(), size, seed, 0);
+    blocks(bytes.get_mut(partitions..index).unwrap_or_default(), PAGE, seed, count);
+}
+
+/// Blocks of so many bytes, counted from a number on; one of zeros was never written.
+fn blocks(bytes: &mut [u8], size: usize, seed: u32, first: u32) {
+    for (number, block) in (0_u32..).zip(bytes.chunks_mut(size)).filter(|(_, block)| block.iter().any(|&byte| byte != 0)) {
+        let seed = crc32c(seed, &first.wrapping_add(number).to_le_bytes());
+        let sum = crc32c(seed, block.get(4..).unwrap_or_default());
+        put(block, 0, sum);
     }
 }
 

@@ -37,26 +37,31 @@ fn change(image: &Image, which: impl Fn(FileId) -> bool, stride: usize) {
     assert!(panics.is_empty(), "{} panics: {panics:#?}", panics.len());
 }
 
+fn others() -> [Image; 3] {
+    [Image::hashed(1), Image::lsm(1), Image::adaptive(1)]
+}
+
 #[test]
 fn changed_manifests_do_not_panic() {
     change(&ordered(), |file| matches!(file, FileId::Manifest(_)), 1);
-    change(&Image::hashed(1), |file| matches!(file, FileId::Manifest(_)), 3);
+    others().iter().for_each(|image| change(image, |file| matches!(file, FileId::Manifest(_)), 3));
 }
 
 #[test]
 fn changed_logs_do_not_panic() {
     change(&ordered(), |file| matches!(file, FileId::Log(_)), 83);
-    change(&Image::hashed(1), |file| matches!(file, FileId::Log(_)), 4999);
+    others().iter().zip([4999, 97, 97]).for_each(|(image, stride)| change(image, |file| matches!(file, FileId::Log(_)), stride));
 }
 
 #[test]
 fn changed_double_write_areas_do_not_panic() {
-    change(&ordered(), |file| matches!(file, FileId::Double(_)), 83);
+    [ordered(), Image::adaptive(1)].iter().for_each(|image| change(image, |file| matches!(file, FileId::Double(_)), 83));
 }
 
 #[test]
 fn changed_pages_do_not_panic() {
     change(&ordered(), |file| matches!(file, FileId::Pages(_)), 29);
+    change(&Image::adaptive(1), |file| file == FileId::Pages(1), 97);
 }
 
 #[test]
@@ -67,4 +72,11 @@ fn changed_segments_do_not_panic() {
 #[test]
 fn changed_runs_do_not_panic() {
     change(&Image::hashed(1), |file| matches!(file, FileId::Table { .. }), 997);
+}
+
+#[test]
+fn changed_tables_do_not_panic() {
+    for image in [Image::lsm(1), Image::adaptive(1)] {
+        change(&image, |file| matches!(file, FileId::Table { .. }), 61);
+    }
 }

@@ -13,7 +13,7 @@ const FEW: f64 = 100.0;
 /// Of one cell. Times are nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Account {
-    /// Scans that began in it, and the most that there were; these and waste fade.
+    /// Scans that began in it, which fade as waste does, and the most that there were.
     scans: f64,
     most_scans: f64,
     waste: f64,

@@ -167,6 +167,12 @@ impl Heat {
         self.cells.row(all).iter_mut().for_each(|cell| cell.account.flush());
     }
 
+    /// What scans of a range have to lose before it is absorbed for a price.
+    pub(super) fn stake(&self, lower: &[u8], upper: &[u8], (price, fixed): (f64, f64)) -> f64 {
+        let cautions = self.cells.within(lower, upper).map(|cell| self.cells.get(cell).account.caution());
+        PATIENCE * (cautions.fold(0.0, f64::max) * price + fixed)
+    }
+
     /// Scans that began in a range, with all of the cells at its ends, and the nanoseconds that they lost; both fade.
     pub(super) fn of(&self, lower: &[u8], upper: &[u8]) -> (f64, f64) {
         let accounts = self.cells.within(lower, upper).map(|cell| &self.cells.get(cell).account);
@@ -231,6 +237,7 @@ mod tests {
         assert!((19_500..=20_200).contains(&lower) && (20_700..=21_600).contains(&upper), "{lower} {upper}");
         assert_eq!(heat.worth_absorbing(60e6, price(1000.0)), None, "its beginning alone costs as much as was lost");
         assert_eq!(heat.worth_absorbing(0.0, |_, _| None), None, "there is nothing to absorb");
+        assert_eq!(heat.stake(&20_000u32.to_be_bytes(), &21_000u32.to_be_bytes(), (20e6, 1000.0)), 40_002_000.0);
         heat.absorbed(&lower.to_be_bytes(), &upper.to_be_bytes(), (20e6, true));
         assert_eq!(heat.worth_absorbing(1000.0, price(20_000.0)), None);
     }

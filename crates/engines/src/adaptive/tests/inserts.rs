@@ -9,7 +9,7 @@ use super::world::{ALL, Model, World, key, step};
 use crate::{
     adaptive::{AdaptiveOptions, Insert},
     engine::{Engine, Ordered},
-    tree::TreeOptions,
+    tree::{ForecastKind, TreeOptions},
 };
 
 const KEYS: u32 = 1200;
@@ -39,6 +39,22 @@ fn in_pages(world: &World, number: u32) -> Option<Vec<u8>> {
 /// Bytes of tables that count in a range.
 fn counting(world: &World, lower: u32, upper: u32) -> u64 {
     world.keyspace.lsm.lsm().counted(&key(lower), &key(upper)).bytes
+}
+
+/// What comes from tables into pages for the first time is no insert, and what is flushed into them is. An epoch may end with each flush of a memtable.
+#[test]
+fn the_forecast_is_of_inserts_and_not_of_what_moves() {
+    const MANY: u32 = 110_000;
+    let tree = TreeOptions { forecast: ForecastKind::Trend, ..TreeOptions::default() };
+    let mut world = World::unjudged(5, AdaptiveOptions { tree, insert: Insert::Tree, ..AdaptiveOptions::default() });
+    (0..MANY).for_each(|number| world.write(&key(2 * number), Some(b"1")));
+    world.flush();
+    world.keyspace.absorb(&key(0), &key(2 * MANY)).unwrap();
+    world.flush();
+    assert_eq!(world.stat("forecast_kind"), ForecastKind::Off as u64, "it knows of no insert");
+    (0..MANY).for_each(|number| world.write(&key(2 * number + 1), Some(b"1")));
+    assert!(world.stat("diverted_records") > 100_000);
+    assert_eq!(world.stat("forecast_kind"), ForecastKind::Trend as u64);
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn pages_are_no_newer_than_a_run_that_counts() {
     for (value, is_right) in [(b"1", true), (b"2", true), (b"3", false)] {
         let world = layered();
         let record = (key(1), Some(value.to_vec()));
-        world.keyspace.tree.absorb(&mut iter::once(Ok(record))).unwrap();
+        world.keyspace.tree.absorb(&mut iter::once(Ok(record)), true).unwrap();
         for read in reads {
             assert_eq!(catch_unwind(AssertUnwindSafe(|| read(&world))).is_ok(), is_right);
         }

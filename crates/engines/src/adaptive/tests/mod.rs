@@ -12,6 +12,7 @@ mod ledger;
 mod modes;
 mod parts;
 mod places;
+mod rate;
 mod readers;
 mod root;
 mod shapes;

@@ -105,13 +105,13 @@ fn scans_pay_for_one_place_after_the_other() {
     let passes = absorptions(&world, hot);
     let begun = (0..60).any(|_| {
         scan(&world, hot, 1);
-        world.stat("absorbed_bytes") > 0
+        world.stat("adapted_bytes") > 0
     });
     assert!(begun && passes > 1 && !is_pages(&world, 2050, 2350), "{passes} {:?}", world.keyspace.shapes());
     assert!(shapes(&world).contains(&("pages under buffers", "scans")), "{:?}", world.keyspace.shapes());
-    let bytes = world.stat("absorbed_bytes");
+    let bytes = world.stat("adapted_bytes");
     (0..10).for_each(|_| world.pass(SECOND));
-    assert_eq!(world.stat("absorbed_bytes"), bytes, "nobody scans");
+    assert_eq!(world.stat("adapted_bytes"), bytes, "nobody scans");
     scan(&world, hot, 200);
     assert!(is_pages(&world, 2050, 2350), "{:?}", world.keyspace.shapes());
     world.expect(&model);

@@ -4,7 +4,7 @@ use std::{ops::Bound, time::Duration};
 
 use ecotone_substrate::{Error, limits::MAX_KEY};
 
-use super::world::{Model, World, key, step};
+use super::world::{ALL, Model, World, key, step};
 use crate::{
     adaptive::{AdaptiveOptions, Insert},
     engine::{Engine, Hint, Ordered, Range},
@@ -74,6 +74,23 @@ fn a_range_that_is_scanned_becomes_pages_and_the_rest_stays_tables() {
     world.expect(&model);
     world.reopen();
     assert!(is_pages(&world, 1150, 1350));
+    world.expect(&model);
+}
+
+/// The last records, asked for again and again from the end of all keys.
+#[test]
+fn a_range_that_is_scanned_down_becomes_pages() {
+    let (world, model) = layered(AdaptiveOptions::default());
+    for number in 0..6000 {
+        let mut cursor = world.keyspace.clone().cursor(ALL);
+        (0..20).for_each(|_| assert!(step(&mut *cursor, true).is_some()));
+        drop(cursor);
+        world.keyspace.lsm.forget_blocks();
+        if number % 10 == 9 {
+            world.pass(SECOND / 10);
+        }
+    }
+    assert!(is_pages(&world, KEYS - 20, KEYS) && !is_pages(&world, 0, 1000), "{:?}", world.keyspace.shapes());
     world.expect(&model);
 }
 
@@ -231,6 +248,20 @@ fn hints_are_followed_at_once_and_forgotten() {
     world.expect(&model);
 }
 
+/// What is in a memtable alone is flushed into the pages that are made for it; and a range without keys is none.
+#[test]
+fn a_hint_is_followed_before_anything_is_flushed() {
+    let (mut world, mut model) = (World::new(9, AdaptiveOptions { adapt: 0, ..AdaptiveOptions::default() }), Model::new());
+    (0..100).for_each(|number| world.put(&mut model, number, Some(&[1; 50])));
+    world.keyspace.hint(&range(50, 20), Hint::WriteMostly).unwrap();
+    world.keyspace.hint(&(Bound::Unbounded, Bound::Unbounded), Hint::ReadMostly).unwrap();
+    world.pass(SECOND);
+    assert_eq!((world.stat("covers"), world.stat("tables"), world.stat("flushes")), (1, 0, 0));
+    world.flush();
+    assert!(is_pages(&world, 0, 100), "{:?}", world.keyspace.shapes());
+    world.expect(&model);
+}
+
 /// Pages need the memory that the blocks of their records had.
 #[test]
 fn what_becomes_pages_leaves_the_block_cache() {
@@ -263,22 +294,33 @@ fn what_is_hinted_to_be_written_is_not_adapted_however_it_is_scanned() {
     world.expect(&model);
 }
 
-/// On a full disk nothing is adapted, nothing is lost, and it is tried again later.
+/// On a full disk nothing is adapted, nothing is lost, and what somebody asked for is tried again a minute later, also where nothing is done by itself.
 #[test]
 fn a_full_disk_puts_it_off() {
-    let (mut world, mut model) = (World::with_tables(6, AdaptiveOptions::default(), 1 << 20), Model::new());
+    let options = AdaptiveOptions { adapt: 0, ..AdaptiveOptions::default() };
+    let (mut world, mut model) = (World::with_tables(6, options, 1 << 20), Model::new());
     // The page file has a MiB to begin with, and would need three.
     (0..KEYS).for_each(|number| world.put(&mut model, number, Some(&[number as u8; 800])));
     world.flush();
     world.disk.space_limit(world.disk.space_used());
     world.keyspace.hint(&range(200, 3800), Hint::ReadMostly).unwrap();
     world.pass(SECOND);
-    assert!(world.stat("adaptations_given_up") > 0 && !is_pages(&world, 200, 3800));
+    let given_up = world.stat("adaptations_given_up");
+    assert!(given_up > 0 && !is_pages(&world, 200, 3800));
+    assert!(shapes(&world).contains(&("to be pages", "hint")), "{:?}", world.keyspace.shapes());
     world.environment.health.check().unwrap();
     world.disk.space_limit(u64::MAX);
-    world.keyspace.hint(&range(200, 3800), Hint::ReadMostly).unwrap();
+    let flush = |world: &mut World, model: &mut Model| {
+        world.put(model, 1, Some(b"1"));
+        world.flush();
+    };
+    flush(&mut world, &mut model);
     world.pass(SECOND);
-    assert!(is_pages(&world, 200, 3800));
+    assert!(!is_pages(&world, 200, 3800), "it is not tried again and again");
+    world.pass(60 * SECOND);
+    flush(&mut world, &mut model);
+    world.pass(SECOND);
+    assert!(is_pages(&world, 200, 3800) && world.stat("adaptations_given_up") == given_up, "{:?}", world.keyspace.shapes());
     world.expect(&model);
 }
 

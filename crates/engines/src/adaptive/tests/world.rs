@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, iter, ops::Bound, sync::Arc, time::Duration};
 
-use ecotone_substrate::{Result, Seq, environment::Environment, scheduler::Scheduler, wal::WalOptions};
+use ecotone_substrate::{Result, Seq, clock::Clock, environment::Environment, scheduler::Scheduler, wal::WalOptions};
 use ecotone_testkit::sim::SimStorage;
 
 use crate::{
@@ -76,10 +76,25 @@ impl World {
         World::of(seed, options, (MEMORY, 0), || AdaptiveFamily::beside(&LsmFamily::default(), &TreeFamily::default()))
     }
 
+    /// With threads in the background, by another clock.
+    pub(super) fn by(seed: u64, options: AdaptiveOptions, clock: Arc<dyn Clock>) -> World {
+        World::made(seed, options, (MEMORY, 2), Some(clock), || tiny(16 << 10))
+    }
+
     fn of(
         seed: u64,
         options: AdaptiveOptions,
+        extent: (usize, usize),
+        family: impl Fn() -> AdaptiveFamily + Send + Sync + 'static,
+    ) -> World {
+        World::made(seed, options, extent, None, family)
+    }
+
+    fn made(
+        seed: u64,
+        options: AdaptiveOptions,
         (memory, workers): (usize, usize),
+        clock: Option<Arc<dyn Clock>>,
         family: impl Fn() -> AdaptiveFamily + Send + Sync + 'static,
     ) -> World {
         let disk = SimStorage::new(seed);
@@ -87,7 +102,8 @@ impl World {
         if workers > 0 {
             environment.scheduler = Scheduler::threaded(workers, environment.health.clone());
         }
-        let context = context(&environment, LOG, true, seed);
+        let mut context = context(&environment, LOG, true, seed);
+        clock.into_iter().for_each(|clock| context.shared.clock = clock);
         let file = PageFile::create(&environment, context.keyspace).unwrap();
         let keyspace = Arc::new(family().empty(&context, options, &file).unwrap());
         World { disk, environment, context, family: Box::new(family), keyspace, sequence: 1 }
@@ -178,9 +194,15 @@ impl World {
     pub(super) fn expect(&self, model: &Model) {
         let check = self.keyspace.verify().unwrap();
         assert_eq!((check.problems, check.records), (vec![], model.len() as u64));
+        self.expect_reads(model);
+    }
+
+    /// Scans both ways are as in the model, and so are gets.
+    pub(super) fn expect_reads(&self, model: &Model) {
         let records: Vec<Record> = model.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         assert_eq!(self.collect(ALL, false), records);
-        assert!(self.collect(ALL, true).into_iter().rev().eq(records));
+        assert!(self.collect(ALL, true).into_iter().rev().eq(records.iter().cloned()));
+        records.iter().step_by(7).for_each(|(key, value)| assert_eq!(self.keyspace.get(key).unwrap().as_ref(), Some(value)));
     }
 }
 

@@ -53,7 +53,6 @@ impl Work for Job {
         let (low, high) = self.ranges[part].clone();
         let mut rate = (!self.is_awaited).then(|| Rate::begin(&self.lsm));
         let work = Merge {
-            environment: files.environment(),
             inputs: &self.piece.inputs,
             below: None,
             range: &Rest::new((low, high)),

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use ecotone_substrate::{Result, Seq, environment::Environment};
+use ecotone_substrate::Result;
 
 use super::drops::Drops;
 use crate::{
     lsm::{
         base::Based,
         handle::Handle,
+        layer::Layer,
         merged::{Merged, Source},
         output::Output,
         stored::{Reading, Stored},
@@ -19,62 +20,25 @@ use crate::{
     rest::{Direction, Rest},
 };
 
-/// A source of a job, on its next record.
-#[expect(clippy::large_enum_variant, reason = "all but the last are tables")]
-enum Input {
-    Tables(Place, Stored),
-    Below(Based),
-}
-
-impl Input {
-    /// The present record; no value is a tombstone.
-    fn record(&self) -> Option<(&[u8], Option<&[u8]>)> {
-        match self {
-            Input::Tables(_, stored) => stored.record(),
-            Input::Below(based) => based.record().map(|(key, value)| (key, Some(value))),
-        }
-    }
-
-    fn counts(&self, drops: &mut Drops<Handle>, key: &[u8]) -> bool {
-        match self {
-            Input::Tables(place, _) => drops.counts(*place, key),
-            Input::Below(_) => true,
-        }
-    }
-
-    /// Whether the block of the record is in the block cache.
-    fn is_cached(&self) -> bool {
-        matches!(self, Input::Tables(_, stored) if stored.is_cached())
-    }
-
-    /// The smallest and the largest sequence that the record may have. What is below the tables does not tell, and is older than all of them.
-    fn sequences(&self) -> (Seq, Seq) {
-        match self {
-            Input::Tables(_, stored) => stored.sequences(),
-            Input::Below(_) => (0, 0),
-        }
-    }
+/// A source of a job.
+struct Input {
+    /// Where it is, unless it is below the tables: there all counts.
+    place: Option<Place>,
+    layer: Layer,
 }
 
 impl Source for Input {
     fn key(&self) -> Option<&[u8]> {
-        match self {
-            Input::Tables(_, stored) => stored.key(),
-            Input::Below(based) => based.key(),
-        }
+        self.layer.key()
     }
 
     fn step(&mut self) -> Result<()> {
-        match self {
-            Input::Tables(_, stored) => stored.step(),
-            Input::Below(based) => based.step(),
-        }
+        self.layer.step()
     }
 }
 
 /// What is merged, and how.
 pub(in crate::lsm) struct Merge<'m> {
-    pub(in crate::lsm) environment: &'m Environment,
     /// From young to old.
     pub(in crate::lsm) inputs: &'m [(Place, Run<Handle>)],
     /// What is below the tables, if that is merged as well.
@@ -95,23 +59,24 @@ const LOOK: u64 = 1 << 20;
 /// # Errors
 /// If something is damaged or cannot be read, or memory or space on the disk is wanting, or a look ends it. Then there are no files.
 pub(in crate::lsm) fn merge(work: Merge<'_>, mut drops: Drops<Handle>, mut output: Output<'_>) -> Result<Vec<Arc<Handle>>> {
-    let Merge { environment, inputs, below, range, hash_of, looks } = work;
+    let Merge { inputs, below, range, hash_of, looks } = work;
     let way = (Direction::Up, Reading::Ahead);
-    let input = |(place, run): &(Place, _)| Ok(Input::Tables(*place, Stored::begin(environment, run, range, way)?));
+    let layer = |run: &Run<Handle>| Stored::begin(run, range, way).map(Layer::Tables);
+    let input = |(place, run): &(Place, _)| Ok(Input { place: Some(*place), layer: layer(run)? });
     let mut sources = inputs.iter().map(input).collect::<Result<Vec<_>>>()?;
     let skip = if below.is_some() { 0 } else { shared(inputs) };
-    sources.extend(below.map(Input::Below));
+    sources.extend(below.map(|based| Input { place: None, layer: Layer::Below(based) }));
     let mut merged = Merged::new(sources, Direction::Up, skip);
     let mut passed = 0;
-    while let Some(input) = merged.first()
-        && let Some((key, value)) = input.record()
+    while let Some(Input { place, layer }) = merged.first()
+        && let Some((key, value)) = layer.record()
         && range.is_below_high(key)
     {
         passed += (key.len() + value.map_or(0, <[u8]>::len)) as u64;
-        if input.counts(&mut drops, key) {
+        if place.is_none_or(|place| drops.counts(place, key)) {
             if value.is_some() || !drops.may_drop(key) {
-                output.push(hash_of(key), key, value, input.sequences())?;
-                if input.is_cached() {
+                output.push(hash_of(key), key, value, layer.sequences())?;
+                if layer.is_cached() {
                     output.note_cached();
                 }
             }

@@ -36,7 +36,7 @@ const LEEWAY: usize = 2;
 impl Lsm {
     /// Has the background compact what is due, and clear what was uncovered.
     pub(super) fn call_compaction(self: &Arc<Self>) {
-        let version = self.present.get().version;
+        let version = self.version();
         if version.is_due(self.sizes.level_0) || self.is_due_when_idle(&version) || self.may_clear() {
             self.call_compaction_job();
         }
@@ -93,7 +93,7 @@ impl Lsm {
         loop {
             let most = if self.files.environment().scheduler.is_threaded() { LEEWAY * FULL_RUNS } else { FULL_RUNS };
             let has_most = |version: &Version<Handle>| version.level_0_runs() >= most;
-            if !has_most(&self.present.get().version) {
+            if !has_most(&self.version()) {
                 return Ok(());
             }
             self.compact_by(|version| has_most(version).then(|| version.piece_of_level_0(self.sizes.level_0)).flatten())?;
@@ -111,7 +111,7 @@ impl Lsm {
     /// Makes one job that is due if writers are slowed down for level 0: for who has the turn again and again, so that jobs of the background hardly get it.
     fn relieve_level_0(self: &Arc<Self>) -> Result<()> {
         let is_full = |version: &Version<Handle>| version.level_0_runs() >= SLOW_RUNS;
-        if is_full(&self.present.get().version) {
+        if is_full(&self.version()) {
             self.compact_by(|version| is_full(version).then(|| self.pick(version)).flatten())?;
         }
         Ok(())
@@ -124,7 +124,7 @@ impl Lsm {
         pick: impl Fn(&Version<Handle>) -> Option<Piece<Handle>>,
         is_awaited: bool,
     ) -> Result<bool> {
-        let version = self.present.get().version;
+        let version = self.version();
         // What was flushed since a job began is left to the next: there would be something to absorb again before each, and no end to it.
         let resumed = self.absorbing.begun().and_then(|youngest| pick(&version.without_younger(youngest)));
         let Some(piece) = resumed.or_else(|| pick(&version)) else { return Ok(false) };
@@ -170,7 +170,7 @@ impl Lsm {
             // Who scans them until others are there reads some again; the others need the memory.
             inputs().for_each(|handle| handle.table().forget_blocks());
         }
-        self.install_stripped(change, &tables, &opening.edges, stripped)?;
+        self.install_stripped(change, &tables, &opening.edges, &stripped)?;
         if moves.is_none() {
             inputs().for_each(|handle| self.files.loader().heat.forget(handle));
         }

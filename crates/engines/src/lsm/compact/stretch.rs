@@ -24,7 +24,10 @@ impl Lsm {
             |version: &Version<_>| version.piece_of_stretch(stretch, self.sizes.level_0).inspect(|piece| read.set(piece.bytes()));
         let merged = self.compact_in_turn(pick, true);
         self.end_turn(turn);
-        Ok(merged?.then(|| read.get()))
+        let read = merged?.then(|| read.get());
+        // Nearly all of it is written again.
+        self.adapted.add(read.unwrap_or(0));
+        Ok(read)
     }
 }
 

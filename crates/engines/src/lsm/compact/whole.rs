@@ -7,6 +7,7 @@ use ecotone_substrate::{Result, Seq, limits::MAX_LEVELS};
 use crate::{
     engine::Progress,
     lsm::{
+        clearing::Span,
         records::Lsm,
         structure::{Cover, Place},
         version::{Ranged, Split, Version},
@@ -17,23 +18,25 @@ impl Lsm {
     /// Brings what was applied before into the last level, from above, by jobs of the usual size. What others write meanwhile may stay above it.
     pub(in crate::lsm) fn compact_all(self: &Arc<Self>, progress: &mut Progress<'_>) -> Result<()> {
         let (health, level_0) = (&self.files.environment().health, self.sizes.level_0);
-        let version = || self.present.get().version;
         health.unless_panics("a flush", || self.flush(Seq::MAX))?;
         // What pages have as well is replaced there, and nothing of it is left to sink.
-        for (lower, upper) in version().covers().iter().map(Cover::bounds) {
-            health.unless_panics("an absorption", || self.absorb(Split::Side, lower, upper))?;
+        let owned = |(lower, upper): (&[u8], &[u8])| (lower.to_vec(), upper.to_vec());
+        // No version is held meanwhile: tables that go by it would stay.
+        let covers: Vec<Span> = self.version().covers().iter().map(Cover::bounds).map(owned).collect();
+        for (lower, upper) in covers {
+            health.unless_panics("an absorption", || self.absorb(Split::Side, &lower, &upper))?;
         }
-        let (all, mut done) = (version().bytes_to_sink(level_0), 0);
+        let (all, mut done) = (self.version().bytes_to_sink(level_0), 0);
         progress(done, all);
         for depth in iter::once(None).chain((2..=MAX_LEVELS).rev().map(Some)) {
             // Those that come later need not go, so that this ends whatever is written.
-            let files: BTreeSet<_> = version().files_at(depth).collect();
+            let files: BTreeSet<_> = self.version().files_at(depth).collect();
             let step = || {
                 self.relieve_level_0()?;
                 self.compact_by(|version| version.piece_of_tables(depth, &files, level_0))
             };
             while health.unless_panics("a compaction", step)? {
-                done = all.saturating_sub(version().bytes_to_sink(level_0)).max(done);
+                done = all.saturating_sub(self.version().bytes_to_sink(level_0)).max(done);
                 progress(done, all);
             }
         }

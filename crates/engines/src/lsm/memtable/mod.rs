@@ -140,12 +140,19 @@ impl Memtable {
 
     /// What all keys begin with that there are now.
     pub(crate) fn common_prefix(&self) -> Vec<u8> {
-        let (mut first, mut last) = (Vec::new(), Vec::new());
-        for (node, key) in [(self.list.next(&self.arena, None), &mut first), (self.list.last(&self.arena), &mut last)] {
-            node.into_iter().for_each(|node| Node(self.arena.from(node)).read_key(key));
-        }
+        let (mut first, last) = self.ends().unwrap_or_default();
         first.truncate(common(&first, &last));
         first
+    }
+
+    /// The first and the last key that there are now, if there are any.
+    pub(crate) fn ends(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        let key = |node| {
+            let mut key = Vec::new();
+            Node(self.arena.from(node)).read_key(&mut key);
+            key
+        };
+        Some((key(self.list.next(&self.arena, None)?), key(self.list.last(&self.arena)?)))
     }
 
     /// The smallest sequence that any of its records has or had.

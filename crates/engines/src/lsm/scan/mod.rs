@@ -16,10 +16,10 @@ use self::batch::Batch;
 use super::{
     base::{Based, Passage},
     handle::Handle,
+    layer::Layer,
     ledger::{IS_BUILT, Ledger, Moment},
     merged::{Merged, Source},
     records::Lsm,
-    stored::Stored,
     structure::{Covers, Stretch},
     version::Version,
 };
@@ -75,7 +75,8 @@ impl Scan {
 
 impl Drop for Scan {
     fn drop(&mut self) {
-        [&mut self.front, &mut self.back].into_iter().flatten().for_each(|end| end.tell(&self.lsm));
+        let Scan { lsm, rest, front, back, .. } = self;
+        [front, back].into_iter().flatten().for_each(|end| end.tell(lsm, rest));
     }
 }
 
@@ -96,39 +97,6 @@ enum Found {
     Stored,
 }
 
-/// A source of stored records.
-#[expect(clippy::large_enum_variant, reason = "all but the last are tables")]
-enum Layer {
-    Tables(Stored),
-    Below(Based),
-}
-
-impl Layer {
-    /// The present record; no value is a tombstone.
-    fn record(&self) -> Option<(&[u8], Option<&[u8]>)> {
-        match self {
-            Layer::Tables(stored) => stored.record(),
-            Layer::Below(based) => based.record().map(|(key, value)| (key, Some(value))),
-        }
-    }
-}
-
-impl Source for Layer {
-    fn key(&self) -> Option<&[u8]> {
-        match self {
-            Layer::Tables(stored) => stored.key(),
-            Layer::Below(based) => based.key(),
-        }
-    }
-
-    fn step(&mut self) -> Result<()> {
-        match self {
-            Layer::Tables(stored) => stored.step(),
-            Layer::Below(based) => based.step(),
-        }
-    }
-}
-
 /// One end of a scan.
 struct End {
     direction: Direction,
@@ -142,7 +110,7 @@ struct End {
     limit: Option<Vec<u8>>,
     /// The record that it went to.
     found: Option<Found>,
-    /// Where it sought last, and records that it gave since then: for who keeps what is below.
+    /// The first that is stored where it sought last, and records that it gave since then: for who keeps what is below.
     sought: Option<Vec<u8>>,
     given: u64,
 }
@@ -165,6 +133,7 @@ impl End {
                 self.refill(lsm, rest)?;
             }
             while let Some(limit) = self.passed_limit() {
+                self.tell(lsm, rest);
                 self.seek(lsm, &rest.behind(self.direction, &limit))?;
             }
             self.found = self.choose();
@@ -227,6 +196,7 @@ impl End {
             view.version.clone()
         };
         if self.version.as_ref().is_none_or(|before| !Arc::ptr_eq(before, &version)) {
+            self.tell(lsm, rest);
             self.version = Some(version);
             self.seek(lsm, &left)?;
         }
@@ -238,7 +208,6 @@ impl End {
 
     /// Goes to the first stored records that are left, in the stretch where what is left begins.
     fn seek(&mut self, lsm: &Arc<Lsm>, left: &Rest) -> Result<()> {
-        self.tell(lsm);
         let Some(version) = &self.version else { return Ok(()) };
         let stretch = first_stretch(version.covers(), left, self.direction);
         let limit = match self.direction {
@@ -254,14 +223,19 @@ impl End {
             layers.push(Layer::Below(Based::begin(base, part, self.direction)?));
         }
         self.stored = Merged::new(layers, self.direction, 0);
-        self.sought = lsm.base().is_some().then(|| beginning(left, self.direction).to_vec());
+        self.sought = self.stored.first().and_then(Layer::key).filter(|_| lsm.base().is_some()).map(<[u8]>::to_vec);
         self.limit = limit.filter(|_| !left.is_empty()).map(<[u8]>::to_vec);
         Ok(())
     }
 
-    /// Tells what it met since it sought last, if there is somebody to be told.
-    fn tell(&mut self, lsm: &Lsm) {
-        let (Some(base), Some(from)) = (lsm.base(), self.sought.take()) else { return };
+    /// Tells what it met since it sought last, if there is somebody to be told. This is left of the range.
+    fn tell(&mut self, lsm: &Lsm, rest: &Rest) {
+        let records = mem::take(&mut self.given);
+        let (Some(base), Some(sought)) = (lsm.base(), self.sought.take()) else { return };
+        let from = match (self.direction, &rest.high) {
+            (Direction::Down, Bound::Included(key) | Bound::Excluded(key)) if records > 0 => key.clone(),
+            _ => sought,
+        };
         let (mut sources, mut reads, mut most, mut has_base) = (0, 0, 0, false);
         for layer in self.stored.sources() {
             match layer {
@@ -278,8 +252,7 @@ impl End {
             reads -= most;
         }
         lsm.below.add(u64::from(has_base));
-        let (records, hidden) = (mem::take(&mut self.given), self.stored.hidden());
-        base.passed(&Passage { from: &from, records, hidden, sources, reads });
+        base.passed(&Passage { from: &from, records, hidden: self.stored.hidden(), sources, reads });
     }
 
     /// The limit, if nothing is left before it.
@@ -301,14 +274,6 @@ impl End {
             Direction::Up => Rest::new((self.from.clone(), rest.high.clone())),
             Direction::Down => Rest::new((rest.low.clone(), self.from.clone())),
         }
-    }
-}
-
-/// The key where an end begins that has this left; empty where that is an end of all keys.
-fn beginning(left: &Rest, direction: Direction) -> &[u8] {
-    match if direction == Direction::Up { &left.low } else { &left.high } {
-        Bound::Included(key) | Bound::Excluded(key) => key,
-        Bound::Unbounded => &[],
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn begin<'v>(
     rest: &Rest,
     direction: Direction,
 ) -> Result<Vec<Stored>> {
-    let before = |run| Stored::before(loader.environment(), run, rest, (direction, Reading::Growing));
+    let before = |run| Stored::before(run, rest, (direction, Reading::Growing));
     let mut sources: Vec<Stored> = runs.map(before).filter(|source| !source.is_over()).collect();
     match &mut sources[..] {
         [] => {}

@@ -5,10 +5,8 @@ use std::{cmp::Ordering, result, sync::Arc};
 use ecotone_substrate::{Error, Result, codec::Malformed, environment::Environment, memory::Component};
 use ecotone_sys::chunk::Size;
 
-use super::{
-    Candidates, Filter, Table, WholeIndex,
-    window::{Direction, Window},
-};
+use super::{Candidates, Filter, Table, WholeIndex, window::Window};
+use crate::rest::Direction;
 
 /// What a check has seen.
 struct Seen<'t> {
@@ -35,7 +33,7 @@ impl Table {
         let memory = environment.memory.lease_essential(Component::Frames, Size::Slab)?;
         let mut window = Window::new(self.clone(), 0..self.blocks(), memory);
         for block in 0..self.blocks() {
-            let parsed = window.enter(block, Direction::Forward)?;
+            let parsed = window.enter(block, Direction::Up)?;
             let checked = parsed.check().and_then(|()| parsed.each(|key, value| seen.record(block, key, value)));
             checked.map_err(|e| self.damaged(block, e))?;
         }

@@ -5,15 +5,11 @@ use std::{cmp::Ordering, mem, ops::Range, sync::Arc};
 use ecotone_substrate::{
     Error, Result,
     codec::Malformed,
-    environment::Environment,
     storage::{self, Queue, Reads},
 };
 
-use super::{
-    Candidates, Table,
-    records::Records,
-    window::{Direction, Window},
-};
+use super::{Candidates, Table, records::Records, window::Window};
+use crate::rest::Direction;
 
 /// A place among the records of some blocks of a table: one of them, before the first, or behind the last.
 #[derive(Debug)]
@@ -45,15 +41,21 @@ enum State {
 impl Cursor {
     /// Before the first record of these blocks, to go forward. The window has memory for as many blocks as are read in one request.
     pub fn forward(table: Arc<Table>, blocks: Range<u32>, window: storage::Block) -> Cursor {
-        Cursor::new(Window::new(table, blocks, window), Direction::Forward, State::Start)
+        Cursor::new(Direction::Up, table, blocks, window)
     }
 
     /// Behind the last record of these blocks, to go backward.
     pub fn backward(table: Arc<Table>, blocks: Range<u32>, window: storage::Block) -> Cursor {
-        Cursor::new(Window::new(table, blocks, window), Direction::Backward, State::End)
+        Cursor::new(Direction::Down, table, blocks, window)
     }
 
-    fn new(window: Window, direction: Direction, state: State) -> Cursor {
+    /// Before the first record of these blocks in a direction, to go on in it.
+    pub(crate) fn new(direction: Direction, table: Arc<Table>, blocks: Range<u32>, window: storage::Block) -> Cursor {
+        let state = match direction {
+            Direction::Up => State::Start,
+            Direction::Down => State::End,
+        };
+        let window = Window::new(table, blocks, window);
         Cursor { window, direction, state, records: Records::default(), block: 0, run: 0, runs: 0, left: Vec::new() }
     }
 
@@ -63,8 +65,8 @@ impl Cursor {
     }
 
     /// From now on it reads more at a time the longer it goes, if there is memory to spare.
-    pub fn grow(&mut self, environment: &Environment) {
-        self.window.grow(environment);
+    pub fn grow(&mut self) {
+        self.window.grow();
     }
 
     /// Whether it reads more at a time than in the beginning.
@@ -101,7 +103,7 @@ impl Cursor {
     /// # Errors
     /// If a block is damaged or cannot be read.
     pub fn advance(&mut self) -> Result<bool> {
-        self.direction = Direction::Forward;
+        self.direction = Direction::Up;
         let (block, run) = match self.state {
             State::Start => (Some(self.window.within().start), 0),
             State::On(record) if record + 1 < self.records.len() => return self.stand(record + 1),
@@ -128,7 +130,7 @@ impl Cursor {
     /// # Errors
     /// As for [`advance`](Self::advance).
     pub fn retreat(&mut self) -> Result<bool> {
-        self.direction = Direction::Backward;
+        self.direction = Direction::Down;
         let behind = match self.state {
             State::Start => return Ok(false),
             State::On(record) if record > 0 => return self.stand(record - 1),

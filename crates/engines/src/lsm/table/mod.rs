@@ -20,7 +20,7 @@ mod tests;
 mod window;
 mod writer;
 
-use std::{mem, ops::Range, sync::Arc};
+use std::{mem, sync::Arc};
 
 use ecotone_substrate::{
     Error, Result,
@@ -43,12 +43,8 @@ pub use self::{
     pack::{Compression, plain_room},
     writer::{Options, TableWriter, block_size},
 };
-use self::{
-    blocks::Blocks,
-    header::Header,
-    window::{Direction, Window},
-};
-use crate::page_cache::PageCache;
+use self::{blocks::Blocks, header::Header, window::Window};
+use crate::{page_cache::PageCache, rest::Direction};
 pub use ecotone_substrate::table::Answer;
 
 /// What gives frames of memory.
@@ -57,6 +53,7 @@ pub type Lease<'l> = &'l dyn Fn() -> Result<storage::Block>;
 /// An open table, without its index and filter, which come and go.
 #[derive(Debug)]
 pub struct Table {
+    environment: Environment,
     file: Arc<dyn File>,
     name: Name,
     header: Header,
@@ -73,12 +70,12 @@ impl Table {
     /// If the file is another one, is damaged there, or cannot be read.
     pub fn open(environment: &Environment, name: Name) -> Result<Table> {
         let (file, header) = Header::open(environment, name)?;
-        Ok(Table { file, name, header, blocks: None, warm: Mutex::default() })
+        Ok(Table::of(environment.clone(), file, name, header, Vec::new()))
     }
 
-    /// A table that was just written, of which these blocks are to come into the block cache.
-    fn of(file: Arc<dyn File>, name: Name, header: Header, warm: Vec<u32>) -> Table {
-        Table { file, name, header, blocks: None, warm: Mutex::new(warm) }
+    /// A table of which these blocks are to come into the block cache.
+    fn of(environment: Environment, file: Arc<dyn File>, name: Name, header: Header, warm: Vec<u32>) -> Table {
+        Table { environment, file, name, header, blocks: None, warm: Mutex::new(warm) }
     }
 
     /// The same, whose blocks are kept in a cache when scans come to them.
@@ -88,15 +85,15 @@ impl Table {
 
     /// Brings blocks into the cache of which most records were there before they were merged into this table: what scans come to again and again stays in memory while
     /// its tables change. They are read in large requests. One that cannot be read is left to who asks for it, and so are all if there is no memory for that.
-    pub(crate) fn warm(self: &Arc<Self>, environment: &Environment) {
+    pub(crate) fn warm(self: &Arc<Self>) {
         let (warm, Some(cache)) = (mem::take(&mut *self.warm.lock()), &self.blocks) else { return };
         if warm.is_empty() {
             return;
         }
-        let Some(slab) = environment.memory.lease(Component::Frames, Size::Slab) else { return };
+        let Some(slab) = self.environment.memory.lease(Component::Frames, Size::Slab) else { return };
         let mut window = Window::new(self.clone(), 0..self.blocks(), slab);
         for block in warm {
-            if window.enter(block, Direction::Forward).is_err() {
+            if window.enter(block, Direction::Up).is_err() {
                 return;
             }
             cache.admit(block, window.stored_bytes(block));
@@ -107,6 +104,11 @@ impl Table {
     pub(crate) fn forget_blocks(&self) {
         let forget = |cache: &Blocks| (0..self.blocks()).for_each(|block| cache.forget(block, self.block_size()));
         self.blocks.iter().for_each(forget);
+    }
+
+    /// What it was made or opened with.
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.environment
     }
 
     /// Its name.
@@ -159,16 +161,6 @@ impl Table {
         self.header.block
     }
 
-    /// Bytes of its index, without partitions.
-    pub fn index_bytes(&self) -> u32 {
-        self.header.index_bytes
-    }
-
-    /// The kind of its index.
-    pub fn index_kind(&self) -> Kind {
-        self.header.kind
-    }
-
     /// Partitions of its index.
     pub fn partitions(&self) -> u32 {
         self.header.partitions
@@ -202,15 +194,6 @@ impl Table {
             key if key > last => Candidates::one(self.blocks() - 1),
             _ => index.locate(key),
         }
-    }
-
-    /// The blocks that can have keys from `first` to `last`, both included.
-    pub fn blocks_of(&self, index: &WholeIndex, first: &[u8], last: &[u8]) -> Range<u32> {
-        let (lowest, highest) = self.range();
-        if first > highest || last < lowest || first > last {
-            return 0..0;
-        }
-        self.locate(index, first).low..self.locate(index, last).high + 1
     }
 
     /// The file, for who reads by a queue.

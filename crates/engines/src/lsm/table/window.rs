@@ -4,22 +4,13 @@ use std::{mem, ops::Range, sync::Arc};
 
 use ecotone_substrate::{
     Result,
-    environment::Environment,
     memory::Component,
     storage::{self, Completion, Op, Queue, Reads, Request},
 };
 use ecotone_sys::chunk::Size;
 
 use super::{Block, Table, pack};
-
-/// Where it goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Direction {
-    /// To greater keys.
-    Forward,
-    /// To smaller keys.
-    Backward,
-}
+use crate::rest::Direction;
 
 /// As many blocks as there is memory for. Behind them is room to unpack the one that was entered last, if blocks may be packed.
 #[derive(Debug)]
@@ -36,8 +27,8 @@ pub(super) struct Window {
     /// Whether the block that was entered last is there, for who goes through all.
     is_cached: bool,
     ahead: Option<Ahead>,
-    /// Where more memory comes from for who goes far, and how often it was read so far.
-    growth: Option<Environment>,
+    /// Whether it becomes larger for who goes far, and how often it was read so far.
+    grows: bool,
     reads: u32,
 }
 
@@ -53,17 +44,17 @@ impl Window {
     pub(super) fn new(table: Arc<Table>, within: Range<u32>, memory: storage::Block) -> Window {
         assert!(within.end <= table.blocks() && memory.len() >= table.bytes_for_a_block());
         let (memory, there, fresh, is_cached) = (Some(memory), 0..0, false, false);
-        Window { table, within, memory, there, fresh, is_cached, ahead: None, growth: None, reads: 0 }
+        Window { table, within, memory, there, fresh, is_cached, ahead: None, grows: false, reads: 0 }
     }
 
     /// From now on it becomes larger with the number of its reads, if there is memory to spare.
-    pub(super) fn grow(&mut self, environment: &Environment) {
-        self.growth = Some(environment.clone());
+    pub(super) fn grow(&mut self) {
+        self.grows = true;
     }
 
     /// Whether it has grown.
     pub(super) fn has_grown(&self) -> bool {
-        self.growth.is_some() && self.reads > SHORT
+        self.grows && self.reads > SHORT
     }
 
     /// How often it was read so far.
@@ -73,10 +64,10 @@ impl Window {
 
     fn grow_for_next_read(&mut self) -> Result<()> {
         self.reads = self.reads.saturating_add(1);
-        let Some(environment) = &self.growth else { return Ok(()) };
-        if self.reads != SHORT + 1 && self.reads != LONG + 1 {
+        if !self.grows || (self.reads != SHORT + 1 && self.reads != LONG + 1) {
             return Ok(());
         }
+        let environment = self.table.environment();
         let Some(slab) = environment.memory.lease(Component::Frames, Size::Slab) else { return Ok(()) };
         if self.reads == SHORT + 1 {
             self.memory = Some(slab);
@@ -110,7 +101,7 @@ impl Window {
         if !self.there.contains(&block) {
             self.fetch(block, direction)?;
         }
-        let cache = self.table.blocks.as_ref().filter(|_| self.growth.is_none());
+        let cache = self.table.blocks.as_ref().filter(|_| !self.grows);
         self.is_cached = cache.is_some_and(|cache| cache.has(block, self.table.block_size()));
         let (place, room) = (self.place(block), self.room());
         let memory = self.memory.as_mut().expect(RECEIVED);
@@ -125,7 +116,7 @@ impl Window {
 
     /// Whether it looks into the block cache: unless all is gone through, or it has gone on for long (a long scan and a compaction leave that as it is).
     fn is_short(&self) -> bool {
-        self.growth.is_some() && self.ahead.is_none() && self.reads <= SHORT
+        self.grows && self.ahead.is_none() && self.reads <= SHORT
     }
 
     /// Takes a block from the block cache, if it is there.
@@ -210,8 +201,8 @@ impl Window {
             self.there = blocks;
         }
         let next = match direction {
-            Direction::Forward => self.forward(self.there.end),
-            Direction::Backward => self.backward(self.there.start),
+            Direction::Up => self.forward(self.there.end),
+            Direction::Down => self.backward(self.there.start),
         };
         if let Some(ahead) = &mut self.ahead {
             ahead.begin(&self.table, next);
@@ -225,8 +216,8 @@ impl Window {
         self.grow_for_next_read()?;
         self.fresh = self.is_short();
         let blocks = match direction {
-            Direction::Forward => self.forward(block),
-            Direction::Backward => self.backward(block + 1),
+            Direction::Up => self.forward(block),
+            Direction::Down => self.backward(block + 1),
         };
         let (offset, len) = (self.table.block_at(blocks.start), blocks.len() * self.table.block_size());
         Ok((blocks, offset, len))
@@ -245,7 +236,7 @@ impl Window {
     /// How many blocks are read together: all that have room, but that what grows begins with one where memory for one has room for more.
     fn width(&self) -> u32 {
         let most = (self.room() / self.table.block_size()) as u32;
-        if self.table.may_be_packed() && self.growth.is_some() && self.reads <= SHORT { 1 } else { most }
+        if self.table.may_be_packed() && self.grows && self.reads <= SHORT { 1 } else { most }
     }
 
     /// Makes what was read ahead the window, if it has a block. Whether it has.

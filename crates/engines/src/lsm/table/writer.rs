@@ -169,7 +169,7 @@ impl TableWriter {
         let partitions = index.partitions.iter().map(Vec::as_slice);
         partitions.chain(index_pages.iter()).chain(filter_pages).try_for_each(|page| output.append(page))?;
         let file = self.output.finish(first)?;
-        Ok(Some(Table::of(file, self.name, header, self.warm)))
+        Ok(Some(Table::of(self.environment, file, self.name, header, self.warm)))
     }
 
     fn end_block(&mut self) -> Result<()> {

@@ -69,8 +69,11 @@ fn what_was_before_the_ledger_began_is_not_judged() {
     assert!(alarms(|| ledger.gave(ledger.now(), KEY, None)), "it was replaced before the read");
     let met = |value: &'static [u8]| Met::new(Some(value), None);
     ledger.judge(KEY, &Layers { tables: vec![met(b"1"), met(b"0"), met(b"1")], ..Layers::default() });
+    assert!(!ledger.knows(KEY) && !ledger.knows(b"other"), "what was before may be met again");
     let ledger = written();
+    assert!(ledger.knows(KEY) && ledger.knows(b"other"));
     ledger.forget(b"a", b"z");
+    assert!(!ledger.knows(KEY) && !ledger.knows(b"other"));
     ledger.gave(ledger.now(), KEY, Some(b"loaded"));
     ledger.gave(ledger.now(), b"other", Some(b"loaded"));
 }

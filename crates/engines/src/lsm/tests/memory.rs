@@ -91,6 +91,27 @@ fn writers_of_many_keyspaces_are_slowed_down_before_memtables_are_refused_memory
     world.environment.scheduler.wait_until("the flush that stood", || used(&world) < most(&world) / 16 * 14).unwrap();
 }
 
+/// A flush for memory that was called and is not needed any more leaves memtables that have just begun.
+#[test]
+fn a_flush_for_memory_is_left_when_another_has_made_some() {
+    for is_needed in [true, false] {
+        let world = World::with(1, Kind::Linear, SIZES);
+        let others: Vec<_> = (10..15).map(|number| world.another(number, SIZES)).collect();
+        let flushes = || others.iter().map(|keyspace| stat(&keyspace.stats(), "flushes")).sum::<u64>();
+        for number in (0..).take_while(|_| used(&world) < most(&world) / 4 * 3) {
+            others.iter().for_each(|keyspace| world.write_to(keyspace, &key(number), Some(&[number as u8; VALUE])));
+        }
+        assert_eq!(flushes(), 0, "none is full");
+        if !is_needed {
+            others.iter().for_each(|keyspace| keyspace.flush(u64::MAX).unwrap());
+            others.iter().for_each(|keyspace| world.write_to(keyspace, b"key", Some(b"value")));
+        }
+        let before = flushes();
+        while world.environment.scheduler.run_one() {}
+        assert_eq!(flushes() - before, u64::from(is_needed));
+    }
+}
+
 /// A cache that takes all the memory there is, and gives back what is asked for.
 struct Greedy {
     blocks: Arc<Mutex<Vec<Block>>>,

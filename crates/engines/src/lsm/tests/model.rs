@@ -103,16 +103,17 @@ fn full_memtables_become_runs_with_and_without_a_background() {
     }
 }
 
-/// Of a few more keys than a memtable has room for all fit into one that has grown; of many none grows.
+/// Of a few more keys than a memtable has room for all fit into one that has grown; of many none grows. It is the same where its part of the budget limits it.
 #[test]
 fn a_memtable_of_keys_that_come_again_and_again_grows_and_is_not_flushed() {
-    let flushes = |keys: u32| {
-        let world = World::with(1, Kind::Linear, Sizes { memtable: 1 << 20, ..Sizes::TINY });
+    let flushes = |memtable: usize, value: usize, keys: u32| {
+        let world = World::with(1, Kind::Linear, Sizes { memtable, ..Sizes::TINY });
         let mut random = SmallRng::seed_from_u64(u64::from(keys));
-        (0..60_000).for_each(|_| world.write(&world::key(random.random_range(0..keys)), Some(&[7; 100])));
+        (0..60_000).for_each(|_| world.write(&world::key(random.random_range(0..keys)), Some(&vec![7; value])));
         (world.stat("flushes"), world.stat("memtables"))
     };
-    assert_eq!((flushes(7200), flushes(20_000)), ((0, 1), (5, 3)));
+    assert_eq!((flushes(1 << 20, 100, 7200), flushes(1 << 20, 100, 20_000)), ((0, 1), (5, 3)));
+    assert_eq!((flushes(64 << 20, 1500, 6000), flushes(64 << 20, 1500, 16_000)), ((0, 1), (8, 3)));
 }
 
 /// A flush takes what is older than its limit, and no more than that costs a switch.

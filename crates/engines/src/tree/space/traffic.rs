@@ -60,6 +60,11 @@ impl Traffic {
         self.written[cause as usize].fetch_add(pages as u64, Relaxed);
     }
 
+    /// All that was written.
+    pub(crate) fn written_pages(&self) -> u64 {
+        self.written.iter().map(|pages| pages.load(Relaxed)).sum()
+    }
+
     /// The numbers as statistics show them.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let numbers = READS.into_iter().zip(&self.read).chain(WRITES.into_iter().zip(&self.written));

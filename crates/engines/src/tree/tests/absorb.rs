@@ -76,7 +76,7 @@ fn a_stream_that_ends_with_an_error_says_so() {
         0 => Ok((key(1), Some(vec![1]))),
         _ => Err(ecotone_substrate::Error::Invalid("the source is gone".into())),
     });
-    assert!(world.tree.absorb(&mut records).unwrap_err().to_string().contains("the source is gone"));
+    assert!(world.tree.absorb(&mut records, true).unwrap_err().to_string().contains("the source is gone"));
 }
 
 /// At each of its I/Os.

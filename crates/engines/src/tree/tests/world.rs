@@ -39,7 +39,7 @@ impl World {
     }
 
     pub(super) fn absorb(&self, records: &Records) -> Result<u64> {
-        self.tree.absorb(&mut records.iter().map(|(key, value)| Ok((key.clone(), value.clone()))))
+        self.tree.absorb(&mut records.iter().map(|(key, value)| Ok((key.clone(), value.clone()))), true)
     }
 
     /// Lower fences of all segments.

@@ -164,6 +164,13 @@ impl<'a> Caller<'a> {
         Call::Hint(keyspace, slots, hint)
     }
 
+    /// A hint for all registers of a keyspace. Both keyspaces are read by turns, then both written.
+    pub(in crate::suite) fn hint_of(&self, turn: u32) -> Call {
+        let (keyspace, is_read) = (1 + turn % 2, (turn / 2).is_multiple_of(2));
+        let hint = if is_read { Hint::ReadMostly } else { Hint::WriteMostly };
+        Call::Hint(keyspace, (0, self.registers.of(keyspace).len()), hint)
+    }
+
     /// A few registers of a keyspace.
     fn draw_slots(&self, random: &mut SmallRng) -> (u32, (usize, usize)) {
         let keyspace = random.random_range(1..=2);

@@ -1,8 +1,8 @@
 //! AHA-tree's loads, scans and updates: 20-byte keys, 128-byte values. The paper's ratios stand in pictures only.
 
 use super::super::{
-    cell::{Cell, Data},
-    compare::{Group, Metric},
+    cell::{Cell, Data, Variant},
+    compare::{Comparison, Group, Metric, Side},
     keys::Keys,
     table::Suite,
 };
@@ -18,48 +18,108 @@ const HOT: f64 = 0.01;
 /// Scans of a stretch, updates of as many records as a tenth of all keys has and of twice as many, and both mixed. A phase of scans reads each record of a tenth fifty
 /// times; the paper's, of 300 seconds, some thousand times.
 const OSCILLATION: &[(Workload, f64)] = &[(E, 0.1), (Update, 0.1), (E, 0.1), (Update, 0.2), (E, 0.1), (A, 0.1)];
+/// The same where scans are all over the keys and wait for the disk, so fewer of them.
+const SCATTERED: &[(Workload, f64)] = &[(E, 0.03), (Update, 0.1), (E, 0.03), (Update, 0.1), (E, 0.03), (A, 0.1)];
+/// Scans behind updates of as many records as a tenth has, of twice and of three times as many.
+const RISING: &[(Workload, f64)] = &[(E, 0.1), (Update, 0.1), (E, 0.1), (Update, 0.2), (E, 0.1), (Update, 0.3), (E, 0.1)];
 /// Phases of about two seconds each.
 const FAST: &[(Workload, f64)] =
     &[(E, 0.01), (Update, 0.08), (E, 0.01), (Update, 0.08), (E, 0.01), (Update, 0.08), (E, 0.01), (Update, 0.08)];
+/// Scans that have a tenth adapt, updates of four times as many records as it has, and scans that have it adapt again.
+const READAPTATION: &[(Workload, f64)] = &[(E, 0.2), (Update, 0.4), (E, 0.4)];
 const OSM: Keys = Keys::File { label: "osm", name: "osm_node_ids.du64.zst", scaled: None, arrival: false };
+
+/// The worst ten seconds of scans behind updates, of the steady state, at least.
+const EVENNESS: f64 = 0.7;
+/// Bytes that are rewritten, in those of the hot range, at most.
+const REWRITING: f64 = 3.0;
+
+/// A value of an option of the engine, and the store with it.
+type Way = (&'static str, &'static str);
+
+/// Options with their values, the default first.
+const INSERT: &[Way] = &[("auto", "adaptive insert=auto"), ("batch", "adaptive insert=batch"), ("tree", "adaptive insert=tree")];
+const SPLIT: &[Way] = &[("side", "adaptive split=side"), ("down", "adaptive split=down")];
+const PAGE_FILL: &[Way] = &[("even", "adaptive page_fill=even"), ("spread", "adaptive page_fill=spread")];
 
 pub(in super::super) fn suite() -> Suite {
     // At the small scale so many that a tenth is more than the least memory.
     let data = Data::synthetic(1_200_000, 10_000_000, 20, 128);
-    let osm = Data::synthetic(400_000, 1_700_000, 20, 128).keys(OSM);
-    let logged = Data { small: 400_000, full: 3_000_000, ..data.clone() };
-    let cell = |workload, shape, warmup| Cell::new(workload, shape, &data, Unlogged, MEMORY).warmup(warmup);
-    let durable = |durability| Cell::new(A, Hotspot, &logged, durability, MEMORY);
-    let cells = vec![
-        cell(Load, Uniform, 0.0),
-        cell(C, Zipfian, 0.2),
-        cell(A, Hotspot, 0.2),
-        cell(E, Hotspot, 0.05),
-        cell(E, Uniform, 0.02),
-        cell(E, Zipfian, 0.02),
-        Cell::of_phases(Stretch, &data, MEMORY, OSCILLATION),
-        Cell::of_phases(Stretch, &data, MEMORY, OSCILLATION).stretch(HOT),
-        Cell::of_phases(Stretch, &data, MEMORY, FAST).stretch(HOT),
-        Cell::of_phases(Stretch, &osm, MEMORY, OSCILLATION).stretch(HOT),
-        durable(Buffered).warmup(0.2),
-        durable(Sync).warmup(0.02),
-    ];
-    let group = |name, contains| Group { name, metric: Metric::Throughput, contains, paper: &[] };
+    let mut cells = steady(&data);
+    cells.extend(phases(&data));
+    cells.extend(ways(&Data { small: 200_000, full: 500_000, ..data.clone() }));
+    cells.extend(durable(&Data { small: 400_000, full: 3_000_000, ..data }));
     Suite {
         name: "aha",
         engine: "adaptive",
         stores: &["adaptive", "tree", "lsm", "rocksdb", "lmdb"],
         usual: 5,
         cells,
-        groups: vec![
-            group("load", |cell| cell.workload == Load),
-            group("reads", |cell| cell.workload == C),
-            group("scans", |cell| cell.workload == E && cell.phases.is_empty()),
-            group("updates none", |cell| updates(cell, Unlogged)),
-            group("updates buffered", |cell| updates(cell, Buffered)),
-            group("updates sync", |cell| updates(cell, Sync)),
-        ],
+        groups: groups(),
     }
+}
+
+/// One workload each. Scans are measured behind as many as the time allows: it takes ten million and more over all keys until all is adapted.
+fn steady(data: &Data) -> Vec<Cell> {
+    let cell = |workload, shape, warmup| Cell::new(workload, shape, data, Unlogged, MEMORY).warmup(warmup);
+    vec![
+        cell(Load, Uniform, 0.0),
+        cell(C, Zipfian, 0.2),
+        cell(A, Hotspot, 0.2),
+        cell(E, Hotspot, 0.05),
+        cell(E, Uniform, 0.1),
+        cell(E, Zipfian, 0.1),
+    ]
+}
+
+/// Phases that follow each other, with the figures of those behind updates where they are long enough.
+fn phases(data: &Data) -> Vec<Cell> {
+    let osm = Data::synthetic(400_000, 1_700_000, 20, 128).keys(OSM);
+    let oscillation = |data: &Data| figures(Cell::of_phases(Stretch, data, MEMORY, OSCILLATION));
+    vec![
+        oscillation(data),
+        oscillation(data).stretch(HOT),
+        Cell::of_phases(Stretch, data, MEMORY, FAST).stretch(HOT),
+        figures(Cell::of_phases(Stretch, data, MEMORY, RISING)).without(&["tree", "lmdb"]),
+        figures(Cell::of_phases(Zipfian, data, MEMORY, SCATTERED)),
+        oscillation(&osm).stretch(HOT),
+    ]
+}
+
+fn figures(cell: Cell) -> Cell {
+    cell.compare(Comparison::with(Side::Steady, Metric::WorstWindow, None).goal(EVENNESS))
+        .compare(Comparison::with(Side::HotRange, Metric::RewrittenBytes, None).goal(REWRITING))
+}
+
+/// The engine with each of its options in turn, in the least memory.
+fn ways(data: &Data) -> [Cell; 3] {
+    [("insert", INSERT), ("split", SPLIT), ("page_fill", PAGE_FILL)].map(|(option, ways)| {
+        let variant = |&(value, _): &Way| Variant { settings: vec![(option, value)], store: Some("adaptive") };
+        let cell = Cell::of_phases(Stretch, data, MEMORY, READAPTATION).variants(ways.iter().map(variant).collect());
+        ways[1..].iter().fold(cell, |cell, &(_, other)| against(cell, other, ways[0].1))
+    })
+}
+
+fn against(cell: Cell, other: &'static str, usual: &'static str) -> Cell {
+    let metrics = [Metric::Throughput, Metric::DeviceReads, Metric::WriteBytes];
+    metrics.into_iter().fold(cell, |cell, metric| cell.compare(Comparison::of(other, usual, metric, None)))
+}
+
+fn durable(data: &Data) -> [Cell; 2] {
+    [(Buffered, 0.2), (Sync, 0.02)]
+        .map(|(durability, warmup)| Cell::new(A, Hotspot, data, durability, MEMORY).warmup(warmup).without(&["lmdb"]))
+}
+
+fn groups() -> Vec<Group> {
+    let group = |name, contains| Group { name, metric: Metric::Throughput, contains, paper: &[] };
+    vec![
+        group("load", |cell| cell.workload == Load),
+        group("reads", |cell| cell.workload == C),
+        group("scans", |cell| cell.workload == E && cell.phases.is_empty()),
+        group("updates none", |cell| updates(cell, Unlogged)),
+        group("updates buffered", |cell| updates(cell, Buffered)),
+        group("updates sync", |cell| updates(cell, Sync)),
+    ]
 }
 
 fn updates(cell: &Cell, durability: Durability) -> bool {

@@ -299,6 +299,15 @@ fn comparisons_stand_beside_the_paper() {
 }
 
 #[test]
+fn goals_stand_beside_what_was_measured() {
+    let comparison = json!({"kind": "comparison", "suite": "aha", "cell": "E stretch, phase 3: e", "metric": "worst_window",
+        "ours": "adaptive", "theirs": "steady", "paper_ratio": null, "our_ratio": 0.82, "difference": null, "goal": 0.7});
+    let report = report_of(&[row("adaptive", 1, 5e3), comparison]);
+    let told = [["E stretch, phase 3: e", "adaptive / steady", "worst window", "0.70×", "0.82×"]];
+    assert_eq!(table(&report.markdown, "Ratios in the paper"), told);
+}
+
+#[test]
 fn lines_that_cannot_be_read_are_named_and_skipped() {
     let directory = directory();
     fs::create_dir(directory.path().join("deep")).unwrap();

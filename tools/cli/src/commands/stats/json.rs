@@ -58,6 +58,7 @@ fn range(range: &RangeShape) -> Value {
     object.insert("table_bytes".to_owned(), range.table_bytes.into());
     object.insert("scans".to_owned(), range.scans.into());
     object.insert("waste_seconds".to_owned(), range.waste_seconds.into());
+    object.insert("price_seconds".to_owned(), range.price_seconds.into());
     object.insert("reason".to_owned(), range.reason.into());
     Value::Object(object)
 }

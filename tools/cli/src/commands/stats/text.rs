@@ -92,7 +92,8 @@ fn of_range(range: &RangeShape, lines: &mut Lines) {
     let bounds = format!("{} from {} to {}", range.shape, key(&range.lower), key(&range.upper));
     let bytes = format!("{} of pages, {} of tables", size(range.page_bytes), size(range.table_bytes));
     let why = if range.reason.is_empty() { String::new() } else { format!(", by {}", range.reason) };
-    let scans = format!("{} scans lost {:.3} s{why}", count(range.scans as u64), range.waste_seconds);
+    let price = if range.price_seconds > 0.0 { format!(" of {:.3} s", range.price_seconds) } else { String::new() };
+    let scans = format!("{} scans lost {:.3} s{price}{why}", count(range.scans as u64), range.waste_seconds);
     lines.line("range", format!("{bounds}: {bytes}; {scans}"));
 }
 

@@ -113,7 +113,7 @@ impl Ground {
         let drops = Drops::of(&self.version, &files);
         let (environment, range) = (self.loader.environment().clone(), Rest::new(range));
         let (inputs, range, hash_of, looks) = (&inputs[..], &range, &xxh3_64, &mut |_| Ok(()));
-        let work = Merge { environment: &environment, inputs, below: None, range, hash_of, looks };
+        let work = Merge { inputs, below: None, range, hash_of, looks };
         let tables = output(&self.loader, &mut self.number, |output| merge(work, drops, output));
         let mut records = Records::new();
         for handle in tables.unwrap() {
@@ -230,12 +230,12 @@ fn what_fails_leaves_no_file() {
         let mut random = SmallRng::seed_from_u64(1);
         [Place::Level(1), Place::Run(0)].iter().for_each(|place| ground.put(*place, &records(&mut random, 300)));
         let inputs: Vec<_> = ground.version.runs().map(|(place, run)| (place, run.clone())).collect();
-        let (environment, drops) = (ground.loader.environment().clone(), Drops::of(&ground.version, &[]));
+        let drops = Drops::of(&ground.version, &[]);
         let all = Rest::new((Bound::Unbounded, Bound::Unbounded));
         let (tables, first) = (disk.files().len(), disk.io_index());
         failure.into_iter().for_each(|ahead| disk.fail_at(first + ahead, ErrorKind::Other));
         let (inputs, range, hash_of, looks) = (&inputs[..], &all, &xxh3_64, &mut |_| Ok(()));
-        let work = Merge { environment: &environment, inputs, below: None, range, hash_of, looks };
+        let work = Merge { inputs, below: None, range, hash_of, looks };
         let merged = output(&ground.loader.clone(), &mut ground.number, |output| merge(work, drops, output));
         assert_eq!(merged.is_err(), failure.is_some());
         assert_eq!(disk.files().len() == tables, failure.is_some(), "{failure:?}");

@@ -152,8 +152,8 @@ fn whole(kind: Kind, name: &str, records: &Records, (blocks, partitions): (u32, 
     labels.extend(index(kind));
     let inside: usize = index(kind).iter().map(|(length, _)| length).sum();
     labels.extend([
-        (table.index_bytes() as usize - inside, "rest of the index"),
-        (PAGE - table.index_bytes() as usize, "to the end of the page"),
+        (table.header.index_bytes as usize - inside, "rest of the index"),
+        (PAGE - table.header.index_bytes as usize, "to the end of the page"),
         (64, "filter: line"),
         (PAGE - 64, "to the end of the page"),
     ]);

@@ -26,6 +26,13 @@ fn hash(key: &[u8]) -> u64 {
     xxh3_64_with_seed(key, DATABASE)
 }
 
+impl Table {
+    /// The kind of its index.
+    pub(in crate::lsm) fn index_kind(&self) -> Kind {
+        self.header.kind
+    }
+}
+
 fn environment(disk: &SimStorage) -> Environment {
     disk.environment(DATABASE, 64 << 20)
 }

@@ -32,7 +32,7 @@ fn holds(environment: &Environment, table: Table, records: &Records) {
     let mut forward = Cursor::forward(table.clone(), 0..table.blocks(), window());
     forward.read_ahead(environment.storage.queue().unwrap(), window());
     let mut small = Cursor::forward(table.clone(), 0..table.blocks(), table.memory_for_a_block(environment).unwrap());
-    small.grow(environment);
+    small.grow();
     for (key, value) in records {
         for cursor in [&mut forward, &mut small] {
             assert!(cursor.advance().unwrap());

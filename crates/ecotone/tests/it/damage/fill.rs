@@ -1,0 +1,103 @@
+//! What the lives of the images are: the first one by engine, which leaves something of everything that the engine has in files, and the last one.
+
+use std::ops::Range;
+
+use ecotone::Hint;
+
+use super::life::{Life, sparse, value};
+
+/// Bytes of a value of which three fill a page, or eight a block.
+const LARGE: usize = 1_000;
+
+impl Life {
+    /// Pages of both keyspaces, then a checkpoint, then what only the log says.
+    pub(super) fn fill(&mut self, records: u32) {
+        (0..records).for_each(|i| self.insert(1, i * 7 % records * 10, 300));
+        (0..records / 4).for_each(|i| self.insert(2, i * 10, 40));
+        self.flush();
+        // More than the first page has room for, so that it gets an overflow page.
+        (1..20).filter(|i| i % 10 != 0).for_each(|i| self.insert(1, i, 170));
+        self.flush();
+        self.load_notes(records * 2 / 5);
+        (0..records / 15).for_each(|i| self.insert(1, i * 100, 310));
+    }
+
+    /// What leaves memory comes into deltas and from there into bases; the last of it is flushed, and of what comes then some leaves memory again, which the log
+    /// tells.
+    pub(super) fn fill_hashed(&mut self) {
+        self.insert_and_compact(600);
+        (0..40).for_each(|i| self.insert(2, i * 10, 40));
+        (0..20).for_each(|i| self.remove(1, i * 10));
+        self.flush();
+        self.insert_and_compact(170);
+    }
+
+    fn insert_and_compact(&mut self, count: u32) {
+        for i in 0..count {
+            self.insert(1, i * 7 % 450 * 10, 600);
+            self.settle();
+        }
+    }
+
+    /// A last level that is large enough for another one above it, which gets what is compacted of some runs, and two more runs. What was loaded last only the log has.
+    pub(super) fn fill_lsm(&mut self) {
+        self.load_towns(180);
+        self.make_runs(0, 0..5);
+        self.settle();
+        self.make_runs(0, 5..7);
+        (0..30).for_each(|i| self.insert(2, i * 10, 40));
+        self.flush();
+        self.load_notes(100);
+    }
+
+    /// Ranges that become pages, with ranges of tables between them. Of the third one a compaction makes all tables count again, since it has more pages than the runs that
+    /// come have tables; of the second one a run stays above its pages; what is written to the first one is flushed into these. Of the
+    /// last one only the log tells.
+    pub(super) fn fill_adaptive(&mut self) {
+        self.load_towns(200);
+        [0..180, 200..380, 400..1_300].into_iter().for_each(|range| self.hint(range, Hint::ReadMostly));
+        self.hint(400..1_300, Hint::Auto);
+        self.make_runs(400, 0..5);
+        self.settle();
+        self.hint(200..380, Hint::Auto);
+        (1..8).for_each(|number| self.insert(1, number, 30));
+        [205, 1_500].into_iter().for_each(|number| self.insert(1, number, 50));
+        [210, 1_400].into_iter().for_each(|number| self.remove(1, number));
+        (0..30).for_each(|i| self.insert(2, i * 10, 40));
+        self.flush();
+        self.load_notes(30);
+        self.hint(1_700..1_900, Hint::ReadMostly);
+    }
+
+    fn load_towns(&mut self, count: u32) {
+        self.bulk_load(1, (0..count).map(|i| (i * 10, sparse(i * 10, LARGE))));
+    }
+
+    fn load_notes(&mut self, count: u32) {
+        self.bulk_load(2, (1_000..1_000 + count).map(|number| (number, value(number, 250))));
+    }
+
+    /// Flushes a run in each round, all of the same keys from one on: some with other values, some deleted.
+    fn make_runs(&mut self, first: u32, rounds: Range<u32>) {
+        for round in rounds {
+            for i in 0..=10 {
+                let number = first + i * 89;
+                match (i + round) % 4 {
+                    0 => self.remove(1, number),
+                    _ => self.insert(1, number, 40 + round as usize),
+                }
+            }
+            self.flush();
+        }
+    }
+
+    /// The last life: what only the log has.
+    pub(super) fn log(&mut self) {
+        self.insert(1, 3, 100);
+        self.batch(2_000..2_006);
+        self.remove(1, 30);
+        self.insert(2, 10, 500);
+        self.remove(2, 1_003);
+        self.insert(1, 3, 7);
+    }
+}

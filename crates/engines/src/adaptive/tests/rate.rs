@@ -1,0 +1,83 @@
+//! How much of the time a keyspace adapts by itself (decision 14, "Rate").
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+use ecotone_substrate::clock::Clock;
+
+use super::{
+    upkeep::{range, shapes},
+    world::{Model, World, key, step},
+};
+use crate::{
+    adaptive::AdaptiveOptions,
+    engine::{Hint, Ordered},
+};
+
+const KEYS: u32 = 4000;
+const LOOK: u64 = 1_000_000;
+
+/// Goes on by a millisecond with each look, so that this is what any work takes at least. Nobody waits for it.
+#[derive(Debug, Default)]
+struct Looks {
+    now: AtomicU64,
+    slept: AtomicU64,
+}
+
+impl Clock for Looks {
+    fn now(&self) -> u64 {
+        self.now.fetch_add(LOOK, Relaxed)
+    }
+
+    fn random(&self) -> u64 {
+        7
+    }
+
+    fn sleep(&self, duration: Duration) {
+        let slept = duration.as_nanos() as u64;
+        self.now.fetch_add(slept, Relaxed);
+        self.slept.fetch_add(slept, Relaxed);
+    }
+}
+
+/// Waits until nothing is queued.
+fn end(world: &World) {
+    while shapes(world).iter().any(|(shape, _)| shape.starts_with("to be")) {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn it_rests_for_the_rest_of_the_time_and_does_at_once_what_somebody_asks_for() {
+    let clock = Arc::new(Looks::default());
+    let options = AdaptiveOptions { adapt: 10, ..AdaptiveOptions::default() };
+    let (mut world, mut model) = (World::by(4, options, clock.clone()), Model::new());
+    for round in 0..3_u8 {
+        let numbers = (0..KEYS).filter(|number| number % 3 == u32::from(round) || round == 0);
+        numbers.for_each(|number| world.put(&mut model, number, Some(&[round; 100])));
+        world.flush();
+    }
+    let rests = |world: &World| (world.stat("absorbed_pieces"), clock.slept.load(Relaxed));
+    let before = rests(&world).1;
+    for number in (0..100_000).take_while(|_| rests(&world).0 < 3) {
+        let mut cursor = world.keyspace.clone().cursor(range(1000 + number * 7 % 2000, KEYS));
+        (0..20).for_each(|_| assert!(step(&mut *cursor, false).is_some()));
+        drop(cursor);
+        world.keyspace.lsm.forget_blocks();
+    }
+    end(&world);
+    let (pieces, slept) = rests(&world);
+    // After the last one it may still be at rest.
+    assert!(pieces >= 3 && slept - before >= (pieces - 1) * 9 * LOOK, "{pieces} pieces, {slept} ns of rest");
+    world.keyspace.hint(&range(0, 900), Hint::ReadMostly).unwrap();
+    end(&world);
+    let counted = world.keyspace.lsm.lsm().counted(&key(0), &key(900));
+    assert!(counted.bytes == 0 && counted.pages > 0, "{:?}", world.keyspace.shapes());
+    world.expect(&model);
+}

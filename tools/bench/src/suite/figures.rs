@@ -1,0 +1,106 @@
+//! What a row says of goals: how even its scans were, and how much of a hot range was rewritten for them.
+
+use std::iter;
+
+use serde_json::Value;
+
+use crate::statistics::{median, range};
+
+/// Seconds of a window.
+const WINDOW: f64 = 10.0;
+/// So many windows, one behind the other, a phase has at least: those of a short one are shorter.
+const WINDOWS: f64 = 4.0;
+
+/// Seconds since the begin of a phase, and operations until then.
+type Moment = (f64, f64);
+
+/// Throughput of the worst window, as a part of the steady one: the median of the windows that begin in the second half. Only of scans that follow another phase, since
+/// those before them find the store as it was opened.
+pub(super) fn worst_window(row: &Value) -> Option<f64> {
+    if row["workload"] != "e" || row["leg"].as_u64()? == 0 {
+        return None;
+    }
+    let moments = moments(row)?;
+    let (end, _) = *moments.last()?;
+    let windows = windows(&moments, WINDOW.min(end / WINDOWS));
+    let (worst, _) = range(windows.iter().map(|(_, rate)| *rate))?;
+    let steady = median(windows.iter().filter(|(begin, _)| *begin >= end / 2.0).map(|(_, rate)| *rate))?;
+    (steady > 0.0).then(|| worst / steady)
+}
+
+/// Bytes of the adaptations that ended in a phase, in bytes of its hot range.
+pub(super) fn rewritten_bytes(row: &Value) -> Option<f64> {
+    let record = row["key_size"].as_f64()? + row["value_size"].as_f64()?;
+    let hot = row["stretch"].as_f64()? * row["records"].as_f64()? * record;
+    Some(row["engine"]["adapted_bytes"].as_f64()? / hot)
+}
+
+/// The begin of a phase, the points of its timeline, and its end.
+fn moments(row: &Value) -> Option<Vec<Moment>> {
+    let moment = |of: &Value| Some((of["seconds"].as_f64()?, of["operations"].as_f64()?));
+    let end = moment(row)?;
+    let between = row["timeline"].as_array()?.iter().filter_map(moment).filter(|(seconds, _)| *seconds < end.0);
+    Some(iter::once((0.0, 0.0)).chain(between).chain([end]).collect())
+}
+
+/// Begin and operations a second of the window from each moment on, as far as there is so much behind it.
+fn windows(moments: &[Moment], length: f64) -> Vec<(f64, f64)> {
+    let window = |first: usize| {
+        let (begin, before) = moments[first];
+        let (end, after) = moments[first..].iter().find(|(seconds, _)| *seconds - begin >= length)?;
+        Some((begin, (*after - before) / (*end - begin)))
+    };
+    (0..moments.len()).filter_map(window).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A phase of scans, with so many of them in each of its seconds.
+    fn phase(leg: u64, seconds: u32, scans: impl Fn(u32) -> f64) -> Value {
+        let mut operations = 0.0;
+        let point = |second: u32| {
+            operations += scans(second);
+            json!({ "seconds": second + 1, "operations": operations })
+        };
+        let timeline: Vec<Value> = (0..seconds).map(point).collect();
+        json!({ "workload": "e", "leg": leg, "seconds": seconds, "operations": operations, "timeline": timeline })
+    }
+
+    #[test]
+    fn a_wave_is_seen_in_the_worst_ten_seconds() {
+        let wave = |second: u32| if (10..20).contains(&second) { 50.0 } else { 100.0 };
+        assert_eq!(worst_window(&phase(2, 60, wave)), Some(0.5));
+        assert_eq!(worst_window(&phase(2, 60, |_| 100.0)), Some(1.0));
+        let dip = |second: u32| if second == 10 { 0.0 } else { 100.0 };
+        assert_eq!(worst_window(&phase(2, 60, dip)), Some(0.9), "a second is a tenth of a window");
+    }
+
+    #[test]
+    fn windows_of_a_short_phase_are_a_quarter_of_it() {
+        let wave = |second: u32| if second < 2 { 50.0 } else { 100.0 };
+        assert_eq!(worst_window(&phase(2, 8, wave)), Some(0.5));
+        assert_eq!(worst_window(&phase(2, 0, wave)), None);
+    }
+
+    #[test]
+    fn only_scans_behind_another_phase_have_a_worst_window() {
+        let even = |leg| phase(leg, 60, |_| 100.0);
+        let mut updates = even(1);
+        updates["workload"] = json!("update");
+        assert_eq!([worst_window(&even(0)), worst_window(&updates), worst_window(&json!({}))], [None; 3]);
+    }
+
+    #[test]
+    fn what_is_rewritten_is_counted_in_bytes_of_the_hot_range() {
+        let mut row = json!({ "stretch": 0.1, "records": 1000, "key_size": 20.0, "value_size": 128 });
+        assert_eq!(rewritten_bytes(&row), None, "no engine that adapts");
+        row["engine"] = json!({ "adapted_bytes": 29_600 });
+        assert_eq!(rewritten_bytes(&row), Some(2.0));
+        row["stretch"] = Value::Null;
+        assert_eq!(rewritten_bytes(&row), None);
+    }
+}
