@@ -46,7 +46,9 @@ fn a_cut_file_is_refused_or_was_not_needed() {
 
 fn cut(image: &Image) {
     for (file, bytes) in image.files() {
-        for length in lengths(bytes.len()) {
+        // There are many tables, which are alike: of each a few lengths, and all of them of some table.
+        let (first, each) = if let FileId::Table { number, .. } = file { (number as usize % 6, 6) } else { (0, 1) };
+        for length in lengths(bytes.len()).into_iter().skip(first).step_by(each) {
             let place = format!("{file} cut to {length} of {} bytes", bytes.len());
             let verdict = replaced(image, file, &bytes[..length], &place);
             assert!(verdict.errors().iter().all(Error::is_corruption), "{place}: {:?}", verdict.errors());

@@ -89,7 +89,7 @@ fn every_flip_in_the_manifest_is_refused() {
 #[test]
 fn a_flip_in_the_log_is_refused_or_takes_the_last_write() {
     // Of a tree there is least in it.
-    for (image, used) in Image::all(1).into_iter().zip([17, 4_999, 97, 97]) {
+    for (image, used) in Image::all(1).into_iter().zip([17, 4_999, 397, 397]) {
         let [refused, hurt, _, shorter] = flip(&image, |file| matches!(file, FileId::Log(_)), used, 30_011);
         assert!(refused > 100 && hurt == 0 && shorter > 0);
     }
@@ -125,7 +125,7 @@ fn a_flip_in_a_hash_keyspace_is_refused_or_found_when_read() {
 #[test]
 fn a_flip_in_the_tables_is_refused_or_found_when_read() {
     for image in [Image::lsm(1), Image::adaptive(1)] {
-        let [refused, hurt, intact, shorter] = flip(&image, |file| matches!(file, FileId::Table { .. }), 29, 5_003);
+        let [refused, hurt, intact, shorter] = flip(&image, |file| matches!(file, FileId::Table { .. }), 113, 20_011);
         assert!(refused > 100 && hurt > 20 && intact > 0 && shorter == 0);
     }
 }
