@@ -139,7 +139,8 @@ fn structures() -> io::Result<()> {
     save("structure", "adaptive", &[root.encode()].iter().chain(&records).map(behind_length).collect::<Vec<_>>().concat())
 }
 
-fn behind_length(part: &Vec<u8>) -> Vec<u8> {
+fn behind_length(part: impl AsRef<[u8]>) -> Vec<u8> {
+    let part = part.as_ref();
     [&(part.len() as u16).to_le_bytes()[..], part].concat()
 }
 
