@@ -153,7 +153,7 @@ fn every_crash_of_short_histories_on_the_lsm_engine() {
 fn every_crash_of_short_histories_on_the_adaptive_engine() {
     exhaustive(&adaptive(), 16, 100);
     exhaustive(&adaptive().set(&[("insert", "tree")]), 32, 200);
-    exhaustive(&adaptive().set(&PLACES), 32, 200);
+    exhaustive(&adaptive().set(&PLACES), 8, 200);
 }
 
 /// Divides the crashes among the shapes. Gives their number, and what engines have counted before them.
