@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ecotone_sys::primitive::thread;
+use ecotone_sys::{primitive::thread, processor};
 
 /// Where time and randomness come from.
 pub trait Clock: Send + Sync + fmt::Debug {
@@ -15,6 +15,8 @@ pub trait Clock: Send + Sync + fmt::Debug {
     fn random(&self) -> u64;
     /// Returns when `duration` has passed.
     fn sleep(&self, duration: Duration);
+    /// Nanoseconds of processor that the calling thread has had.
+    fn processor(&self) -> u64;
 }
 
 /// The machine's clock.
@@ -31,7 +33,7 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        nanoseconds(self.start.elapsed())
     }
 
     fn random(&self) -> u64 {
@@ -43,4 +45,12 @@ impl Clock for SystemClock {
     fn sleep(&self, duration: Duration) {
         thread::sleep(duration);
     }
+
+    fn processor(&self) -> u64 {
+        nanoseconds(processor::used())
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

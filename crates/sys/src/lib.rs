@@ -12,6 +12,7 @@ pub mod lmdb;
 mod patience;
 pub mod prefetch;
 pub mod primitive;
+pub mod processor;
 pub mod transfer;
 pub mod uring;
 pub mod words;

@@ -12,16 +12,20 @@ const MERGED: f64 = 60.0;
 const HIDDEN: f64 = 130.0;
 /// Nanoseconds that a scan loses to one more run.
 pub(super) const RUN: f64 = SEEK + READ;
-/// Nanoseconds that an absorption costs for each byte that it reads or writes again, before one was timed; and at least and at most. It is timed by the clock, which goes
-/// on while others have the processors: a multiple of it is not what an absorption takes from them.
-const BYTE: f64 = 11.0;
-const BYTE_RANGE: (f64, f64) = (2.0, 22.0);
+/// Nanoseconds of processor that an absorption, and a merge, cost for each byte that they read and write again, before one was timed. (By the clock, which goes on while
+/// others have the processors, they take up to five times as long beside eight threads that scan.)
+const PAGES_BYTE: f64 = 10.0;
+const RUN_BYTE: f64 = 3.0;
+/// Nanoseconds for which the disk is busy with a byte besides.
+const DISK: f64 = 1.0;
+/// Nanoseconds of a byte at most.
+const MOST: f64 = 22.0;
 /// Parts of the budget between which a range, as one run, is better left that: pages of it are a quarter larger, and memtables and indexes need some too.
 const AS_RUN: Range<f64> = 0.6..1.2;
 /// Nanoseconds of a piece, however small.
 pub(super) const PIECE: f64 = 5e6;
-/// The part of what was known of the price of a byte that stays with each piece.
-const KNOWN: f64 = 0.875;
+/// What was known of the price of a byte has as much weight as the next so many bytes.
+const KNOWN: f64 = 64e6;
 
 /// Nanoseconds that a scan lost in a stretch to sources besides one.
 pub(super) fn waste(passage: &Passage<'_>) -> f64 {
@@ -45,9 +49,16 @@ pub(super) fn fit_as_run(bytes: u64, budget: u64) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Price(f64);
 
-impl Default for Price {
-    fn default() -> Price {
-        Price(BYTE)
+/// The prices of what becomes pages, and of what becomes one run.
+#[derive(Debug)]
+pub(super) struct Prices {
+    pub(super) pages: Price,
+    pub(super) run: Price,
+}
+
+impl Default for Prices {
+    fn default() -> Prices {
+        Prices { pages: Price(PAGES_BYTE), run: Price(RUN_BYTE) }
     }
 }
 
@@ -57,10 +68,10 @@ impl Price {
         self.0 * bytes
     }
 
-    /// A piece of so many bytes took so many nanoseconds.
-    pub(super) fn learn(&mut self, bytes: f64, took: u64) {
-        let seen = ((took as f64 - PIECE).max(0.0) / bytes.max(1.0)).clamp(BYTE_RANGE.0, BYTE_RANGE.1);
-        self.0 = KNOWN * self.0 + (1.0 - KNOWN) * seen;
+    /// So many bytes took so many nanoseconds of processor.
+    pub(super) fn learn(&mut self, bytes: f64, worked: u64) {
+        let seen = worked as f64 / bytes.max(1.0) + DISK;
+        self.0 = (KNOWN * self.0 + bytes * seen.min(MOST)) / (KNOWN + bytes);
     }
 }
 
@@ -77,8 +88,8 @@ mod tests {
     #[test]
     fn the_price_is_of_what_counts_and_of_pages_that_get_some_of_it() {
         let counted = |bytes, records, pages| Counted { bytes, largest: bytes, records, pages, page_bytes: pages * 4096 };
-        let price = Price::default();
-        assert_eq!((touched(&counted(0, 0, 9)), price.of(touched(&counted(1000, 10, 0)))), (0.0, 11_000.0));
+        let price = Price(PAGES_BYTE);
+        assert_eq!((touched(&counted(0, 0, 9)), price.of(touched(&counted(1000, 10, 0)))), (0.0, 10_000.0));
         let few = touched(&counted(1000, 10, 1000));
         assert!((1000.0 + 9.0 * 4096.0..1000.0 + 10.0 * 4096.0).contains(&few), "{few}");
         assert!(touched(&counted(1_000_000, 10_000, 1000)) > 1_000_000.0 + 999.0 * 4096.0);
@@ -86,12 +97,12 @@ mod tests {
 
     #[test]
     fn a_byte_costs_what_pieces_took_within_bounds() {
-        let mut price = Price::default();
-        (0..100).for_each(|_| price.learn(1e6, 20_000_000));
-        assert!((price.0 - 15.0).abs() < 0.1, "{price:?}");
-        (0..100).for_each(|_| price.learn(1e6, u64::MAX / 2));
-        assert!(price.0 <= 22.0);
-        (0..100).for_each(|_| price.learn(1e9, 0));
-        assert!((price.0 - 2.0).abs() < 0.1);
+        let mut price = Prices::default().run;
+        price.learn(64e6, 960_000_000);
+        assert_eq!(price.0, (RUN_BYTE + 16.0) / 2.0);
+        (0..100).for_each(|_| price.learn(1e8, u64::MAX / 2));
+        assert!((price.0 - MOST).abs() < 0.1, "{price:?}");
+        (0..100).for_each(|_| price.learn(1e8, 0));
+        assert!((price.0 - DISK).abs() < 0.1, "{price:?}");
     }
 }

@@ -50,9 +50,9 @@ pub(super) struct Task {
     pub(super) upper: Vec<u8>,
     /// What is left begins here.
     pub(super) from: Vec<u8>,
-    /// Bytes that were to be read and written again when it began, if anybody asked, and nanoseconds that it took so far.
+    /// Bytes that were to be read and written again when it began, if anybody asked, and nanoseconds of processor that it took so far.
     pub(super) bytes: f64,
-    pub(super) took: u64,
+    pub(super) worked: u64,
     /// Bytes that a merge may read still.
     pub(super) left: f64,
     /// Places that it leaves above what becomes pages, where it takes one place alone.
@@ -67,7 +67,7 @@ impl Task {
     /// Not begun.
     pub(super) fn new(kind: Kind, reason: Reason, lower: Vec<u8>, upper: Vec<u8>) -> Task {
         let from = lower.clone();
-        Task { kind, reason, lower, upper, from, bytes: 0.0, took: 0, left: 0.0, above: 0, is_given_up: false, not_before: 0 }
+        Task { kind, reason, lower, upper, from, bytes: 0.0, worked: 0, left: 0.0, above: 0, is_given_up: false, not_before: 0 }
     }
 
     /// To have a range in pages, for which so many bytes are read and written again, if anybody asked.
@@ -78,20 +78,19 @@ impl Task {
 
     /// Does the next piece. The nanoseconds that it took, without the wait for the turn.
     pub(super) fn step(&mut self, lsm: &Arc<Lsm>, split: Split, now: impl Fn() -> u64) -> (Result<()>, u64) {
-        let mut begun = now();
-        let has_turn = || begun = now();
+        let (mut begun, mut worked) = (now(), lsm.worked());
+        let has_turn = || (begun, worked) = (now(), lsm.worked());
         let ended = match self.kind {
             Kind::Absorb => lsm.absorb_next(split, (&self.from, &self.upper), has_turn),
-            Kind::Merge => lsm.merge_next((&self.from, &self.upper), has_turn).map(|read| self.merged(read)),
+            Kind::Merge => lsm.merge_next((&self.from, &self.upper), self.left as u64, has_turn).map(|read| self.merged(read)),
             Kind::Uncover => lsm.uncover_next(&self.from, &self.upper, has_turn),
         };
         let ended = ended.map(|end| {
             self.from = end;
             self.rise(lsm);
         });
-        let took = now().saturating_sub(begun);
-        self.took += took;
-        (ended, took)
+        self.worked += lsm.worked() - worked;
+        (ended, now().saturating_sub(begun))
     }
 
     /// A job of a merge has read so many bytes, if there was one: where the next begins.

@@ -1,6 +1,7 @@
 //! Adapting by itself: which range becomes pages next, or tables again, and at what rate (decision 14, "Price", "Rate", "Hints"). One job, a piece at a time.
 
 use std::{
+    cell::OnceCell,
     sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
@@ -15,7 +16,7 @@ use super::{
     heat::{Heat, Stretch},
     hints::{Hints, bounds},
     insert,
-    price::{self, PIECE, Price},
+    price::{self, PIECE, Price, Prices},
     task::{Kind, Reason, Task},
 };
 use crate::{
@@ -62,7 +63,7 @@ pub(super) struct Upkeep {
 #[derive(Debug, Default)]
 struct State {
     heat: Heat,
-    price: Price,
+    prices: Prices,
     hints: Hints,
     /// What somebody asked for, and what is under way or comes next by itself.
     asked: Vec<Task>,
@@ -80,6 +81,8 @@ struct State {
 
 /// How many times what was to be read a merge reads at most, whatever is written meanwhile.
 const LEEWAY: f64 = 2.0;
+/// The part of the price of a range for which what lies between it and other pages goes along.
+const GAP: f64 = 1.0 / 4.0;
 /// What is left of one scan after as long as the heat remembers.
 const RECENT: f64 = 0.36;
 /// Tasks that are remembered when they are done.
@@ -137,9 +140,9 @@ impl Upkeep {
     /// Of ranges that are pages alone, those that get at once what a flush has of them.
     pub(super) fn divert(&self, mut offers: Vec<Offer>) -> Vec<Offer> {
         let mut state = self.state.lock();
-        let State { heat, price, hints, .. } = &mut *state;
+        let State { heat, prices, hints, .. } = &mut *state;
         offers.retain(|Offer { lower, upper, counted }| {
-            let cost = price.of(price::touched(counted)) + PIECE;
+            let cost = prices.pages.of(price::touched(counted)) + PIECE;
             insert::pays(hints.of(lower, upper), heat.lately(lower, upper), cost)
         });
         heat.flushed();
@@ -321,7 +324,7 @@ impl Upkeep {
                 (Some(_), 0) => "pages",
                 (Some(_), _) => "pages under buffers",
             };
-            let shape = state.shape(shape, cover.bounds(), &counted);
+            let shape = state.shape(shape, cover.bounds(), &counted, state.prices.pages);
             // Compaction has opened it, which is no task.
             if cover.floor().is_none() { RangeShape { reason: "writes", ..shape } } else { shape }
         });
@@ -331,7 +334,8 @@ impl Upkeep {
                 Kind::Merge => "to be one run",
                 Kind::Uncover => "to be tables",
             };
-            RangeShape { reason: task.reason.name(), ..state.shape(shape, (&task.from, &task.upper), counted) }
+            let price = if task.kind == Kind::Merge { state.prices.run } else { state.prices.pages };
+            RangeShape { reason: task.reason.name(), ..state.shape(shape, (&task.from, &task.upper), counted, price) }
         });
         covered.chain(queued).collect()
     }
@@ -362,17 +366,22 @@ impl State {
     /// What is worth adapting, if anything is. Nothing becomes cold since nobody uses the keyspace at all.
     fn choose(&mut self, lsm: &Lsm, split: Split, budget: u64) -> Option<Task> {
         let ends = lsm.ends()?;
+        let fits = OnceCell::new();
+        let fits = || *fits.get_or_init(|| price::fit_as_run(self.hot_bytes(lsm, &ends), budget));
         let price = |lower: &[u8], upper: Option<&[u8]>| {
             let (lower, upper) = clip(&ends, lower, upper)?;
             let may_be = self.may_be_pages(&lower, &upper);
             let counted = lsm.counted_by(split, &lower, &upper);
-            (may_be && counted.bytes > 0).then(|| self.price.of(price::touched(&counted)))
+            let is_merged = || self.may_be_merged(&counted, &lower, &upper) && fits();
+            let price = || if is_merged() { self.prices.run } else { self.prices.pages };
+            (may_be && counted.bytes > 0).then(|| price().of(price::touched(&counted)))
         };
-        if let Some((lower, upper)) = self.heat.worth_absorbing(PIECE, price) {
+        let gathered = |(lower, upper): Stretch| {
             let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;
-            if let Some(task) = self.gather(lsm, (split, budget), lower, upper) {
-                return Some(task);
-            }
+            self.gather(lsm, (split, &fits), lower, upper)
+        };
+        if let Some(task) = self.heat.worth_adapting(PIECE, price).find_map(gathered) {
+            return Some(task);
         }
         if self.is_idle {
             return lsm.is_idle().then(|| self.staged(lsm, split)).flatten();
@@ -406,34 +415,56 @@ impl State {
         Some(Task::absorb(lsm, split, Reason::Idle, (lower.to_vec(), upper.to_vec()), bytes))
     }
 
-    /// Has a range in one place for scans, which have paid for its pages. What they read most fits into memory as one run of tables, but not as pages: then it
-    /// is merged, if that pays too, unless it was written too soon the last time.
-    fn gather(&self, lsm: &Lsm, (split, budget): (Split, u64), lower: Vec<u8>, upper: Vec<u8>) -> Option<Task> {
+    /// Whether a range may be one run of tables, where what scans read most fits into memory as that: not if it has pages, nor if it was written too soon the last time.
+    fn may_be_merged(&self, counted: &Counted, lower: &[u8], upper: &[u8]) -> bool {
+        counted.pages == 0 && !self.heat.has_failed(lower, upper)
+    }
+
+    /// Has a range in one place for scans, which have paid for its pages, or for about what it is as one run if that `fits`. Then it is merged if they have paid for all that
+    /// is read for that, too.
+    fn gather(&self, lsm: &Lsm, (split, fits): (Split, &impl Fn() -> bool), lower: Vec<u8>, upper: Vec<u8>) -> Option<Task> {
         let counted = lsm.counted_by(split, &lower, &upper);
-        if counted.pages > 0 || self.heat.has_failed(&lower, &upper) || !price::fit_as_run(self.hot_bytes(lsm), budget) {
-            return Some(Task::absorb(lsm, split, Reason::Scans, (lower, upper), price::touched(&counted)));
+        if !self.may_be_merged(&counted, &lower, &upper) || !fits() {
+            let (lower, upper) = self.joined(lsm, split, (lower, upper), &counted);
+            let bytes = price::touched(&lsm.counted_by(split, &lower, &upper));
+            return Some(Task::absorb(lsm, split, Reason::Scans, (lower, upper), bytes));
         }
         let bytes = lsm.above_last((&lower, &upper))? as f64;
-        let pays = self.heat.pays(&lower, &upper, self.price.of(bytes));
+        let pays = self.heat.pays(&lower, &upper, self.prices.run.of(bytes));
         pays.then(|| Task { bytes, left: LEEWAY * bytes, ..Task::new(Kind::Merge, Reason::Scans, lower, upper) })
     }
 
+    /// A range that becomes pages, of which so much counts, and what lies between it and those beside it if that is cheap: a scan that passes over it would begin anew
+    /// behind it.
+    fn joined(&self, lsm: &Lsm, split: Split, (lower, upper): (Vec<u8>, Vec<u8>), counted: &Counted) -> (Vec<u8>, Vec<u8>) {
+        let (version, price) = (lsm.version(), |counted: &Counted| self.prices.pages.of(price::touched(counted)));
+        let most = GAP * (price(counted) + PIECE);
+        let is_cheap =
+            |from: &[u8], to: &[u8]| from < to && self.may_be_pages(from, to) && price(&lsm.counted_by(split, from, to)) <= most;
+        let bounds = || version.covers().iter().map(Cover::bounds);
+        let before = bounds().filter(|(begin, _)| *begin < &lower[..]).last();
+        let behind = bounds().find(|(_, end)| *end > &upper[..]);
+        let from = before.map(|(_, end)| end).filter(|end| is_cheap(end, &lower)).map(<[u8]>::to_vec);
+        let to = behind.map(|(begin, _)| begin).filter(|begin| is_cheap(&upper, begin)).map(<[u8]>::to_vec);
+        (from.unwrap_or(lower), to.unwrap_or(upper))
+    }
+
     /// Bytes that would be left of what nearly all scans read if of each part there were what the place has that has most of it.
-    fn hot_bytes(&self, lsm: &Lsm) -> u64 {
-        let Some(ends) = lsm.ends() else { return 0 };
-        let clipped = |(lower, upper): Stretch| clip(&ends, &lower, upper.as_deref());
-        self.heat.hot_bytes(|stretch| clipped(stretch).map_or(0, |(lower, upper)| lsm.counted(&lower, &upper).largest))
+    fn hot_bytes(&self, lsm: &Lsm, ends: &(Vec<u8>, Vec<u8>)) -> u64 {
+        let clipped = |(lower, upper): Stretch| clip(ends, &lower, upper.as_deref());
+        self.heat.hot_bytes(|stretch| clipped(stretch).map_or(0, |(lower, upper)| lsm.largest(&lower, &upper)))
     }
 
     fn learn(&mut self, task: Task) {
         match task.kind {
             // Nobody has paid for it.
             Kind::Absorb if task.reason == Reason::Idle => {}
-            Kind::Absorb | Kind::Merge => {
+            kind @ (Kind::Absorb | Kind::Merge) => {
+                let price = if kind == Kind::Merge { &mut self.prices.run } else { &mut self.prices.pages };
                 if task.bytes > 0.0 && !task.is_given_up {
-                    self.price.learn(task.bytes, task.took);
+                    price.learn(task.bytes, task.worked);
                 }
-                self.heat.absorbed(&task.lower, &task.upper, (task.took as f64, task.above == 0));
+                self.heat.absorbed(&task.lower, &task.upper, (task.worked as f64, task.above == 0));
             }
             Kind::Uncover if task.is_given_up => self.heat.stays(&task.lower, &task.upper),
             Kind::Uncover => self.heat.uncovered(&task.lower, &task.upper),
@@ -444,10 +475,10 @@ impl State {
         self.done.push(task);
     }
 
-    fn shape(&self, shape: &'static str, (lower, upper): (&[u8], &[u8]), counted: &Counted) -> RangeShape {
+    fn shape(&self, shape: &'static str, (lower, upper): (&[u8], &[u8]), counted: &Counted, price: Price) -> RangeShape {
         let &Counted { page_bytes, bytes: table_bytes, .. } = counted;
         let (scans, waste) = self.heat.of(lower, upper);
-        let price = (self.price.of(price::touched(counted)), PIECE);
+        let price = (price.of(price::touched(counted)), PIECE);
         let stake = if table_bytes > 0 { self.heat.stake(lower, upper, price) } else { 0.0 };
         let done = self.done.iter().rfind(|task| !task.is_given_up && task.has_some_of(lower, Some(upper)));
         let reason = done.map_or("", |task| task.reason.name());

@@ -21,6 +21,13 @@ impl Lsm {
         counted
     }
 
+    /// Bytes that the place has of it which has most.
+    pub(crate) fn largest(&self, lower: &[u8], upper: &[u8]) -> u64 {
+        let (version, mut counted) = (self.version(), Counted::default());
+        parts(&version, lower, upper, |cover, part| count_in(&version, (Split::Side, cover, part), &mut counted));
+        counted.largest
+    }
+
     /// What one absorption of it reads and writes: of what is below, the parts over which something counts.
     pub(crate) fn counted_by(&self, split: Split, lower: &[u8], upper: &[u8]) -> Counted {
         let (version, mut counted) = (self.version(), Counted::default());

@@ -39,6 +39,11 @@ impl Lsm {
         stats
     }
 
+    /// Nanoseconds of processor that parts of jobs took so far.
+    pub(crate) fn worked(&self) -> u64 {
+        self.worked.get()
+    }
+
     /// What is told besides where there is something below the tables.
     pub(crate) fn stats_of_base(&self) -> [(&'static str, u64); 4] {
         [

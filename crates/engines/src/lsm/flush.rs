@@ -139,9 +139,9 @@ impl Lsm {
     fn write_out(&self, memtable: &Memtable, diverted: &Diverted) -> Result<Vec<Arc<Handle>>> {
         let name = &mut || self.files.fresh_name();
         let version = self.version();
-        let behind = version.run(Place::Level(version.top(self.sizes.level_0)));
-        let (options, cuts) =
-            (self.table_options(Place::Run(0), mean(memtable), iter::empty(), &version), Cuts::new(self.sizes.table, behind));
+        let place = Place::Run(0);
+        let options = self.table_options(place, mean(memtable), iter::empty(), &version);
+        let cuts = Cuts::new(self.sizes.table, version.behind(place, self.sizes.level_0));
         let mut output = Output::new(self.files.loader(), options, cuts, name);
         let (mut cursor, mut key, mut value) = (memtable.cursor(), Vec::new(), Vec::new());
         while diverted.advance(&mut cursor, &mut key) {

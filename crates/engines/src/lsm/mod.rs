@@ -48,6 +48,7 @@ mod uncover;
 mod version;
 mod view;
 mod witness;
+mod worked;
 
 pub(crate) use self::count::behind;
 pub use self::{family::LsmFamily, options::LsmOptions, version::Split};

@@ -17,6 +17,7 @@ use super::{
     records::Lsm,
     stored::{Reading, Stored},
     version::{Ranged, Run},
+    worked::Worked,
 };
 use crate::rest::{Direction, Rest};
 
@@ -30,6 +31,7 @@ struct Moves {
     runs: Vec<Run<Handle>>,
     parts: Vec<Span>,
     is_covered: bool,
+    worked: Arc<Worked>,
 }
 
 impl Work for Moves {
@@ -52,7 +54,7 @@ impl Work for Moves {
             Some(merged.pass().map(|()| (key, value)))
         };
         let is_wanted = |record: &Result<Moved>| self.is_covered || record.as_ref().map_or(true, |(_, value)| value.is_some());
-        self.base.absorb(&mut iter::from_fn(next).filter(is_wanted), self.is_covered).map(|_| ())
+        self.worked.make(|| self.base.absorb(&mut iter::from_fn(next).filter(is_wanted), self.is_covered)).map(|_| ())
     }
 }
 
@@ -73,7 +75,7 @@ impl Lsm {
         }
         let count = parts.len();
         self.absorption_parts.add(count as u64);
-        let moves = Moves { base: base.clone(), runs, parts, is_covered };
+        let moves = Moves { base: base.clone(), runs, parts, is_covered, worked: self.worked.clone() };
         let (parts, before) = (Parts::new(moves, count), base.written_bytes());
         self.call_helpers("move a part of a range into pages", &parts, helpers.min(count - 1));
         let made = parts.make_all();

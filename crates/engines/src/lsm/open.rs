@@ -72,7 +72,7 @@ impl Lsm {
     /// a piece was absorbed instead: then the tables are others, and the job is to be chosen again. The turn is held.
     pub(super) fn make_way(self: &Arc<Self>, version: &Version<Handle>, piece: &Piece<Handle>) -> Result<Option<Opening>> {
         let Some(base) = self.base().filter(|_| !bug!(SinkBelowFloor)) else { return Ok(Some(Opening::default())) };
-        let sinking = sinking(version.covers(), &piece.inputs, Place::Level(piece.depth));
+        let sinking = sinking(version.covers(), &piece.inputs, piece.target);
         let Some(first) = sinking.first() else { return Ok(Some(Opening::default())) };
         let files = piece.files();
         let open =
@@ -157,11 +157,7 @@ impl Lsm {
 
     fn strip_table(&self, version: &Version<Handle>, place: Place, table: &Arc<Handle>) -> Result<Vec<Arc<Handle>>> {
         let options = self.table_options(place, mean(iter::once(table)) as usize, iter::once(&**table), version);
-        let behind = match place {
-            Place::Run(_) => version.top(self.sizes.level_0),
-            Place::Level(depth) => depth - 1,
-        };
-        let cuts = Cuts::new(self.sizes.table, version.run(Place::Level(behind)));
+        let cuts = Cuts::new(self.sizes.table, version.behind(place, self.sizes.level_0));
         let (inputs, drops) = ([(place, Run::part(vec![table.clone()]))], Drops::of(version, &[table.file()]));
         self.merge_all(&inputs, None, drops, (options, cuts))
     }

@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::{
     absorb::Absorbing,
     base::{Around, Base},
-    compact::rounds::Rounds,
+    compact::{rounds::Rounds, whole::Wholes},
     divert::Leaving,
     family::Sizes,
     handle::Handle,
@@ -26,6 +26,7 @@ use super::{
     turn::Turn,
     version::Version,
     view::{Beyond, Hashed, Present},
+    worked::Worked,
 };
 use crate::{engine::Operation, front::Front};
 
@@ -49,6 +50,7 @@ pub(crate) struct Lsm {
     /// The job that flushes what waits, and the one that compacts what is due.
     pub(super) flush_job: Single,
     pub(super) compaction_job: Single,
+    pub(super) wholes: Wholes,
     /// Changed by who compacts.
     pub(super) rounds: Mutex<Rounds>,
     /// Jobs of compaction that were done.
@@ -67,6 +69,8 @@ pub(crate) struct Lsm {
     pub(super) written: Counter,
     /// Bytes of pages and tables that were written to change what ranges are in.
     pub(super) adapted: Counter,
+    /// How long parts of compaction and of absorptions had a processor.
+    pub(super) worked: Arc<Worked>,
     /// Reads and stretches of scans that came to what is below the tables.
     pub(super) below: Counter,
     pub(super) pressure: Pressure,
@@ -93,6 +97,7 @@ impl Lsm {
             leaving: Leaving::default(),
             flush_job: Single::default(),
             compaction_job: Single::default(),
+            wholes: Wholes::default(),
             rounds: Mutex::default(),
             compactions: Counter::default(),
             parts: Counter::default(),
@@ -103,6 +108,7 @@ impl Lsm {
             opened: Counter::default(),
             written: Counter::default(),
             adapted: Counter::default(),
+            worked: Worked::new(&files.context().shared.clock),
             below: Counter::default(),
             pressure: Pressure::default(),
             idle: Idle::default(),

@@ -42,6 +42,11 @@ impl Clock for SimClock {
         SmallRng::seed_from_u64(self.seed ^ draw.rotate_left(32)).next_u64()
     }
 
+    /// All the time there is.
+    fn processor(&self) -> u64 {
+        self.now()
+    }
+
     /// Whoever sleeps only lets others go on.
     fn sleep(&self, duration: Duration) {
         self.advance(u64::try_from(duration.as_nanos()).expect("nobody sleeps for centuries"));

@@ -40,29 +40,29 @@ impl Heat {
         self.cells.divide();
     }
 
-    /// The range that has lost the most for its price, if one has lost enough. `price` tells what it costs to absorb a range, in nanoseconds; none where there is
-    /// nothing to absorb. Each absorption costs `fixed` besides.
-    pub(super) fn worth_absorbing(
+    /// The ranges that have lost enough, that which has lost the most for its price first. `price` tells what it costs to adapt a range, in nanoseconds; none where there is
+    /// nothing to adapt. Each adaptation costs `fixed` besides.
+    pub(super) fn worth_adapting(
         &self,
         fixed: f64,
         mut price: impl FnMut(&[u8], Option<&[u8]>) -> Option<f64>,
-    ) -> Option<Stretch> {
-        let mut best: Option<(f64, Range<usize>)> = None;
-        let mut row = Row::default();
+    ) -> impl Iterator<Item = Stretch> {
+        let (mut worth, mut row) = (Vec::new(), Row::default());
         for cell in 0..=self.cells.len() {
             let counted = (cell < self.cells.len()).then(|| self.judge(cell, &mut price)).flatten();
             match counted {
                 Some((waste, price)) if waste >= price => row.take(cell, waste, self.cells.get(cell).account.caution()),
                 _ => {
                     let gain = self.gain(&row, fixed, &mut price);
-                    if gain >= PATIENCE && best.as_ref().is_none_or(|(most, _)| gain > *most) {
-                        best = Some((gain, row.cells.clone()));
+                    if gain >= PATIENCE {
+                        worth.push((gain, row.cells.clone()));
                     }
                     row = Row::default();
                 }
             }
         }
-        best.map(|(_, cells)| self.stretch(&cells))
+        worth.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        worth.into_iter().map(|(_, cells)| self.stretch(&cells))
     }
 
     /// Whether scans of a range have lost enough for a price.
@@ -232,14 +232,15 @@ mod tests {
     fn a_hot_range_is_absorbed_when_it_has_lost_twice_its_price_and_not_before() {
         let (mut heat, mut now) = (Heat::default(), 0);
         scan(&mut heat, &mut now, 60, (20_000, 1000));
-        assert_eq!(heat.worth_absorbing(1000.0, price(60_000.0)), None, "60 ms lost of 60 ms");
-        let (lower, upper) = numbers(heat.worth_absorbing(1000.0, price(20_000.0)).expect("it has lost three times its price"));
+        assert_eq!(heat.worth_adapting(1000.0, price(60_000.0)).next(), None, "60 ms lost of 60 ms");
+        let (lower, upper) =
+            numbers(heat.worth_adapting(1000.0, price(20_000.0)).next().expect("it has lost three times its price"));
         assert!((19_500..=20_200).contains(&lower) && (20_700..=21_600).contains(&upper), "{lower} {upper}");
-        assert_eq!(heat.worth_absorbing(60e6, price(1000.0)), None, "its beginning alone costs as much as was lost");
-        assert_eq!(heat.worth_absorbing(0.0, |_, _| None), None, "there is nothing to absorb");
+        assert_eq!(heat.worth_adapting(60e6, price(1000.0)).next(), None, "its beginning alone costs as much as was lost");
+        assert_eq!(heat.worth_adapting(0.0, |_, _| None).next(), None, "there is nothing to absorb");
         assert_eq!(heat.stake(&20_000u32.to_be_bytes(), &21_000u32.to_be_bytes(), (20e6, 1000.0)), 40_002_000.0);
         heat.absorbed(&lower.to_be_bytes(), &upper.to_be_bytes(), (20e6, true));
-        assert_eq!(heat.worth_absorbing(1000.0, price(20_000.0)), None);
+        assert_eq!(heat.worth_adapting(1000.0, price(20_000.0)).next(), None);
     }
 
     #[test]
@@ -249,10 +250,12 @@ mod tests {
             scan(&mut heat, &mut now, 1, (50_000, 500));
             scan(&mut heat, &mut now, 2, (10_000, 500));
         }
-        let (lower, upper) = numbers(heat.worth_absorbing(1000.0, price(20_000.0)).unwrap());
+        let worth: Vec<_> = heat.worth_adapting(1000.0, price(20_000.0)).map(numbers).collect();
+        let &[(lower, upper), (second, _)] = &worth[..] else { panic!("{worth:?}") };
         assert!((9_500..10_500).contains(&lower) && upper < 11_000, "{lower} {upper}");
+        assert!((49_500..50_500).contains(&second), "{second}");
         heat.absorbed(&lower.to_be_bytes(), &upper.to_be_bytes(), (1e6, true));
-        let (lower, upper) = numbers(heat.worth_absorbing(1000.0, price(20_000.0)).unwrap());
+        let (lower, upper) = numbers(heat.worth_adapting(1000.0, price(20_000.0)).next().unwrap());
         assert!((49_500..50_500).contains(&lower) && upper < 51_000, "{lower} {upper}");
     }
 

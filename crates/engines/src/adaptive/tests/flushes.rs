@@ -1,7 +1,11 @@
 //! What flushes leave of covers: those that they have no record of stay pages alone.
 
 use super::world::{Model, World, key};
-use crate::{adaptive::AdaptiveOptions, engine::Engine, lsm::structure::Covers};
+use crate::{
+    adaptive::{AdaptiveOptions, Insert},
+    engine::Engine,
+    lsm::structure::Covers,
+};
 
 const KEYS: u32 = 2400;
 
@@ -79,4 +83,28 @@ fn a_range_of_which_something_was_deleted_has_that_above_it() {
     assert!(counting(&world, 1200, 1600) > 0 && world.keyspace.get(&key(1300)).unwrap().is_none());
     assert_eq!(counting(&world, 400, 800), 0);
     world.expect(&model);
+}
+
+/// Decision 15, invariant 7: of the oldest of them a record does not count that is in pages, newer, and the run that it would be in is above the floor.
+#[test]
+fn what_does_not_count_is_left_out_where_young_runs_become_one() {
+    let options = AdaptiveOptions { insert: Insert::Batch, adapt: 0, ..AdaptiveOptions::default() };
+    let (mut world, mut model) = (World::new(9, options), Model::new());
+    let mut flushed = |world: &mut World, numbers: &[u32], value: &[u8]| {
+        numbers.iter().for_each(|number| world.put(&mut model, *number, Some(value)));
+        world.flush();
+        world.expect(&model);
+    };
+    flushed(&mut world, &[10, 30, 50, 70], b"first");
+    flushed(&mut world, &[30], b"second");
+    world.keyspace.absorb(&key(20), &key(60)).unwrap();
+    assert_eq!(world.stat("runs"), 1, "the other had nothing else");
+    flushed(&mut world, &[50], b"third");
+    for number in [80, 90] {
+        flushed(&mut world, &[number], b"elsewhere");
+    }
+    while world.keyspace.lsm.lsm().compact_next().unwrap() {}
+    assert_eq!((world.stat("runs"), world.stat("levels"), world.stat("table_records")), (1, 0, 5), "10, 50, 70, 80, 90");
+    world.reopen();
+    flushed(&mut world, &[11], b"last");
 }

@@ -39,6 +39,10 @@ impl Clock for Looks {
         7
     }
 
+    fn processor(&self) -> u64 {
+        self.now()
+    }
+
     fn sleep(&self, duration: Duration) {
         let slept = duration.as_nanos() as u64;
         self.now.fetch_add(slept, Relaxed);

@@ -19,7 +19,6 @@ use crate::{
         handle::Handle,
         output::{self, Output},
         records::Lsm,
-        structure::Place,
         table::Options,
         version::Version,
     },
@@ -47,9 +46,9 @@ impl Work for Job {
     type Made = Vec<Arc<Handle>>;
 
     fn make(&self, part: usize, goes_on: &dyn Fn() -> bool) -> Result<Vec<Arc<Handle>>> {
-        let (files, depth) = (&self.lsm.files, self.piece.depth);
-        let behind = depth.checked_sub(1).and_then(|depth| self.version.run(Place::Level(depth)));
-        let (name, cuts) = (&mut || files.fresh_name(), Cuts::new(self.lsm.sizes.table, behind));
+        let (files, sizes) = (&self.lsm.files, self.lsm.sizes);
+        let behind = self.version.behind(self.piece.target, sizes.level_0);
+        let (name, cuts) = (&mut || files.fresh_name(), Cuts::new(sizes.table, behind));
         let (low, high) = self.ranges[part].clone();
         let mut rate = (!self.is_awaited).then(|| Rate::begin(&self.lsm));
         let work = Merge {
@@ -66,7 +65,8 @@ impl Work for Job {
                 if goes_on() { Ok(()) } else { Err(Error::Closed { what: "the compaction" }) }
             },
         };
-        merge(work, Drops::of(&self.version, &self.files), Output::new(files.loader(), self.options, cuts, name))
+        let output = Output::new(files.loader(), self.options, cuts, name);
+        self.lsm.worked.make(|| merge(work, Drops::of(&self.version, &self.files), output))
     }
 }
 
@@ -81,10 +81,10 @@ impl Lsm {
         let mean = mean(piece.inputs.iter().flat_map(|(_, run)| run.tables()));
         let helpers = if is_awaited || self.lateness() >= self.sizes.late { self.helpers(piece.inputs.len(), mean) } else { 0 };
         let handles = piece.inputs.iter().flat_map(|(_, run)| run.tables()).map(|handle| &**handle);
-        let options = self.table_options(Place::Level(piece.depth), mean as usize, handles, version);
+        let options = self.table_options(piece.target, mean as usize, handles, version);
         let (ranges, files) = (piece.ranges(1 + helpers, self.sizes.part), piece.files());
         let (count, piece) = (ranges.len(), piece.clone());
-        let runs = piece.inputs.iter().filter(|(place, _)| place.is_run()).count();
+        let runs = piece.inputs.iter().filter(|(place, _)| place.is_run()).count() - usize::from(piece.target.is_run());
         self.pressure.begin_job(runs as u64, piece.bytes());
         let (lsm, version) = (self.clone(), version.clone());
         let parts = Parts::new(Job { lsm, version, piece, files, options, ranges, is_awaited }, count);

@@ -13,7 +13,7 @@ pub(super) mod split;
 mod stretch;
 #[cfg(test)]
 mod tests;
-mod whole;
+pub(super) mod whole;
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Lsm {
     /// Has the background compact what is due, and clear what was uncovered.
     pub(super) fn call_compaction(self: &Arc<Self>) {
         let version = self.version();
-        if version.is_due(self.sizes.level_0) || self.is_due_when_idle(&version) || self.may_clear() {
+        if version.is_due(self.sizes.level_0, self.young()) || self.is_due_when_idle(&version) || self.may_clear() {
             self.call_compaction_job();
         }
     }
@@ -84,8 +84,16 @@ impl Lsm {
 
     fn pick(&self, version: &Version<Handle>) -> Option<Piece<Handle>> {
         let level_0 = self.sizes.level_0;
-        let due = version.pick(level_0, &mut self.rounds.lock());
-        if due.is_none() && self.is_due_when_idle(version) { version.piece_of_level_0(level_0) } else { due }
+        let is_idle = self.is_due_when_idle(version);
+        // All of them go down then.
+        let young = if is_idle { 0 } else { self.young() };
+        let due = version.pick(level_0, young, &mut self.rounds.lock());
+        if due.is_none() && is_idle { version.piece_of_level_0(level_0) } else { due }
+    }
+
+    /// Bytes that young runs have at most when they become one.
+    fn young(&self) -> u64 {
+        if self.wholes.any() { 0 } else { self.sizes.young }
     }
 
     /// Sees to it that level 0 can get another run.
@@ -143,7 +151,9 @@ impl Lsm {
             self.keep_apart();
         }
         replaced?;
-        self.absorbing.end();
+        if !piece.target.is_run() {
+            self.absorbing.end();
+        }
         self.compactions.increment();
         // What is held has to stay.
         drop((version, piece, opening));
@@ -158,12 +168,11 @@ impl Lsm {
         opening: &Opening,
         is_awaited: bool,
     ) -> Result<()> {
-        let moves = piece.single().filter(|handle| self.may_move(version, handle, piece.depth));
+        let moves = piece.single().filter(|handle| self.may_move(version, handle, piece.target));
         let tables = if moves.is_some() { Vec::new() } else { self.merge(version, piece, is_awaited)? };
-        let place = Place::Level(piece.depth);
-        let tables: Vec<_> = tables.into_iter().map(|handle| (place, handle)).collect();
+        let tables: Vec<_> = tables.into_iter().map(|handle| (piece.target, handle)).collect();
         let stripped = self.strip(version, &opening.edges).inspect_err(|_| self.remove(&tables))?;
-        let comes = moves.iter().map(|handle| (place, handle.file())).collect();
+        let comes = moves.iter().map(|handle| (piece.target, handle.file())).collect();
         let change = Change { goes: piece.files(), comes, covers: opening.edits.clone() };
         let inputs = || piece.inputs.iter().flat_map(|(_, run)| run.tables());
         if moves.is_none() {
@@ -178,12 +187,12 @@ impl Lsm {
     }
 
     /// Whether a table that overlaps nothing of a level may be there as it is: in the last one without tombstones, in others not above much.
-    fn may_move(&self, version: &Version<Handle>, handle: &Handle, depth: u8) -> bool {
-        if depth == 1 {
+    fn may_move(&self, version: &Version<Handle>, handle: &Handle, target: Place) -> bool {
+        if target == Place::Level(1) {
             return handle.table().tombstones() == 0;
         }
-        let below =
-            version.run(Place::Level(depth - 1)).map_or(&[][..], |run| run.overlapping(&(handle.first()..=handle.last())));
+        let behind = version.behind(target, self.sizes.level_0);
+        let below = behind.map_or(&[][..], |run| run.overlapping(&(handle.first()..=handle.last())));
         below.iter().map(|table| table.bytes()).sum::<u64>() <= REACH * self.sizes.table
     }
 }

@@ -13,23 +13,24 @@ use crate::lsm::{
     version::{Ranged, Run, Version},
 };
 
-/// Runs of level 0 with which it is compacted if it has bytes enough, and with which it is in any case.
+/// Runs of level 0 with which it is compacted if it has bytes enough, and that become one if they have few; and runs with which it is compacted in any case.
 const FEW_RUNS: usize = if cfg!(feature = "shuttle") { 2 } else { 4 };
 const MANY_RUNS: usize = 8;
 
-/// The part of a stretch of keys above which what a place has of it is brought down.
+/// The part of a stretch of keys above which what a place has of it is brought down, and of what is read for that where it is level 0.
 const LITTLE: u64 = 32;
+const LITTLE_OF_RUNS: u64 = 16;
 
 /// Tables of one place.
 type Placed<T> = (Place, Vec<Arc<T>>);
 
-/// Tables that go into a level together.
+/// Tables that go to one place together.
 #[derive(Debug)]
 pub(in crate::lsm) struct Piece<T> {
-    /// From young to old, and where they are; those of the level come last.
+    /// From young to old, and where they are; those of a level into which they go come last.
     pub(in crate::lsm) inputs: Vec<(Place, Run<T>)>,
-    /// The depth of the level.
-    pub(in crate::lsm) depth: u8,
+    /// A level below the others, or that of the youngest run if they are runs.
+    pub(in crate::lsm) target: Place,
     /// What it is worth, in bytes: those that are not in the level yet, and what will not be read in vain or hidden any more.
     worth: u64,
     /// Bytes of all tables.
@@ -43,7 +44,8 @@ impl<T: Ranged> Piece<T> {
         let overlapped = vec![(level, version.run(level).map_or(&[][..], |run| run.overlapping(&range)).to_vec())];
         let (worth, all) = (worth(&tables, &overlapped), bytes(&tables) + bytes(&overlapped));
         let inputs = tables.into_iter().chain(overlapped).filter(|(_, tables)| !tables.is_empty());
-        Some(Piece { inputs: inputs.map(|(place, tables)| (place, Run::part(tables))).collect(), depth, worth, all })
+        let inputs = inputs.map(|(place, tables)| (place, Run::part(tables))).collect();
+        Some(Piece { inputs, target: level, worth, all })
     }
 
     /// All tables.
@@ -77,24 +79,29 @@ impl<T: Ranged> Piece<T> {
 
 impl<T> Clone for Piece<T> {
     fn clone(&self) -> Piece<T> {
-        let Piece { inputs, depth, worth, all } = self;
-        Piece { inputs: inputs.clone(), depth: *depth, worth: *worth, all: *all }
+        let Piece { inputs, target, worth, all } = self;
+        Piece { inputs: inputs.clone(), target: *target, worth: *worth, all: *all }
     }
 }
 
 impl<T: Ranged> Version<T> {
-    /// Whether anything is to be compacted. Level 0 may have so many bytes.
-    pub(in crate::lsm) fn is_due(&self, level_0: u64) -> bool {
-        self.level_0_excess(level_0).is_some() || self.levels(level_0).next().is_some()
+    /// Whether anything is to be compacted. Level 0 may have so many bytes, and its youngest runs become one with so many at most.
+    pub(in crate::lsm) fn is_due(&self, level_0: u64, young: u64) -> bool {
+        self.level_0_excess(level_0).is_some()
+            || self.piece_of_young_runs(young).is_some()
+            || self.levels(level_0).next().is_some()
     }
 
-    /// What is compacted next, if anything is due. Level 0 may have so many bytes.
-    pub(in crate::lsm) fn pick(&self, level_0: u64, rounds: &mut Rounds) -> Option<Piece<T>> {
+    /// What is compacted next, if anything is due. Level 0 may have so many bytes, and its youngest runs become one with so many at most.
+    pub(in crate::lsm) fn pick(&self, level_0: u64, young: u64, rounds: &mut Rounds) -> Option<Piece<T>> {
         let level = self.levels(level_0).max_by(|a, b| a.0.total_cmp(&b.0));
         match (self.level_0_excess(level_0), level) {
             (Some(runs), Some((excess, depth))) if excess > runs => self.next_piece_of_level(depth, rounds),
             (Some(_), _) => self.piece_of_level_0(level_0),
-            (None, level) => level.and_then(|(_, depth)| self.next_piece_of_level(depth, rounds)),
+            (None, level) => {
+                let level = || level.and_then(|(_, depth)| self.next_piece_of_level(depth, rounds));
+                self.piece_of_young_runs(young).or_else(level)
+            }
         }
     }
 
@@ -114,19 +121,41 @@ impl<T: Ranged> Version<T> {
         cheapest(oldest.tables().iter().filter_map(|table| Piece::of(self, self.closure(table.first()..=table.last()), depth)))
     }
 
-    /// What brings some of a stretch of keys a level down, from the highest place above the last level that has more than a little of it.
+    /// The youngest runs of level 0 that have so many bytes at most together, if there are some: each costs a scan as much as a large one. None is larger than all that are
+    /// younger, so a record is written again as often as what it is with has become twice as large.
+    pub(in crate::lsm) fn piece_of_young_runs(&self, most: u64) -> Option<Piece<T>> {
+        let (mut inputs, mut all) = (Vec::new(), 0);
+        for (place, run) in self.runs().filter(|(place, _)| place.is_run()) {
+            let bytes = self.bytes_at(place);
+            if all + bytes > most || (all > 0 && bytes > all) {
+                break;
+            }
+            inputs.push((place, run.clone()));
+            all += bytes;
+        }
+        let target = inputs.first()?.0;
+        (inputs.len() >= FEW_RUNS).then_some(Piece { inputs, target, worth: all, all })
+    }
+
+    /// What brings some of a stretch of keys a level down, from the highest place above the last level that has more than a little of it. Runs of level 0 go down with all
+    /// that overlaps, so those that reach far beyond the stretch come last.
     pub(in crate::lsm) fn piece_of_stretch(&self, stretch: (&[u8], &[u8]), level_0: u64) -> Option<Piece<T>> {
         let within = |is_there: &dyn Fn(Place) -> bool| -> u64 {
             let runs = self.runs().filter(|(place, _)| is_there(*place));
             runs.flat_map(|(_, run)| run.within(stretch)).map(|table| table.bytes()).sum()
         };
         let little = within(&|_| true) / LITTLE;
-        if within(&Place::is_run) > little {
-            return self.level_0_over(stretch, level_0);
+        let runs = within(&Place::is_run);
+        let over = if runs > little { self.level_0_over(stretch, level_0) } else { None };
+        if over.as_ref().is_some_and(|piece| runs > piece.bytes() / LITTLE_OF_RUNS) {
+            return over;
         }
-        let depth = (2..=MAX_LEVELS).rev().find(|depth| within(&|place| place == Place::Level(*depth)) > little)?;
-        let tables = self.run(Place::Level(depth))?.within(stretch);
-        self.piece_of_level(depth, |table| tables.iter().any(|other| other.file() == table.file()))
+        let depth = (2..=MAX_LEVELS).rev().find(|depth| within(&|place| place == Place::Level(*depth)) > little);
+        let of_level = |depth| {
+            let tables = self.run(Place::Level(depth))?.within(stretch);
+            self.piece_of_level(depth, |table| tables.iter().any(|other| other.file() == table.file()))
+        };
+        depth.and_then(of_level).or(over)
     }
 
     /// All of level 0 that overlaps a stretch of keys, with what overlaps that.

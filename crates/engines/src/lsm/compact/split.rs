@@ -28,10 +28,10 @@ impl<T: Ranged> Piece<T> {
         cuts(self.inputs.iter().flat_map(|(_, run)| run.tables()), self.candidates(), parts)
     }
 
-    /// Where it may be cut, ascending: where the tables begin of the level that is written into, so that none of them is read by two parts; if there are not
+    /// Where it may be cut, ascending: where the tables begin of the level, if one is written into, so that none of them is read by two parts; if there are not
     /// two, where any do.
     fn candidates(&self) -> Vec<&[u8]> {
-        let is_level = |(place, run): &&(Place, Run<T>)| *place == Place::Level(self.depth) && run.tables().len() > 1;
+        let is_level = |(place, run): &&(Place, Run<T>)| *place == self.target && !place.is_run() && run.tables().len() > 1;
         let level = self.inputs.iter().find(is_level);
         let runs = level.map_or(&self.inputs[..], std::slice::from_ref);
         let firsts: BTreeSet<&[u8]> = runs.iter().flat_map(|(_, run)| run.tables()).map(|table| table.first()).collect();

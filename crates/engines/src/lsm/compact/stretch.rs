@@ -15,13 +15,21 @@ impl Lsm {
         self.version().above_last(stretch, self.sizes.level_0)
     }
 
-    /// Makes one job that brings some of a stretch a level down, with a turn of its own; tells when it has that. The bytes that it read, if there was anything.
-    pub(crate) fn merge_next(self: &Arc<Self>, stretch: (&[u8], &[u8]), has_turn: impl FnOnce()) -> Result<Option<u64>> {
+    /// Makes one job that brings some of a stretch a level down and reads so many bytes at most, with a turn of its own; tells when it has that. The bytes that it read, if
+    /// there was anything.
+    pub(crate) fn merge_next(
+        self: &Arc<Self>,
+        stretch: (&[u8], &[u8]),
+        most: u64,
+        has_turn: impl FnOnce(),
+    ) -> Result<Option<u64>> {
         let turn = self.compacting.lock();
         has_turn();
         let read = Cell::new(0);
-        let pick =
-            |version: &Version<_>| version.piece_of_stretch(stretch, self.sizes.level_0).inspect(|piece| read.set(piece.bytes()));
+        let pick = |version: &Version<_>| {
+            let piece = version.piece_of_stretch(stretch, self.sizes.level_0).filter(|piece| piece.bytes() <= most);
+            piece.inspect(|piece| read.set(piece.bytes()))
+        };
         let merged = self.compact_in_turn(pick, true);
         self.end_turn(turn);
         let read = merged?.then(|| read.get());

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, iter, sync::Arc};
 
 use ecotone_substrate::{Result, Seq, limits::MAX_LEVELS};
+use ecotone_sys::primitive::atomic::{AtomicUsize, Ordering};
 
 use crate::{
     engine::Progress,
@@ -18,6 +19,7 @@ impl Lsm {
     /// Brings what was applied before into the last level, from above, by jobs of the usual size. What others write meanwhile may stay above it.
     pub(in crate::lsm) fn compact_all(self: &Arc<Self>, progress: &mut Progress<'_>) -> Result<()> {
         let (health, level_0) = (&self.files.environment().health, self.sizes.level_0);
+        let mut whole = Some(self.begin_whole());
         health.unless_panics("a flush", || self.flush(Seq::MAX))?;
         // What pages have as well is replaced there, and nothing of it is left to sink.
         let owned = |(lower, upper): (&[u8], &[u8])| (lower.to_vec(), upper.to_vec());
@@ -39,9 +41,41 @@ impl Lsm {
                 done = all.saturating_sub(self.version().bytes_to_sink(level_0)).max(done);
                 progress(done, all);
             }
+            // Level 0 is the first.
+            whole.take();
         }
         progress(all, all);
         Ok(())
+    }
+
+    /// From now on no runs become one: what is to sink would be in another table.
+    fn begin_whole(self: &Arc<Self>) -> Whole {
+        self.wholes.0.fetch_add(1, Ordering::Relaxed);
+        let whole = Whole(self.clone());
+        // Who has the turn may not have seen it.
+        self.end_turn(self.compacting.lock());
+        whole
+    }
+}
+
+/// Compactions of everything that are in level 0.
+#[derive(Debug, Default)]
+pub(in crate::lsm) struct Wholes(AtomicUsize);
+
+impl Wholes {
+    pub(super) fn any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// One of them, until level 0 is empty.
+struct Whole(Arc<Lsm>);
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        self.0.wholes.0.fetch_sub(1, Ordering::Relaxed);
+        // Nobody else would before the next flush.
+        self.0.call_compaction();
     }
 }
 

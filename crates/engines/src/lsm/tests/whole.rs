@@ -58,6 +58,34 @@ fn nothing_is_left_of_a_keyspace_whose_keys_were_all_deleted() {
     world.expect(&Model::new());
 }
 
+/// Small runs that come meanwhile would become one with those that are to sink.
+#[test]
+fn what_is_there_at_the_beginning_sinks_whatever_is_flushed_meanwhile() {
+    let world = World::new(1, Kind::Linear);
+    let write = |numbers: &[u32], value: Option<&[u8]>| {
+        numbers.iter().for_each(|number| world.write(&key(*number), value));
+        world.flush();
+    };
+    write(&[100, 110], Some(b"first"));
+    write(&[200, 210], None);
+    write(&[300, 310], None);
+    let mut turns = 0;
+    world
+        .keyspace
+        .compact(&mut |done, all| {
+            if done > 0 && done < all && turns == 0 {
+                turns += 1;
+                [400, 401].iter().for_each(|number| write(&[*number, 500 + number], Some(b"later")));
+                while world.keyspace.lsm().compact_next().unwrap() {}
+            }
+        })
+        .unwrap();
+    assert_eq!((turns, world.stat("table_tombstones"), world.stat("runs")), (1, 0, 2));
+    [402, 403].iter().for_each(|number| write(&[*number], Some(b"last")));
+    while world.keyspace.lsm().compact_next().unwrap() {}
+    assert_eq!(world.stat("runs"), 1, "they become one again");
+}
+
 /// It ends though others write all the time, and what they wrote is there.
 #[test]
 fn it_ends_whatever_others_write() {

@@ -2,7 +2,7 @@
 
 use ecotone_substrate::limits::MAX_LEVELS;
 
-use super::{Ranged, Version};
+use super::{Ranged, Run, Version};
 use crate::lsm::structure::Place;
 
 /// A level should have this many times the bytes of the one above it.
@@ -23,6 +23,15 @@ impl<T: Ranged> Version<T> {
                 RATIO.checked_pow(u32::from(depth) - 1).map(|ratio| last / ratio).filter(|target| *target > level_0).unwrap_or(0)
             }
         }
+    }
+
+    /// What is behind a run or a level, where its tables go next, if there is something.
+    pub(crate) fn behind(&self, place: Place, level_0: u64) -> Option<&Run<T>> {
+        let depth = match place {
+            Place::Run(_) => self.top(level_0),
+            Place::Level(depth) => depth - 1,
+        };
+        self.run(Place::Level(depth))
     }
 
     /// The depth of the level into which level 0 goes: the uppermost that has tables, or should.

@@ -46,7 +46,7 @@ fn overlap(a: &Fake, b: &Fake) -> bool {
 /// What is older than something that is taken, and could have a key of it, is taken too, or lies below the level where it goes. Nothing stays in that level
 /// between tables that are taken.
 fn assert_closed(version: &Version<Fake>, piece: &Piece<Fake>) {
-    let (files, target) = (piece.files(), Place::Level(piece.depth));
+    let (files, target) = (piece.files(), piece.target);
     let is_taken = |table: &&Arc<Fake>| files.contains(&table.file());
     let inputs: Vec<_> = version.tables().filter(is_taken).collect();
     assert_eq!(inputs.len(), files.len());
@@ -83,27 +83,53 @@ fn trap_12_a_piece_of_a_stretch_is_closed() {
         assert_closed(&version, &piece);
         let (place, upper) = &piece.inputs[0];
         assert!(!upper.within(stretch).is_empty() || place.is_run(), "{place:?}");
-        tops.insert((place.is_run(), piece.depth));
+        tops.insert((place.is_run(), piece.target));
     }
     // Level 0 goes into the last level where there is no other.
-    assert_eq!(tops, BTreeSet::from([(true, 1), (true, 2), (false, 1)]));
+    assert_eq!(tops, BTreeSet::from([(true, 1), (true, 2), (false, 1)].map(|(is_run, depth)| (is_run, Place::Level(depth)))));
 }
 
 /// Trap 12: of level 0 with a table goes everything older that overlaps it.
 #[test]
 fn trap_12_a_piece_is_closed() {
     let mut random = SmallRng::seed_from_u64(1);
-    let mut depths = BTreeSet::new();
+    let mut targets = BTreeSet::new();
     for _ in 0..2000 {
         let version = version(&mut random);
         let piece = version.piece_of_level_0(u64::MAX).expect("there are runs");
         assert_closed(&version, &piece);
-        let next = version.pick(NO_BYTES, &mut Rounds::default()).expect("level 0 has runs enough");
+        let next = version.pick(NO_BYTES, NO_BYTES, &mut Rounds::default()).expect("level 0 has runs enough");
         assert_closed(&version, &next);
-        depths.insert(next.depth);
-        assert!(version.is_due(NO_BYTES));
+        targets.insert(next.target);
+        assert!(version.is_due(NO_BYTES, NO_BYTES));
     }
-    assert!(depths.len() > 1, "{depths:?}");
+    assert!(targets.len() > 1, "{targets:?}");
+}
+
+/// The places of the youngest runs that become one, from young to old, and where it goes, of runs of so many tables of 100 bytes, the oldest first.
+fn young(runs: &[u64]) -> Option<(Vec<Place>, Place)> {
+    let (mut structure, mut tables) = (Structure::default(), Vec::new());
+    for (ordinal, count) in (0..).zip(runs) {
+        let row: Vec<_> = (0..*count).map(|table| fake((100 * ordinal + table) as u32, table as u8, table as u8)).collect();
+        let comes = row.iter().map(|table| (Place::Run(ordinal), table.file())).collect();
+        structure.apply(&Change { comes, ..Change::default() }).unwrap();
+        tables.extend(row);
+    }
+    let piece = Version::empty().after(&structure, &tables).unwrap().piece_of_young_runs(1000)?;
+    assert_eq!(piece.inputs.iter().map(|(_, run)| run.tables().len() as u64).sum::<u64>() * 100, piece.bytes());
+    Some((piece.inputs.iter().map(|(place, _)| *place).collect(), piece.target))
+}
+
+#[test]
+fn small_runs_become_one_where_the_youngest_is() {
+    let runs =
+        |ordinals: &[u64], target| Some((ordinals.iter().map(|ordinal| Place::Run(*ordinal)).collect(), Place::Run(target)));
+    assert_eq!(young(&[1, 1, 1]), None, "few");
+    assert_eq!(young(&[1, 1, 1, 1]), runs(&[3, 2, 1, 0], 3));
+    assert_eq!(young(&[5, 5, 1, 2, 1, 1]), runs(&[5, 4, 3, 2, 1], 5), "with the sixth there would be more than a thousand bytes");
+    assert_eq!(young(&[6, 2, 1, 1, 1]), runs(&[4, 3, 2, 1], 4), "the oldest is larger than all others");
+    assert_eq!(young(&[1, 1, 9, 1, 1]), None, "one lies between that is larger than those behind it");
+    assert_eq!(young(&[3, 3, 3, 3]), None, "they are too large together");
 }
 
 /// Trap 9: a tombstone goes only where nothing older can have its key.
@@ -167,7 +193,7 @@ fn a_level_that_is_not_needed_any_more_does_not_keep_level_0_waiting() {
     let version = Version::empty().after(&structure, &[upper.clone(), last, runs].concat()).unwrap();
     let level_0 = upper.iter().map(|table| table.bytes()).sum();
     assert_eq!(version.target(2, level_0), 0);
-    let piece = version.pick(level_0, &mut Rounds::default()).unwrap();
+    let piece = version.pick(level_0, NO_BYTES, &mut Rounds::default()).unwrap();
     assert!(piece.inputs[0].0.is_run(), "{:?}", piece.inputs[0].0);
 }
 
@@ -182,7 +208,7 @@ fn two_levels(upper: &[Arc<Fake>], last: &[Arc<Fake>]) -> Version<Fake> {
 
 /// The number of the table of the upper level that is taken.
 fn taken(version: &Version<Fake>, rounds: &mut Rounds) -> u32 {
-    let piece = version.pick(NO_BYTES, rounds).expect("the level is too large");
+    let piece = version.pick(NO_BYTES, NO_BYTES, rounds).expect("the level is too large");
     piece.inputs[0].1.tables()[0].file().number
 }
 

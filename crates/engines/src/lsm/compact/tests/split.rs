@@ -7,7 +7,6 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use super::pieces::version;
 use crate::lsm::{
     compact::pick::Piece,
-    structure::Place,
     version::{Ranged, tests::Fake},
 };
 
@@ -39,7 +38,7 @@ fn parts_have_their_shares_and_end_where_tables_of_the_level_begin() {
         let most = piece.bytes() as f64 / parts as f64 + heaviest + 10.0;
         let shares = shares(&piece, &finest, &cuts);
         assert!(shares.iter().all(|share| *share > 0.0 && *share <= most), "{shares:?}, {most}");
-        let level = piece.inputs.iter().find(|(place, run)| *place == Place::Level(piece.depth) && run.tables().len() > 1);
+        let level = piece.inputs.iter().find(|(place, run)| *place == piece.target && run.tables().len() > 1);
         if let Some((_, level)) = level {
             assert!(finest.iter().all(|cut| level.tables().iter().any(|table| table.first() == *cut)));
         }
