@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::task::Kind;
 use crate::lsm::base::{Counted, Passage};
 
 /// Nanoseconds of processor that it takes to begin a source of a scan, to read from the disk for it (one request of one thread), to have a record go through a
@@ -22,6 +23,10 @@ const DISK: f64 = 1.0;
 const MOST: f64 = 22.0;
 /// Parts of the budget between which a range, as one run, is better left that: pages of it are a quarter larger, and memtables and indexes need some too.
 const AS_RUN: Range<f64> = 0.6..1.2;
+/// The part of a range that has to lie above its largest place for it to be merged again: a merge writes nearly all of it anew, however little has come.
+const NEWS: f64 = 1.0 / 8.0;
+/// How many times its largest place a merge of a range reads at most.
+const READ_AGAIN: u64 = 3;
 /// Nanoseconds of a piece, however small.
 pub(super) const PIECE: f64 = 5e6;
 /// What was known of the price of a byte has as much weight as the next so many bytes.
@@ -45,6 +50,16 @@ pub(super) fn fit_as_run(bytes: u64, budget: u64) -> bool {
     AS_RUN.contains(&(bytes as f64 / budget as f64))
 }
 
+/// Whether of a range there is enough besides its largest place to be merged with that.
+pub(super) fn has_news(counted: &Counted) -> bool {
+    (counted.bytes - counted.largest) as f64 >= NEWS * counted.largest as f64
+}
+
+/// Bytes that a merge of a range reads at most, and writes again.
+pub(super) fn most_read(counted: &Counted) -> u64 {
+    READ_AGAIN * counted.largest
+}
+
 /// What a byte of them costs, as far as is known.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Price(f64);
@@ -52,13 +67,26 @@ pub(super) struct Price(f64);
 /// The prices of what becomes pages, and of what becomes one run.
 #[derive(Debug)]
 pub(super) struct Prices {
-    pub(super) pages: Price,
-    pub(super) run: Price,
+    pages: Price,
+    run: Price,
 }
 
 impl Default for Prices {
     fn default() -> Prices {
         Prices { pages: Price(PAGES_BYTE), run: Price(RUN_BYTE) }
+    }
+}
+
+impl Prices {
+    /// Of what adapts a range in this way.
+    pub(super) fn of(&self, kind: Kind) -> Price {
+        if kind == Kind::Merge { self.run } else { self.pages }
+    }
+
+    /// So many bytes took so many nanoseconds of processor.
+    pub(super) fn learn(&mut self, kind: Kind, bytes: f64, worked: u64) {
+        let price = if kind == Kind::Merge { &mut self.run } else { &mut self.pages };
+        price.learn(bytes, worked);
     }
 }
 
@@ -68,8 +96,7 @@ impl Price {
         self.0 * bytes
     }
 
-    /// So many bytes took so many nanoseconds of processor.
-    pub(super) fn learn(&mut self, bytes: f64, worked: u64) {
+    fn learn(&mut self, bytes: f64, worked: u64) {
         let seen = worked as f64 / bytes.max(1.0) + DISK;
         self.0 = (KNOWN * self.0 + bytes * seen.min(MOST)) / (KNOWN + bytes);
     }

@@ -41,6 +41,9 @@ impl Reason {
     }
 }
 
+/// How many times what was to be read a merge reads at most, whatever is written meanwhile.
+const LEEWAY: u64 = 2;
+
 /// One range, as far as it has come.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Task {
@@ -54,7 +57,7 @@ pub(super) struct Task {
     pub(super) bytes: f64,
     pub(super) worked: u64,
     /// Bytes that a merge may read still.
-    pub(super) left: f64,
+    pub(super) left: u64,
     /// Places that it leaves above what becomes pages, where it takes one place alone.
     pub(super) above: usize,
     /// Whether it ended before it was done.
@@ -67,7 +70,7 @@ impl Task {
     /// Not begun.
     pub(super) fn new(kind: Kind, reason: Reason, lower: Vec<u8>, upper: Vec<u8>) -> Task {
         let from = lower.clone();
-        Task { kind, reason, lower, upper, from, bytes: 0.0, worked: 0, left: 0.0, above: 0, is_given_up: false, not_before: 0 }
+        Task { kind, reason, lower, upper, from, bytes: 0.0, worked: 0, left: 0, above: 0, is_given_up: false, not_before: 0 }
     }
 
     /// To have a range in pages, for which so many bytes are read and written again, if anybody asked.
@@ -76,13 +79,19 @@ impl Task {
         Task { bytes, above, ..Task::new(Kind::Absorb, reason, lower, upper) }
     }
 
+    /// To have a range in one run, for which so many bytes are read and written again, but not more than `most`, since scans have paid for it.
+    pub(super) fn merge((lower, upper): (Vec<u8>, Vec<u8>), bytes: u64, most: u64) -> Task {
+        let left = most.min(LEEWAY * bytes);
+        Task { bytes: bytes as f64, left, ..Task::new(Kind::Merge, Reason::Scans, lower, upper) }
+    }
+
     /// Does the next piece. The nanoseconds that it took, without the wait for the turn.
     pub(super) fn step(&mut self, lsm: &Arc<Lsm>, split: Split, now: impl Fn() -> u64) -> (Result<()>, u64) {
         let (mut begun, mut worked) = (now(), lsm.worked());
         let has_turn = || (begun, worked) = (now(), lsm.worked());
         let ended = match self.kind {
             Kind::Absorb => lsm.absorb_next(split, (&self.from, &self.upper), has_turn),
-            Kind::Merge => lsm.merge_next((&self.from, &self.upper), self.left as u64, has_turn).map(|read| self.merged(read)),
+            Kind::Merge => lsm.merge_next((&self.from, &self.upper), self.left, has_turn).map(|read| self.merged(read)),
             Kind::Uncover => lsm.uncover_next(&self.from, &self.upper, has_turn),
         };
         let ended = ended.map(|end| {
@@ -95,8 +104,8 @@ impl Task {
 
     /// A job of a merge has read so many bytes, if there was one: where the next begins.
     fn merged(&mut self, read: Option<u64>) -> Vec<u8> {
-        self.left -= read.unwrap_or(0) as f64;
-        if read.is_some() && self.left > 0.0 { self.from.clone() } else { self.upper.clone() }
+        self.left -= read.unwrap_or(0);
+        if read.is_some() && self.left > 0 { self.from.clone() } else { self.upper.clone() }
     }
 
     /// Begins with the next place when one is done, if somebody asked for the range. What comes meanwhile makes it no longer.

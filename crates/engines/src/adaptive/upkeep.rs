@@ -16,7 +16,7 @@ use super::{
     heat::{Heat, Stretch},
     hints::{Hints, bounds},
     insert,
-    price::{self, PIECE, Price, Prices},
+    price::{self, PIECE, Prices},
     task::{Kind, Reason, Task},
 };
 use crate::{
@@ -79,8 +79,6 @@ struct State {
     rests_since: u64,
 }
 
-/// How many times what was to be read a merge reads at most, whatever is written meanwhile.
-const LEEWAY: f64 = 2.0;
 /// The part of the price of a range for which what lies between it and other pages goes along.
 const GAP: f64 = 1.0 / 4.0;
 /// What is left of one scan after as long as the heat remembers.
@@ -142,7 +140,7 @@ impl Upkeep {
         let mut state = self.state.lock();
         let State { heat, prices, hints, .. } = &mut *state;
         offers.retain(|Offer { lower, upper, counted }| {
-            let cost = prices.pages.of(price::touched(counted)) + PIECE;
+            let cost = prices.of(Kind::Absorb).of(price::touched(counted)) + PIECE;
             insert::pays(hints.of(lower, upper), heat.lately(lower, upper), cost)
         });
         heat.flushed();
@@ -324,7 +322,7 @@ impl Upkeep {
                 (Some(_), 0) => "pages",
                 (Some(_), _) => "pages under buffers",
             };
-            let shape = state.shape(shape, cover.bounds(), &counted, state.prices.pages);
+            let shape = state.shape(shape, cover.bounds(), &counted, Kind::Absorb);
             // Compaction has opened it, which is no task.
             if cover.floor().is_none() { RangeShape { reason: "writes", ..shape } } else { shape }
         });
@@ -334,8 +332,7 @@ impl Upkeep {
                 Kind::Merge => "to be one run",
                 Kind::Uncover => "to be tables",
             };
-            let price = if task.kind == Kind::Merge { state.prices.run } else { state.prices.pages };
-            RangeShape { reason: task.reason.name(), ..state.shape(shape, (&task.from, &task.upper), counted, price) }
+            RangeShape { reason: task.reason.name(), ..state.shape(shape, (&task.from, &task.upper), counted, task.kind) }
         });
         covered.chain(queued).collect()
     }
@@ -372,8 +369,7 @@ impl State {
             let (lower, upper) = clip(&ends, lower, upper)?;
             let may_be = self.may_be_pages(&lower, &upper);
             let counted = lsm.counted_by(split, &lower, &upper);
-            let is_merged = || self.may_be_merged(&counted, &lower, &upper) && fits();
-            let price = || if is_merged() { self.prices.run } else { self.prices.pages };
+            let price = || self.prices.of(self.kind_for(&counted, (&lower, &upper), &fits));
             (may_be && counted.bytes > 0).then(|| price().of(price::touched(&counted)))
         };
         let gathered = |(lower, upper): Stretch| {
@@ -415,29 +411,33 @@ impl State {
         Some(Task::absorb(lsm, split, Reason::Idle, (lower.to_vec(), upper.to_vec()), bytes))
     }
 
-    /// Whether a range may be one run of tables, where what scans read most fits into memory as that: not if it has pages, nor if it was written too soon the last time.
-    fn may_be_merged(&self, counted: &Counted, lower: &[u8], upper: &[u8]) -> bool {
-        counted.pages == 0 && !self.heat.has_failed(lower, upper)
+    /// How a range comes to be in one place: as one run of tables where it may be that and was not written too soon the last time; else as pages.
+    fn kind_for(&self, counted: &Counted, (lower, upper): (&[u8], &[u8]), fits: &impl Fn() -> bool) -> Kind {
+        if may_be_run(counted, fits) && !self.heat.has_failed(lower, upper) { Kind::Merge } else { Kind::Absorb }
     }
 
-    /// Has a range in one place for scans, which have paid for its pages, or for about what it is as one run if that `fits`. Then it is merged if they have paid for all that
-    /// is read for that, too.
+    /// Has a range in one place for scans, which have paid for its pages, or for about what it is as one run if it is to be that. Then it is merged if they have paid for all
+    /// that is read for that, too. What is one run but for a little stays that.
     fn gather(&self, lsm: &Lsm, (split, fits): (Split, &impl Fn() -> bool), lower: Vec<u8>, upper: Vec<u8>) -> Option<Task> {
         let counted = lsm.counted_by(split, &lower, &upper);
-        if !self.may_be_merged(&counted, &lower, &upper) || !fits() {
+        if may_be_run(&counted, fits) && !price::has_news(&counted) {
+            return None;
+        }
+        if self.kind_for(&counted, (&lower, &upper), fits) == Kind::Absorb {
             let (lower, upper) = self.joined(lsm, split, (lower, upper), &counted);
             let bytes = price::touched(&lsm.counted_by(split, &lower, &upper));
             return Some(Task::absorb(lsm, split, Reason::Scans, (lower, upper), bytes));
         }
-        let bytes = lsm.above_last((&lower, &upper))? as f64;
-        let pays = self.heat.pays(&lower, &upper, self.prices.run.of(bytes));
-        pays.then(|| Task { bytes, left: LEEWAY * bytes, ..Task::new(Kind::Merge, Reason::Scans, lower, upper) })
+        let most = price::most_read(&counted);
+        let bytes = lsm.above_last((&lower, &upper), most)?;
+        let pays = self.heat.pays(&lower, &upper, self.prices.of(Kind::Merge).of(bytes as f64));
+        pays.then(|| Task::merge((lower, upper), bytes, most))
     }
 
     /// A range that becomes pages, of which so much counts, and what lies between it and those beside it if that is cheap: a scan that passes over it would begin anew
     /// behind it.
     fn joined(&self, lsm: &Lsm, split: Split, (lower, upper): (Vec<u8>, Vec<u8>), counted: &Counted) -> (Vec<u8>, Vec<u8>) {
-        let (version, price) = (lsm.version(), |counted: &Counted| self.prices.pages.of(price::touched(counted)));
+        let (version, price) = (lsm.version(), |counted: &Counted| self.prices.of(Kind::Absorb).of(price::touched(counted)));
         let most = GAP * (price(counted) + PIECE);
         let is_cheap =
             |from: &[u8], to: &[u8]| from < to && self.may_be_pages(from, to) && price(&lsm.counted_by(split, from, to)) <= most;
@@ -460,9 +460,8 @@ impl State {
             // Nobody has paid for it.
             Kind::Absorb if task.reason == Reason::Idle => {}
             kind @ (Kind::Absorb | Kind::Merge) => {
-                let price = if kind == Kind::Merge { &mut self.prices.run } else { &mut self.prices.pages };
                 if task.bytes > 0.0 && !task.is_given_up {
-                    price.learn(task.bytes, task.worked);
+                    self.prices.learn(kind, task.bytes, task.worked);
                 }
                 self.heat.absorbed(&task.lower, &task.upper, (task.worked as f64, task.above == 0));
             }
@@ -475,16 +474,21 @@ impl State {
         self.done.push(task);
     }
 
-    fn shape(&self, shape: &'static str, (lower, upper): (&[u8], &[u8]), counted: &Counted, price: Price) -> RangeShape {
+    fn shape(&self, shape: &'static str, (lower, upper): (&[u8], &[u8]), counted: &Counted, kind: Kind) -> RangeShape {
         let &Counted { page_bytes, bytes: table_bytes, .. } = counted;
         let (scans, waste) = self.heat.of(lower, upper);
-        let price = (price.of(price::touched(counted)), PIECE);
+        let price = (self.prices.of(kind).of(price::touched(counted)), PIECE);
         let stake = if table_bytes > 0 { self.heat.stake(lower, upper, price) } else { 0.0 };
         let done = self.done.iter().rfind(|task| !task.is_given_up && task.has_some_of(lower, Some(upper)));
         let reason = done.map_or("", |task| task.reason.name());
         let (lower, upper, waste_seconds, price_seconds) = (lower.to_vec(), upper.to_vec(), waste / 1e9, stake / 1e9);
         RangeShape { lower, upper, shape, page_bytes, table_bytes, scans, waste_seconds, price_seconds, reason }
     }
+}
+
+/// Whether a range may be one run of tables: if it has no pages, and what scans read most `fits` into memory as that.
+fn may_be_run(counted: &Counted, fits: &impl Fn() -> bool) -> bool {
+    counted.pages == 0 && fits()
 }
 
 /// What there is of a range between the ends of all keys, if anything.

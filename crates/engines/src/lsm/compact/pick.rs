@@ -137,25 +137,41 @@ impl<T: Ranged> Version<T> {
         (inputs.len() >= FEW_RUNS).then_some(Piece { inputs, target, worth: all, all })
     }
 
-    /// What brings some of a stretch of keys a level down, from the highest place above the last level that has more than a little of it. Runs of level 0 go down with all
-    /// that overlaps, so those that reach far beyond the stretch come last.
-    pub(in crate::lsm) fn piece_of_stretch(&self, stretch: (&[u8], &[u8]), level_0: u64) -> Option<Piece<T>> {
-        let within = |is_there: &dyn Fn(Place) -> bool| -> u64 {
-            let runs = self.runs().filter(|(place, _)| is_there(*place));
-            runs.flat_map(|(_, run)| run.within(stretch)).map(|table| table.bytes()).sum()
-        };
-        let little = within(&|_| true) / LITTLE;
-        let runs = within(&Place::is_run);
-        let over = if runs > little { self.level_0_over(stretch, level_0) } else { None };
-        if over.as_ref().is_some_and(|piece| runs > piece.bytes() / LITTLE_OF_RUNS) {
-            return over;
-        }
-        let depth = (2..=MAX_LEVELS).rev().find(|depth| within(&|place| place == Place::Level(*depth)) > little);
-        let of_level = |depth| {
+    /// What brings some of a stretch of keys a level down, from the highest place above the last level that has more than a little of it, of so many bytes at most. Runs of
+    /// level 0 go down with all that overlaps, so they come last where that reaches far beyond the stretch or leaves too few of the bytes for the levels.
+    pub(in crate::lsm) fn piece_of_stretch(&self, stretch: (&[u8], &[u8]), most: u64, level_0: u64) -> Option<Piece<T>> {
+        let runs = self.bytes_within(stretch, |place| place.is_run());
+        let over = if runs > self.little(stretch) { self.level_0_over(stretch, level_0) } else { None };
+        let levels = self.levels_to_sink(stretch);
+        let of_level = || {
+            let depth = self.level_to_sink(stretch)?;
             let tables = self.run(Place::Level(depth))?.within(stretch);
             self.piece_of_level(depth, |table| tables.iter().any(|other| other.file() == table.file()))
         };
-        depth.and_then(of_level).or(over)
+        let comes_first = |over: &Piece<T>| runs > over.all / LITTLE_OF_RUNS && over.all + levels <= most;
+        let piece = if over.as_ref().is_some_and(comes_first) { over } else { of_level().or(over) };
+        piece.filter(|piece| piece.all <= most)
+    }
+
+    /// About how many bytes are read until no level above the last has more than a little of a stretch of keys.
+    pub(super) fn levels_to_sink(&self, stretch: (&[u8], &[u8])) -> u64 {
+        self.level_to_sink(stretch).map_or(0, |_| self.bytes_within(stretch, |place| !place.is_run()))
+    }
+
+    /// The highest level above the last that has more than a little of a stretch of keys.
+    fn level_to_sink(&self, stretch: (&[u8], &[u8])) -> Option<u8> {
+        let little = self.little(stretch);
+        (2..=MAX_LEVELS).rev().find(|depth| self.bytes_within(stretch, |place| place == Place::Level(*depth)) > little)
+    }
+
+    fn little(&self, stretch: (&[u8], &[u8])) -> u64 {
+        self.bytes_within(stretch, |_| true) / LITTLE
+    }
+
+    /// Bytes of tables in some places that have keys of a stretch.
+    fn bytes_within(&self, stretch: (&[u8], &[u8]), is_there: impl Fn(Place) -> bool) -> u64 {
+        let runs = self.runs().filter(|(place, _)| is_there(*place));
+        runs.flat_map(|(_, run)| run.within(stretch)).map(|table| table.bytes()).sum()
     }
 
     /// All of level 0 that overlaps a stretch of keys, with what overlaps that.

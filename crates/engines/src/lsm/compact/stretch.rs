@@ -10,9 +10,9 @@ use crate::lsm::{
 };
 
 impl Lsm {
-    /// About how many bytes are read until nothing above the last level has keys of a stretch, if something has.
-    pub(crate) fn above_last(&self, stretch: (&[u8], &[u8])) -> Option<u64> {
-        self.version().above_last(stretch, self.sizes.level_0)
+    /// About how many bytes are read until hardly anything above the last level has keys of a stretch, if something has and these are not too many.
+    pub(crate) fn above_last(&self, stretch: (&[u8], &[u8]), most: u64) -> Option<u64> {
+        self.version().above_last(stretch, most, self.sizes.level_0)
     }
 
     /// Makes one job that brings some of a stretch a level down and reads so many bytes at most, with a turn of its own; tells when it has that. The bytes that it read, if
@@ -27,7 +27,7 @@ impl Lsm {
         has_turn();
         let read = Cell::new(0);
         let pick = |version: &Version<_>| {
-            let piece = version.piece_of_stretch(stretch, self.sizes.level_0).filter(|piece| piece.bytes() <= most);
+            let piece = version.piece_of_stretch(stretch, most, self.sizes.level_0);
             piece.inspect(|piece| read.set(piece.bytes()))
         };
         let merged = self.compact_in_turn(pick, true);
@@ -40,10 +40,10 @@ impl Lsm {
 }
 
 impl<T: Ranged> Version<T> {
-    fn above_last(&self, stretch: (&[u8], &[u8]), level_0: u64) -> Option<u64> {
-        let first = self.piece_of_stretch(stretch, level_0)?;
-        let sinking = if first.has_runs() { first.bytes() } else { 0 };
-        let levels = self.runs().filter(|(place, _)| !place.is_run()).flat_map(|(_, run)| run.within(stretch));
-        Some(sinking + levels.map(|table| table.bytes()).sum::<u64>())
+    fn above_last(&self, stretch: (&[u8], &[u8]), most: u64, level_0: u64) -> Option<u64> {
+        let first = self.piece_of_stretch(stretch, most, level_0)?;
+        let runs = if first.has_runs() { first.bytes() } else { 0 };
+        let bytes = runs + self.levels_to_sink(stretch);
+        (bytes <= most).then_some(bytes)
     }
 }

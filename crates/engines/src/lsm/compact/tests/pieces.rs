@@ -78,7 +78,9 @@ fn trap_12_a_piece_of_a_stretch_is_closed() {
         let (version, lower, wide) = (version(&mut random), random.random::<u8>(), random.random_range(1..100u8));
         let stretch = (&[lower][..], &[lower.saturating_add(wide)][..]);
         let above = |(place, run): (Place, &Run<Fake>)| place != Place::Level(1) && !run.within(stretch).is_empty();
-        let Some(piece) = version.piece_of_stretch(stretch, u64::MAX) else { continue };
+        let most = if random.random() { u64::MAX } else { random.random_range(0..5000) };
+        let Some(piece) = version.piece_of_stretch(stretch, most, u64::MAX) else { continue };
+        assert!(piece.bytes() <= most);
         assert!(version.runs().any(above));
         assert_closed(&version, &piece);
         let (place, upper) = &piece.inputs[0];
