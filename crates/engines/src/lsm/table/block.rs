@@ -60,10 +60,16 @@ impl<'a> Block<'a> {
     /// If the bytes are not such a block.
     pub fn unpack(bytes: &'a [u8], place: Place, room: &'a mut [u8]) -> result::Result<Block<'a>, Malformed> {
         Self::verify(bytes, place)?;
+        Self::unpack_verified(bytes, room)
+    }
+
+    /// The same of one whose checksum is right.
+    pub(super) fn unpack_verified(bytes: &'a [u8], room: &'a mut [u8]) -> result::Result<Block<'a>, Malformed> {
         Self::reparse(if bytes.get(4) == Some(&PACKED) { pack::unpack(bytes, room)? } else { bytes })
     }
 
-    fn verify(bytes: &[u8], place: Place) -> result::Result<(), Malformed> {
+    /// Whether the checksum is right.
+    pub(super) fn verify(bytes: &[u8], place: Place) -> result::Result<(), Malformed> {
         if Reader::new(bytes).u32()? != place.checksum(bytes) {
             return Err(Malformed::new(0, "the checksum of the block does not match"));
         }

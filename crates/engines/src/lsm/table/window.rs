@@ -22,14 +22,25 @@ pub(super) struct Window {
     memory: Option<storage::Block>,
     /// Those that are in memory.
     there: Range<u32>,
-    /// Whether they may come into the block cache.
-    fresh: bool,
+    /// Where they come from.
+    origin: Origin,
     /// Whether the block that was entered last is there, for who goes through all.
     is_cached: bool,
     ahead: Option<Ahead>,
     /// Whether it becomes larger for who goes far, and how often it was read so far.
     grows: bool,
     reads: u32,
+}
+
+/// Where blocks come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// The block cache, which has them from who checked them.
+    Cache,
+    /// The file, for who has not gone far: they may come into the block cache.
+    Short,
+    /// The file, for others.
+    Long,
 }
 
 /// Reads after which the next one fills a slab, and those after which others are on their way meanwhile.
@@ -43,8 +54,8 @@ impl Window {
     /// For some blocks of a table, in memory for one of them or more.
     pub(super) fn new(table: Arc<Table>, within: Range<u32>, memory: storage::Block) -> Window {
         assert!(within.end <= table.blocks() && memory.len() >= table.bytes_for_a_block());
-        let (memory, there, fresh, is_cached) = (Some(memory), 0..0, false, false);
-        Window { table, within, memory, there, fresh, is_cached, ahead: None, grows: false, reads: 0 }
+        let (memory, there, origin, is_cached) = (Some(memory), 0..0, Origin::Long, false);
+        Window { table, within, memory, there, origin, is_cached, ahead: None, grows: false, reads: 0 }
     }
 
     /// From now on it becomes larger with the number of its reads, if there is memory to spare.
@@ -93,7 +104,7 @@ impl Window {
         self.within.clone()
     }
 
-    /// Brings a block into memory, unless it is there, and checks it. Others come along, those first that are next in this direction.
+    /// Brings a block into memory, unless it is there, and checks it, unless somebody has. Others come along, those first that are next in this direction.
     ///
     /// # Errors
     /// If it cannot be read, or is damaged.
@@ -107,8 +118,8 @@ impl Window {
         let memory = self.memory.as_mut().expect(RECEIVED);
         let (blocks, room) = memory.split_at_mut(room);
         let bytes = &blocks[place];
-        let parsed = self.table.parse_in(block, bytes, room)?;
-        if let Some(cache) = self.table.blocks.as_ref().filter(|_| self.fresh) {
+        let parsed = self.table.parse_in(block, bytes, room, self.origin != Origin::Cache)?;
+        if let Some(cache) = self.table.blocks.as_ref().filter(|_| self.origin == Origin::Short) {
             cache.admit(block, bytes);
         }
         Ok(parsed)
@@ -125,7 +136,7 @@ impl Window {
         let memory = self.memory.as_mut().expect(RECEIVED);
         let found = cache.copy(block, &mut memory[..self.table.block_size()]);
         if found {
-            (self.there, self.fresh) = (block..block + 1, false);
+            (self.there, self.origin) = (block..block + 1, Origin::Cache);
         }
         found
     }
@@ -214,7 +225,7 @@ impl Window {
     fn next_read(&mut self, block: u32, direction: Direction) -> Result<(Range<u32>, u64, usize)> {
         self.there = 0..0;
         self.grow_for_next_read()?;
-        self.fresh = self.is_short();
+        self.origin = if self.is_short() { Origin::Short } else { Origin::Long };
         let blocks = match direction {
             Direction::Up => self.forward(block),
             Direction::Down => self.backward(block + 1),
@@ -252,7 +263,7 @@ impl Window {
         ahead.free = self.memory.replace(memory);
         self.there = 0..0;
         read?;
-        self.there = blocks;
+        (self.there, self.origin) = (blocks, Origin::Long);
         Ok(true)
     }
 }
