@@ -23,10 +23,8 @@ const DISK: f64 = 1.0;
 const MOST: f64 = 22.0;
 /// Parts of the budget between which a range, as one run, is better left that: pages of it are a quarter larger, and memtables and indexes need some too.
 const AS_RUN: Range<f64> = 0.6..1.2;
-/// The part of a range that has to lie above its largest place for it to be merged again: a merge writes nearly all of it anew, however little has come.
+/// What a range has to have beside its largest place, as a part of that, to be merged again: a merge writes nearly all of it anew, however little has come.
 const NEWS: f64 = 1.0 / 8.0;
-/// How many times its largest place a merge of a range reads at most.
-const READ_AGAIN: u64 = 3;
 /// Nanoseconds of a piece, however small.
 pub(super) const PIECE: f64 = 5e6;
 /// What was known of the price of a byte has as much weight as the next so many bytes.
@@ -53,11 +51,6 @@ pub(super) fn fit_as_run(bytes: u64, budget: u64) -> bool {
 /// Whether of a range there is enough besides its largest place to be merged with that.
 pub(super) fn has_news(counted: &Counted) -> bool {
     (counted.bytes - counted.largest) as f64 >= NEWS * counted.largest as f64
-}
-
-/// Bytes that a merge of a range reads at most, and writes again.
-pub(super) fn most_read(counted: &Counted) -> u64 {
-    READ_AGAIN * counted.largest
 }
 
 /// What a byte of them costs, as far as is known.

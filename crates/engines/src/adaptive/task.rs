@@ -53,11 +53,13 @@ pub(super) struct Task {
     pub(super) upper: Vec<u8>,
     /// What is left begins here.
     pub(super) from: Vec<u8>,
-    /// Bytes that were to be read and written again when it began, if anybody asked, and nanoseconds of processor that it took so far.
+    /// Bytes that were to be read and written again when it began, if anybody asked, or that a merge did read when it is done; and nanoseconds of processor that it took so
+    /// far.
     pub(super) bytes: f64,
     pub(super) worked: u64,
-    /// Bytes that a merge may read still.
-    pub(super) left: u64,
+    /// Bytes that a merge may read, and has read.
+    most: u64,
+    read: u64,
     /// Places that it leaves above what becomes pages, where it takes one place alone.
     pub(super) above: usize,
     /// Whether it ended before it was done.
@@ -70,7 +72,20 @@ impl Task {
     /// Not begun.
     pub(super) fn new(kind: Kind, reason: Reason, lower: Vec<u8>, upper: Vec<u8>) -> Task {
         let from = lower.clone();
-        Task { kind, reason, lower, upper, from, bytes: 0.0, worked: 0, left: 0, above: 0, is_given_up: false, not_before: 0 }
+        Task {
+            kind,
+            reason,
+            lower,
+            upper,
+            from,
+            bytes: 0.0,
+            worked: 0,
+            most: 0,
+            read: 0,
+            above: 0,
+            is_given_up: false,
+            not_before: 0,
+        }
     }
 
     /// To have a range in pages, for which so many bytes are read and written again, if anybody asked.
@@ -81,8 +96,8 @@ impl Task {
 
     /// To have a range in one run, for which so many bytes are read and written again, but not more than `most`, since scans have paid for it.
     pub(super) fn merge((lower, upper): (Vec<u8>, Vec<u8>), bytes: u64, most: u64) -> Task {
-        let left = most.min(LEEWAY * bytes);
-        Task { bytes: bytes as f64, left, ..Task::new(Kind::Merge, Reason::Scans, lower, upper) }
+        let most = most.min(LEEWAY * bytes);
+        Task { bytes: bytes as f64, most, ..Task::new(Kind::Merge, Reason::Scans, lower, upper) }
     }
 
     /// Does the next piece. The nanoseconds that it took, without the wait for the turn.
@@ -91,7 +106,9 @@ impl Task {
         let has_turn = || (begun, worked) = (now(), lsm.worked());
         let ended = match self.kind {
             Kind::Absorb => lsm.absorb_next(split, (&self.from, &self.upper), has_turn),
-            Kind::Merge => lsm.merge_next((&self.from, &self.upper), self.left, has_turn).map(|read| self.merged(read)),
+            Kind::Merge => {
+                lsm.merge_next((&self.from, &self.upper), self.most - self.read, has_turn).map(|read| self.merged(read))
+            }
             Kind::Uncover => lsm.uncover_next(&self.from, &self.upper, has_turn),
         };
         let ended = ended.map(|end| {
@@ -104,8 +121,12 @@ impl Task {
 
     /// A job of a merge has read so many bytes, if there was one: where the next begins.
     fn merged(&mut self, read: Option<u64>) -> Vec<u8> {
-        self.left -= read.unwrap_or(0);
-        if read.is_some() && self.left > 0 { self.from.clone() } else { self.upper.clone() }
+        self.read += read.unwrap_or(0);
+        if read.is_some() && self.read < self.most {
+            return self.from.clone();
+        }
+        self.bytes = self.read as f64;
+        self.upper.clone()
     }
 
     /// Begins with the next place when one is done, if somebody asked for the range. What comes meanwhile makes it no longer.
@@ -119,7 +140,7 @@ impl Task {
 
     /// Whether nothing of it is done.
     pub(super) fn is_new(&self) -> bool {
-        self.from == self.lower
+        self.from == self.lower && self.read == 0
     }
 
     /// Nothing more of it is done.

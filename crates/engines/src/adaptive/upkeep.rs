@@ -420,7 +420,7 @@ impl State {
     /// that is read for that, too. What is one run but for a little stays that.
     fn gather(&self, lsm: &Lsm, (split, fits): (Split, &impl Fn() -> bool), lower: Vec<u8>, upper: Vec<u8>) -> Option<Task> {
         let counted = lsm.counted_by(split, &lower, &upper);
-        if may_be_run(&counted, fits) && !price::has_news(&counted) {
+        if may_be_run(&counted, fits) && !price::has_news(&lsm.counted(&lower, &upper)) {
             return None;
         }
         if self.kind_for(&counted, (&lower, &upper), fits) == Kind::Absorb {
@@ -428,8 +428,7 @@ impl State {
             let bytes = price::touched(&lsm.counted_by(split, &lower, &upper));
             return Some(Task::absorb(lsm, split, Reason::Scans, (lower, upper), bytes));
         }
-        let most = price::most_read(&counted);
-        let bytes = lsm.above_last((&lower, &upper), most)?;
+        let (bytes, most) = lsm.above_last((&lower, &upper))?;
         let pays = self.heat.pays(&lower, &upper, self.prices.of(Kind::Merge).of(bytes as f64));
         pays.then(|| Task::merge((lower, upper), bytes, most))
     }

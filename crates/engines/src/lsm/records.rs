@@ -50,7 +50,7 @@ pub(crate) struct Lsm {
     /// The job that flushes what waits, and the one that compacts what is due.
     pub(super) flush_job: Single,
     pub(super) compaction_job: Single,
-    /// Full compactions, while which no runs become one.
+    /// Full compactions, during which no runs become one.
     pub(super) wholes: Wholes,
     /// Changed by who compacts.
     pub(super) rounds: Mutex<Rounds>,

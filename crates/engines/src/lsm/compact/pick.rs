@@ -169,7 +169,7 @@ impl<T: Ranged> Version<T> {
     }
 
     /// Bytes of tables in some places that have keys of a stretch.
-    fn bytes_within(&self, stretch: (&[u8], &[u8]), is_there: impl Fn(Place) -> bool) -> u64 {
+    pub(super) fn bytes_within(&self, stretch: (&[u8], &[u8]), is_there: impl Fn(Place) -> bool) -> u64 {
         let runs = self.runs().filter(|(place, _)| is_there(*place));
         runs.flat_map(|(_, run)| run.within(stretch)).map(|table| table.bytes()).sum()
     }

@@ -9,10 +9,13 @@ use crate::lsm::{
     version::{Ranged, Version},
 };
 
+/// How many times the place of a stretch that has most of it is read at most to bring what is above into the last level.
+const READ_AGAIN: u64 = 3;
+
 impl Lsm {
-    /// About how many bytes are read until hardly anything above the last level has keys of a stretch, if something has and these are not too many.
-    pub(crate) fn above_last(&self, stretch: (&[u8], &[u8]), most: u64) -> Option<u64> {
-        self.version().above_last(stretch, most, self.sizes.level_0)
+    /// About how many bytes are read until hardly anything above the last level has keys of a stretch, and how many may be, if something has and these are not too many.
+    pub(crate) fn above_last(&self, stretch: (&[u8], &[u8])) -> Option<(u64, u64)> {
+        self.version().above_last(stretch, self.sizes.level_0)
     }
 
     /// Makes one job that brings some of a stretch a level down and reads so many bytes at most, with a turn of its own; tells when it has that. The bytes that it read, if
@@ -40,10 +43,11 @@ impl Lsm {
 }
 
 impl<T: Ranged> Version<T> {
-    fn above_last(&self, stretch: (&[u8], &[u8]), most: u64, level_0: u64) -> Option<u64> {
+    fn above_last(&self, stretch: (&[u8], &[u8]), level_0: u64) -> Option<(u64, u64)> {
+        let most = READ_AGAIN * self.runs().map(|(place, _)| self.bytes_within(stretch, |other| other == place)).max()?;
         let first = self.piece_of_stretch(stretch, most, level_0)?;
         let runs = if first.has_runs() { first.bytes() } else { 0 };
-        let bytes = runs + self.levels_to_sink(stretch);
-        (bytes <= most).then_some(bytes)
+        let bytes = (runs + self.levels_to_sink(stretch)).max(first.bytes());
+        (bytes <= most).then_some((bytes, most))
     }
 }
