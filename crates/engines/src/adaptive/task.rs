@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ecotone_substrate::Result;
 
 use super::hints::has_some;
-use crate::lsm::{Split, records::Lsm};
+use crate::lsm::{Plan, Split, records::Lsm};
 
 /// What becomes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,13 +53,13 @@ pub(super) struct Task {
     pub(super) upper: Vec<u8>,
     /// What is left begins here.
     pub(super) from: Vec<u8>,
-    /// Bytes that were to be read and written again when it began, if anybody asked, or that a merge did read when it is done; and nanoseconds of processor that it took so
-    /// far.
-    pub(super) bytes: f64,
-    pub(super) worked: u64,
+    /// Bytes that were to be read and written again when it began, if anybody asked.
+    bytes: f64,
     /// Bytes that a merge may read, and has read.
     most: u64,
     read: u64,
+    /// Nanoseconds of processor that it took so far.
+    pub(super) worked: u64,
     /// Places that it leaves above what becomes pages, where it takes one place alone.
     pub(super) above: usize,
     /// Whether it ended before it was done.
@@ -79,9 +79,9 @@ impl Task {
             upper,
             from,
             bytes: 0.0,
-            worked: 0,
             most: 0,
             read: 0,
+            worked: 0,
             above: 0,
             is_given_up: false,
             not_before: 0,
@@ -94,10 +94,10 @@ impl Task {
         Task { bytes, above, ..Task::new(Kind::Absorb, reason, lower, upper) }
     }
 
-    /// To have a range in one run, for which so many bytes are read and written again, but not more than `most`, since scans have paid for it.
-    pub(super) fn merge((lower, upper): (Vec<u8>, Vec<u8>), bytes: u64, most: u64) -> Task {
-        let most = most.min(LEEWAY * bytes);
-        Task { bytes: bytes as f64, most, ..Task::new(Kind::Merge, Reason::Scans, lower, upper) }
+    /// To have a range in one run as it was planned, since scans have paid for it.
+    pub(super) fn merge((lower, upper): (Vec<u8>, Vec<u8>), plan: Plan) -> Task {
+        let most = plan.most.min(LEEWAY * plan.bytes);
+        Task { bytes: plan.bytes as f64, most, ..Task::new(Kind::Merge, Reason::Scans, lower, upper) }
     }
 
     /// Does the next piece. The nanoseconds that it took, without the wait for the turn.
@@ -122,11 +122,13 @@ impl Task {
     /// A job of a merge has read so many bytes, if there was one: where the next begins.
     fn merged(&mut self, read: Option<u64>) -> Vec<u8> {
         self.read += read.unwrap_or(0);
-        if read.is_some() && self.read < self.most {
-            return self.from.clone();
-        }
-        self.bytes = self.read as f64;
-        self.upper.clone()
+        let goes_on = read.is_some() && self.read < self.most;
+        if goes_on { self.from.clone() } else { self.upper.clone() }
+    }
+
+    /// Bytes for which it has worked, of which a merge knows how many they were.
+    pub(super) fn touched(&self) -> f64 {
+        if self.kind == Kind::Merge { self.read as f64 } else { self.bytes }
     }
 
     /// Begins with the next place when one is done, if somebody asked for the range. What comes meanwhile makes it no longer.

@@ -369,7 +369,7 @@ impl State {
             let (lower, upper) = clip(&ends, lower, upper)?;
             let may_be = self.may_be_pages(&lower, &upper);
             let counted = lsm.counted_by(split, &lower, &upper);
-            let price = || self.prices.of(self.kind_for(&counted, (&lower, &upper), &fits));
+            let price = || self.prices.of(self.kind_for(may_be_run(&counted, &fits), (&lower, &upper)));
             (may_be && counted.bytes > 0).then(|| price().of(price::touched(&counted)))
         };
         let gathered = |(lower, upper): Stretch| {
@@ -412,25 +412,26 @@ impl State {
     }
 
     /// How a range comes to be in one place: as one run of tables where it may be that and was not written too soon the last time; else as pages.
-    fn kind_for(&self, counted: &Counted, (lower, upper): (&[u8], &[u8]), fits: &impl Fn() -> bool) -> Kind {
-        if may_be_run(counted, fits) && !self.heat.has_failed(lower, upper) { Kind::Merge } else { Kind::Absorb }
+    fn kind_for(&self, may_be_run: bool, (lower, upper): (&[u8], &[u8])) -> Kind {
+        if may_be_run && !self.heat.has_failed(lower, upper) { Kind::Merge } else { Kind::Absorb }
     }
 
     /// Has a range in one place for scans, which have paid for its pages, or for about what it is as one run if it is to be that. Then it is merged if they have paid for all
     /// that is read for that, too. What is one run but for a little stays that.
     fn gather(&self, lsm: &Lsm, (split, fits): (Split, &impl Fn() -> bool), lower: Vec<u8>, upper: Vec<u8>) -> Option<Task> {
         let counted = lsm.counted_by(split, &lower, &upper);
-        if may_be_run(&counted, fits) && !price::has_news(&lsm.counted(&lower, &upper)) {
+        let may_be_run = may_be_run(&counted, fits);
+        if may_be_run && !price::has_news(&lsm.counted(&lower, &upper)) {
             return None;
         }
-        if self.kind_for(&counted, (&lower, &upper), fits) == Kind::Absorb {
+        if self.kind_for(may_be_run, (&lower, &upper)) == Kind::Absorb {
             let (lower, upper) = self.joined(lsm, split, (lower, upper), &counted);
             let bytes = price::touched(&lsm.counted_by(split, &lower, &upper));
             return Some(Task::absorb(lsm, split, Reason::Scans, (lower, upper), bytes));
         }
-        let (bytes, most) = lsm.above_last((&lower, &upper))?;
-        let pays = self.heat.pays(&lower, &upper, self.prices.of(Kind::Merge).of(bytes as f64));
-        pays.then(|| Task::merge((lower, upper), bytes, most))
+        let plan = lsm.plan_merge((&lower, &upper))?;
+        let pays = self.heat.pays(&lower, &upper, self.prices.of(Kind::Merge).of(plan.bytes as f64));
+        pays.then(|| Task::merge((lower, upper), plan))
     }
 
     /// A range that becomes pages, of which so much counts, and what lies between it and those beside it if that is cheap: a scan that passes over it would begin anew
@@ -459,8 +460,8 @@ impl State {
             // Nobody has paid for it.
             Kind::Absorb if task.reason == Reason::Idle => {}
             kind @ (Kind::Absorb | Kind::Merge) => {
-                if task.bytes > 0.0 && !task.is_given_up {
-                    self.prices.learn(kind, task.bytes, task.worked);
+                if task.touched() > 0.0 && !task.is_given_up {
+                    self.prices.learn(kind, task.touched(), task.worked);
                 }
                 self.heat.absorbed(&task.lower, &task.upper, (task.worked as f64, task.above == 0));
             }

@@ -9,8 +9,8 @@ pub(super) mod parts;
 pub(super) mod pick;
 pub(super) mod rate;
 pub(super) mod rounds;
+pub(super) mod sinking;
 pub(super) mod split;
-mod stretch;
 #[cfg(test)]
 mod tests;
 pub(super) mod whole;
@@ -79,7 +79,7 @@ impl Lsm {
     pub(crate) fn compact_next(self: &Arc<Self>) -> Result<bool> {
         let Some(_turn) = self.compacting.try_lock() else { return Ok(false) };
         self.clear_uncovered()?;
-        self.compact_in_turn(|version| self.pick(version), false)
+        Ok(self.compact_in_turn(|version| self.pick(version), false)?.is_some())
     }
 
     fn pick(&self, version: &Version<Handle>) -> Option<Piece<Handle>> {
@@ -113,7 +113,7 @@ impl Lsm {
         let turn = self.compacting.lock();
         let compacted = self.compact_in_turn(pick, true);
         self.end_turn(turn);
-        compacted
+        Ok(compacted?.is_some())
     }
 
     /// Makes one job that is due if writers are slowed down for level 0: for who has the turn again and again, so that jobs of the background hardly get it.
@@ -125,26 +125,26 @@ impl Lsm {
         Ok(())
     }
 
-    /// Makes the job that is chosen from the present version, which has all of it still, since nobody else compacts. Whether one was. It does not rest if a
-    /// caller waits for it.
+    /// Makes the job that is chosen from the present version, which has all of it still, since nobody else compacts. Bytes that it read, if one was. It does not rest if
+    /// a caller waits for it.
     fn compact_in_turn(
         self: &Arc<Self>,
         pick: impl Fn(&Version<Handle>) -> Option<Piece<Handle>>,
         is_awaited: bool,
-    ) -> Result<bool> {
+    ) -> Result<Option<u64>> {
         let version = self.version();
         // What was flushed since a job began is left to the next: there would be something to absorb again before each, and no end to it.
         let resumed = self.absorbing.begun().and_then(|youngest| pick(&version.without_younger(youngest)));
-        let Some(piece) = resumed.or_else(|| pick(&version)) else { return Ok(false) };
-        self.compact(version, piece, is_awaited).map(|()| true)
+        let Some(piece) = resumed.or_else(|| pick(&version)) else { return Ok(None) };
+        self.compact(version, piece, is_awaited).map(Some)
     }
 
-    /// Makes one job, or a piece of what is to be absorbed before.
-    fn compact(self: &Arc<Self>, version: Arc<Version<Handle>>, piece: Piece<Handle>, is_awaited: bool) -> Result<()> {
+    /// Makes one job, and has read its bytes, or a piece of what is to be absorbed before.
+    fn compact(self: &Arc<Self>, version: Arc<Version<Handle>>, piece: Piece<Handle>, is_awaited: bool) -> Result<u64> {
         let Some(opening) = self.make_way(&version, &piece)? else {
             // A piece a turn: what is more urgent comes between.
             drop((version, piece));
-            return self.files.conclude();
+            return self.files.conclude().map(|()| 0);
         };
         let replaced = self.replace(&version, &piece, &opening, is_awaited);
         if !opening.edits.is_empty() {
@@ -155,9 +155,10 @@ impl Lsm {
             self.absorbing.end();
         }
         self.compactions.increment();
+        let bytes = piece.bytes();
         // What is held has to stay.
         drop((version, piece, opening));
-        self.files.conclude()
+        self.files.conclude().map(|()| bytes)
     }
 
     /// Puts what becomes of a piece in its place, and opens what has to be open for that.

@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc};
 
-use ecotone_substrate::{
-    limits::{MAX_LEVELS, PAGE},
-    table::File,
-};
+use ecotone_substrate::{limits::PAGE, table::File};
 
 use super::rounds::Rounds;
 use crate::lsm::{
@@ -16,10 +13,6 @@ use crate::lsm::{
 /// Runs of level 0 with which it is compacted if it has bytes enough, and that become one if they have few; and runs with which it is compacted in any case.
 const FEW_RUNS: usize = if cfg!(feature = "shuttle") { 2 } else { 4 };
 const MANY_RUNS: usize = 8;
-
-/// The part of a stretch of keys above which what a place has of it is brought down, and of what is read for that where it is level 0.
-const LITTLE: u64 = 32;
-const LITTLE_OF_RUNS: u64 = 16;
 
 /// Tables of one place.
 type Placed<T> = (Place, Vec<Arc<T>>);
@@ -137,45 +130,8 @@ impl<T: Ranged> Version<T> {
         (inputs.len() >= FEW_RUNS).then_some(Piece { inputs, target, worth: all, all })
     }
 
-    /// What brings some of a stretch of keys a level down, from the highest place above the last level that has more than a little of it, of so many bytes at most. Runs of
-    /// level 0 go down with all that overlaps, so they come last where that reaches far beyond the stretch or leaves too few of the bytes for the levels.
-    pub(in crate::lsm) fn piece_of_stretch(&self, stretch: (&[u8], &[u8]), most: u64, level_0: u64) -> Option<Piece<T>> {
-        let runs = self.bytes_within(stretch, |place| place.is_run());
-        let over = if runs > self.little(stretch) { self.level_0_over(stretch, level_0) } else { None };
-        let levels = self.levels_to_sink(stretch);
-        let of_level = || {
-            let depth = self.level_to_sink(stretch)?;
-            let tables = self.run(Place::Level(depth))?.within(stretch);
-            self.piece_of_level(depth, |table| tables.iter().any(|other| other.file() == table.file()))
-        };
-        let comes_first = |over: &Piece<T>| runs > over.all / LITTLE_OF_RUNS && over.all + levels <= most;
-        let piece = if over.as_ref().is_some_and(comes_first) { over } else { of_level().or(over) };
-        piece.filter(|piece| piece.all <= most)
-    }
-
-    /// About how many bytes are read until no level above the last has more than a little of a stretch of keys.
-    pub(super) fn levels_to_sink(&self, stretch: (&[u8], &[u8])) -> u64 {
-        self.level_to_sink(stretch).map_or(0, |_| self.bytes_within(stretch, |place| !place.is_run()))
-    }
-
-    /// The highest level above the last that has more than a little of a stretch of keys.
-    fn level_to_sink(&self, stretch: (&[u8], &[u8])) -> Option<u8> {
-        let little = self.little(stretch);
-        (2..=MAX_LEVELS).rev().find(|depth| self.bytes_within(stretch, |place| place == Place::Level(*depth)) > little)
-    }
-
-    fn little(&self, stretch: (&[u8], &[u8])) -> u64 {
-        self.bytes_within(stretch, |_| true) / LITTLE
-    }
-
-    /// Bytes of tables in some places that have keys of a stretch.
-    pub(super) fn bytes_within(&self, stretch: (&[u8], &[u8]), is_there: impl Fn(Place) -> bool) -> u64 {
-        let runs = self.runs().filter(|(place, _)| is_there(*place));
-        runs.flat_map(|(_, run)| run.within(stretch)).map(|table| table.bytes()).sum()
-    }
-
     /// All of level 0 that overlaps a stretch of keys, with what overlaps that.
-    fn level_0_over(&self, stretch: (&[u8], &[u8]), level_0: u64) -> Option<Piece<T>> {
+    pub(super) fn level_0_over(&self, stretch: (&[u8], &[u8]), level_0: u64) -> Option<Piece<T>> {
         let runs = self.runs().filter(|(place, _)| place.is_run());
         let tables: Vec<_> = runs.flat_map(|(_, run)| run.within(stretch)).collect();
         Piece::of(self, self.closure(range(tables.into_iter())?), self.top(level_0))
@@ -215,7 +171,7 @@ impl<T: Ranged> Version<T> {
     }
 
     /// The table of a level, of those that may be taken, that overlaps least of the one below.
-    fn piece_of_level(&self, depth: u8, may_be: impl Fn(&T) -> bool) -> Option<Piece<T>> {
+    pub(super) fn piece_of_level(&self, depth: u8, may_be: impl Fn(&T) -> bool) -> Option<Piece<T>> {
         let tables = self.run(Place::Level(depth))?.tables().iter().filter(|table| may_be(table));
         let piece = |table: &Arc<T>| Piece::of(self, vec![(Place::Level(depth), vec![table.clone()])], depth - 1);
         cheapest(tables.filter_map(piece))

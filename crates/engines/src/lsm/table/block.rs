@@ -50,7 +50,7 @@ impl<'a> Block<'a> {
     /// # Errors
     /// If they are not such a block.
     pub fn parse(bytes: &'a [u8], place: Place) -> result::Result<Block<'a>, Malformed> {
-        Self::verify(bytes, place)?;
+        verify(bytes, place)?;
         Self::reparse(bytes)
     }
 
@@ -59,21 +59,13 @@ impl<'a> Block<'a> {
     /// # Errors
     /// If the bytes are not such a block.
     pub fn unpack(bytes: &'a [u8], place: Place, room: &'a mut [u8]) -> result::Result<Block<'a>, Malformed> {
-        Self::verify(bytes, place)?;
+        verify(bytes, place)?;
         Self::unpack_verified(bytes, room)
     }
 
     /// The same of one whose checksum is right.
     pub(super) fn unpack_verified(bytes: &'a [u8], room: &'a mut [u8]) -> result::Result<Block<'a>, Malformed> {
         Self::reparse(if bytes.get(4) == Some(&PACKED) { pack::unpack(bytes, room)? } else { bytes })
-    }
-
-    /// Whether the checksum is right.
-    pub(super) fn verify(bytes: &[u8], place: Place) -> result::Result<(), Malformed> {
-        if Reader::new(bytes).u32()? != place.checksum(bytes) {
-            return Err(Malformed::new(0, "the checksum of the block does not match"));
-        }
-        Ok(())
     }
 
     /// Takes the plain bytes of a block that was parsed before.
@@ -212,6 +204,14 @@ impl<'a> Block<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether the checksum of a block is right.
+fn verify(bytes: &[u8], place: Place) -> result::Result<(), Malformed> {
+    if Reader::new(bytes).u32()? != place.checksum(bytes) {
+        return Err(Malformed::new(0, "the checksum of the block does not match"));
+    }
+    Ok(())
 }
 
 /// The entries of a run, one by one.

@@ -290,17 +290,7 @@ impl Table {
     /// If it is damaged.
     pub fn parse<'a>(&self, block: u32, memory: &'a mut [u8]) -> Result<Block<'a>> {
         let (bytes, room) = memory.split_at_mut(self.header.block.min(memory.len()));
-        self.parse_in(block, bytes, room, true)
-    }
-
-    /// A block in the bytes that were read for it, unpacked into room for it. Its checksum is right, or is looked at.
-    fn parse_in<'a>(&self, block: u32, bytes: &'a [u8], room: &'a mut [u8], is_new: bool) -> Result<Block<'a>> {
-        let verified = if is_new { Block::verify(bytes, self.name.place(block)) } else { Ok(()) };
-        let parsed = verified.and_then(|()| match self.may_be_packed() {
-            true => Block::unpack_verified(bytes, room),
-            false => Block::reparse(bytes),
-        });
-        parsed.map_err(|e| self.damaged(block, e))
+        Block::unpack(bytes, self.name.place(block), room).map_err(|e| self.damaged(block, e))
     }
 
     /// Whether there may be packed blocks.

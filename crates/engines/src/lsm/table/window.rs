@@ -118,7 +118,11 @@ impl Window {
         let memory = self.memory.as_mut().expect(RECEIVED);
         let (blocks, room) = memory.split_at_mut(room);
         let bytes = &blocks[place];
-        let parsed = self.table.parse_in(block, bytes, room, self.origin != Origin::Cache)?;
+        let parsed = match self.origin {
+            Origin::Cache => Block::unpack_verified(bytes, room),
+            Origin::Short | Origin::Long => Block::unpack(bytes, self.table.name().place(block), room),
+        };
+        let parsed = parsed.map_err(|e| self.table.damaged(block, e))?;
         if let Some(cache) = self.table.blocks.as_ref().filter(|_| self.origin == Origin::Short) {
             cache.admit(block, bytes);
         }

@@ -1,0 +1,121 @@
+//! Bringing a stretch of keys that is scanned down into the last level (decision 14, "Merging").
+
+use std::sync::Arc;
+
+use ecotone_substrate::Result;
+
+use super::pick::Piece;
+use crate::lsm::{
+    records::Lsm,
+    structure::Place,
+    version::{Ranged, Version},
+};
+
+/// How many times the place of a stretch that has most of it is read at most to bring what is above into the last level.
+const READ_AGAIN: u64 = 3;
+/// The part of a stretch above which what a place has of it is brought down, and of what is read for that where it is level 0.
+const LITTLE: u64 = 32;
+const LITTLE_OF_RUNS: u64 = 16;
+
+/// Bytes that a merge of a stretch is to read, about, and that it may read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) bytes: u64,
+    pub(crate) most: u64,
+}
+
+impl Lsm {
+    /// What it takes until hardly anything above the last level has keys of a stretch, if something has and that is not too much.
+    pub(crate) fn plan_merge(&self, stretch: (&[u8], &[u8])) -> Option<Plan> {
+        Sinking::of(&self.version(), stretch, self.sizes.level_0).plan()
+    }
+
+    /// Makes one job that brings some of a stretch a level down and reads so many bytes at most, with a turn of its own; tells when it has that. The bytes that it read, if
+    /// there was anything to do.
+    pub(crate) fn merge_next(
+        self: &Arc<Self>,
+        stretch: (&[u8], &[u8]),
+        most: u64,
+        has_turn: impl FnOnce(),
+    ) -> Result<Option<u64>> {
+        let turn = self.compacting.lock();
+        has_turn();
+        let pick = |version: &Version<_>| Sinking::of(version, stretch, self.sizes.level_0).next_piece(most);
+        let merged = self.compact_in_turn(pick, true);
+        self.end_turn(turn);
+        let merged = merged?;
+        // Nearly all of it is written again.
+        self.adapted.add(merged.unwrap_or(0));
+        Ok(merged)
+    }
+}
+
+/// A stretch of keys of a version, and what each place has of it.
+#[derive(Debug)]
+pub(super) struct Sinking<'v, T> {
+    version: &'v Version<T>,
+    stretch: (&'v [u8], &'v [u8]),
+    /// Bytes of tables that have keys of it, from young to old.
+    bytes: Vec<(Place, u64)>,
+    /// Bytes that level 0 may have.
+    level_0: u64,
+}
+
+impl<'v, T: Ranged> Sinking<'v, T> {
+    pub(super) fn of(version: &'v Version<T>, stretch: (&'v [u8], &'v [u8]), level_0: u64) -> Sinking<'v, T> {
+        let bytes = version.runs().map(|(place, run)| (place, run.within(stretch).iter().map(|table| table.bytes()).sum()));
+        Sinking { version, stretch, bytes: bytes.collect(), level_0 }
+    }
+
+    /// What brings some of it a level down, from the highest place above the last level that has more than a little of it, of so many bytes at most. Runs of level 0 go down
+    /// with all that overlaps, so they come last where that reaches far beyond the stretch or leaves too few of the bytes for the levels.
+    pub(super) fn next_piece(&self, most: u64) -> Option<Piece<T>> {
+        let (level, over) = (self.level_to_sink(), self.runs_to_sink());
+        let of_level = || {
+            let depth = level?;
+            let tables = self.version.run(Place::Level(depth))?.within(self.stretch);
+            self.version.piece_of_level(depth, |table| tables.iter().any(|other| other.file() == table.file()))
+        };
+        let levels = if level.is_some() { self.levels() } else { 0 };
+        let comes_first = |over: &Piece<T>| self.runs() > over.bytes() / LITTLE_OF_RUNS && over.bytes() + levels <= most;
+        let piece = if over.as_ref().is_some_and(comes_first) { over } else { of_level().or(over) };
+        piece.filter(|piece| piece.bytes() <= most)
+    }
+
+    fn plan(&self) -> Option<Plan> {
+        let most = READ_AGAIN * self.bytes.iter().map(|(_, bytes)| *bytes).max()?;
+        let first = self.next_piece(most)?;
+        let runs = if first.has_runs() { first.bytes() } else { 0 };
+        let levels = if self.level_to_sink().is_some() { self.levels() } else { 0 };
+        let bytes = (runs + levels).max(first.bytes());
+        (bytes <= most).then_some(Plan { bytes, most })
+    }
+
+    /// All of level 0 that goes down with what it has of the stretch, if that is more than a little.
+    fn runs_to_sink(&self) -> Option<Piece<T>> {
+        if self.runs() > self.little() { self.version.level_0_over(self.stretch, self.level_0) } else { None }
+    }
+
+    /// The highest level above the last that has more than a little of it.
+    fn level_to_sink(&self) -> Option<u8> {
+        let little = self.little();
+        self.bytes.iter().find_map(|(place, bytes)| match place {
+            Place::Level(depth) if *depth > 1 && *bytes > little => Some(*depth),
+            _ => None,
+        })
+    }
+
+    fn little(&self) -> u64 {
+        (self.runs() + self.levels()) / LITTLE
+    }
+
+    /// Bytes of level 0.
+    fn runs(&self) -> u64 {
+        self.bytes.iter().filter(|(place, _)| place.is_run()).map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Bytes of all levels below.
+    fn levels(&self) -> u64 {
+        self.bytes.iter().filter(|(place, _)| !place.is_run()).map(|(_, bytes)| bytes).sum()
+    }
+}
