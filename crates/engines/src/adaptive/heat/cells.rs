@@ -1,4 +1,4 @@
-//! The key space in cells, the finer the more is lost and the more scans begin there (decision 14, "Finding hot ranges").
+//! The key space in cells, the finer the more is lost there (decision 14, "Finding hot ranges").
 
 use std::{mem, ops::Range};
 
@@ -6,9 +6,9 @@ use super::account::Account;
 
 /// Cells that there are at most.
 const MOST: usize = 128;
-/// A cell with more than this part of all waste, or of all scans, is divided, and two neighbours that have less than those parts are joined.
-const DIVIDED: Parts = Parts { waste: 1.0 / 64.0, scans: 1.0 / 32.0 };
-const JOINED: Parts = Parts { waste: 1.0 / 512.0, scans: 1.0 / 64.0 };
+/// A cell with more than this part of all waste is divided, and two neighbours that have less than that are joined.
+const DIVIDED: f64 = 1.0 / 64.0;
+const JOINED: f64 = 1.0 / 512.0;
 /// Keys at which scans began that a cell knows, and bytes of each.
 const BEGINS: usize = 8;
 const BEGIN_BYTES: usize = 64;
@@ -22,13 +22,6 @@ pub(super) struct Cell {
     begins: Vec<Vec<u8>>,
     next: usize,
     pub(super) account: Account,
-}
-
-/// Parts of what all cells have.
-#[derive(Debug, Clone, Copy)]
-struct Parts {
-    waste: f64,
-    scans: f64,
 }
 
 /// All of them, ascending. The first begins before all keys.
@@ -60,26 +53,22 @@ impl Cells {
         self.0.iter().map(|cell| cell.account.waste()).sum()
     }
 
-    /// Divides cells with much of the waste or of the scans, and joins neighbours that have little.
+    /// Divides cells with much of the waste, and joins neighbours that have little.
     pub(super) fn divide(&mut self) {
-        let all = Parts { waste: self.waste(), scans: self.0.iter().map(|cell| cell.account.scans()).sum() };
-        self.join(all);
+        let waste = self.waste();
+        self.join(waste * JOINED);
         for at in (0..self.0.len()).rev() {
-            let account = &self.0[at].account;
-            let has_much = account.waste() > DIVIDED.waste * all.waste || account.scans() > DIVIDED.scans * all.scans;
-            let is_large = self.0.len() < MOST && has_much;
+            let is_large = self.0.len() < MOST && self.0[at].account.waste() > waste * DIVIDED;
             if let Some(upper) = is_large.then(|| self.0[at].split()).flatten() {
                 self.0.insert(at + 1, upper);
             }
         }
     }
 
-    fn join(&mut self, all: Parts) {
+    fn join(&mut self, most: f64) {
         self.0.dedup_by(|upper, lower| {
             let is_alike = upper.account.is_adapted() == lower.account.is_adapted();
-            let waste = upper.account.waste() + lower.account.waste();
-            let scans = upper.account.scans() + lower.account.scans();
-            let joins = is_alike && waste < JOINED.waste * all.waste && scans < JOINED.scans * all.scans;
+            let joins = is_alike && upper.account.waste() + lower.account.waste() < most;
             if joins {
                 lower.account.join(&upper.account);
             }
@@ -227,7 +216,7 @@ mod tests {
         let mut cells = Cells::default();
         scanned(&mut cells, random, 50);
         let waste = cells.waste();
-        cells.join(Parts { waste: f64::INFINITY, scans: f64::INFINITY });
+        cells.join(f64::INFINITY);
         assert_eq!(cells.len(), 1);
         assert!((cells.waste() - waste).abs() < 1e-6 * waste);
     }

@@ -243,26 +243,6 @@ mod tests {
         assert_eq!(heat.worth_adapting(1000.0, price(20_000.0)).next(), None);
     }
 
-    /// A quarter at one end that is pages already is as hot as the rest, and is not counted with all that lies beyond it.
-    #[test]
-    fn what_is_hot_is_resolved_where_nothing_is_lost() {
-        let (mut heat, mut now) = (Heat::default(), 0);
-        for second in 0..400 {
-            for scan in 0..100 {
-                let key = 20_000 + random(second * 100 + scan) % 1000;
-                heat.note(&key.to_be_bytes(), if key < 20_250 { 0.0 } else { 10_000.0 });
-            }
-            now += SECOND;
-            heat.tick(now);
-        }
-        let bytes = |stretch| {
-            let (lower, upper) = numbers(stretch);
-            u64::from(upper - lower)
-        };
-        let hot = heat.hot_bytes(bytes);
-        assert!((900..1100).contains(&hot), "{hot}");
-    }
-
     #[test]
     fn several_hot_ranges_are_found_and_the_dearest_comes_first() {
         let (mut heat, mut now) = (Heat::default(), 0);
