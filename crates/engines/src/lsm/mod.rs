@@ -50,5 +50,5 @@ mod view;
 mod witness;
 mod worked;
 
-pub(crate) use self::{compact::sinking::Plan, count::behind};
+pub(crate) use self::{compact::descent::Plan, count::behind};
 pub use self::{family::LsmFamily, options::LsmOptions, version::Split};

@@ -2,6 +2,7 @@
 //! to 18). One job at a time in a keyspace.
 
 pub(super) mod cuts;
+pub(super) mod descent;
 pub(super) mod drops;
 pub(super) mod job;
 pub(super) mod merge;
@@ -9,7 +10,6 @@ pub(super) mod parts;
 pub(super) mod pick;
 pub(super) mod rate;
 pub(super) mod rounds;
-pub(super) mod sinking;
 pub(super) mod split;
 #[cfg(test)]
 mod tests;
@@ -125,8 +125,8 @@ impl Lsm {
         Ok(())
     }
 
-    /// Makes the job that is chosen from the present version, which has all of it still, since nobody else compacts. Bytes that it read, if one was. It does not rest if
-    /// a caller waits for it.
+    /// Makes the job that is chosen from the present version, which has all of it still, since nobody else compacts. Bytes of its tables, if one was. It does not rest
+    /// if a caller waits for it.
     fn compact_in_turn(
         self: &Arc<Self>,
         pick: impl Fn(&Version<Handle>) -> Option<Piece<Handle>>,
@@ -139,12 +139,13 @@ impl Lsm {
         self.compact(version, piece, is_awaited).map(Some)
     }
 
-    /// Makes one job, and has read its bytes, or a piece of what is to be absorbed before.
+    /// Makes one job, or a piece of what is to be absorbed before. Bytes of the job's tables.
     fn compact(self: &Arc<Self>, version: Arc<Version<Handle>>, piece: Piece<Handle>, is_awaited: bool) -> Result<u64> {
+        let bytes = piece.bytes();
         let Some(opening) = self.make_way(&version, &piece)? else {
             // A piece a turn: what is more urgent comes between.
             drop((version, piece));
-            return self.files.conclude().map(|()| 0);
+            return self.files.conclude().map(|()| bytes);
         };
         let replaced = self.replace(&version, &piece, &opening, is_awaited);
         if !opening.edits.is_empty() {
@@ -155,7 +156,6 @@ impl Lsm {
             self.absorbing.end();
         }
         self.compactions.increment();
-        let bytes = piece.bytes();
         // What is held has to stay.
         drop((version, piece, opening));
         self.files.conclude().map(|()| bytes)

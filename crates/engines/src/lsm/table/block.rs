@@ -54,7 +54,8 @@ impl<'a> Block<'a> {
         Self::reparse(bytes)
     }
 
-    /// The same of a block whose entries may be packed; they are unpacked into `room`, which has [`plain_room`](super::plain_room) bytes.
+    /// The same of a block whose entries may be packed; they are unpacked into `room`, which has [`plain_room`](super::plain_room) bytes, or
+    /// none where no block is packed.
     ///
     /// # Errors
     /// If the bytes are not such a block.

@@ -290,6 +290,7 @@ impl Table {
     /// If it is damaged.
     pub fn parse<'a>(&self, block: u32, memory: &'a mut [u8]) -> Result<Block<'a>> {
         let (bytes, room) = memory.split_at_mut(self.header.block.min(memory.len()));
+        let room = if self.may_be_packed() { room } else { &mut [] };
         Block::unpack(bytes, self.name.place(block), room).map_err(|e| self.damaged(block, e))
     }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use crate::lsm::{
-    compact::{cuts::Cuts, drops::Drops, pick::Piece, rounds::Rounds, sinking::Sinking},
+    compact::{cuts::Cuts, descent::Descent, drops::Drops, pick::Piece, rounds::Rounds},
     structure::{Change, Place, Structure},
     version::{
         Ranged, Run, Version,
@@ -79,7 +79,7 @@ fn trap_12_a_piece_of_a_stretch_is_closed() {
         let stretch = (&[lower][..], &[lower.saturating_add(wide)][..]);
         let above = |(place, run): (Place, &Run<Fake>)| place != Place::Level(1) && !run.within(stretch).is_empty();
         let most = if random.random() { u64::MAX } else { random.random_range(0..5000) };
-        let Some(piece) = Sinking::of(&version, stretch, u64::MAX).next_piece(most) else { continue };
+        let Some(piece) = Descent::of(&version, stretch, u64::MAX).next_piece(most) else { continue };
         assert!(piece.bytes() <= most);
         assert!(version.runs().any(above));
         assert_closed(&version, &piece);

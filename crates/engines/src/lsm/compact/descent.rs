@@ -27,10 +27,10 @@ pub(crate) struct Plan {
 impl Lsm {
     /// What it takes until hardly anything above the last level has keys of a stretch, if something has and that is not too much.
     pub(crate) fn plan_merge(&self, stretch: (&[u8], &[u8])) -> Option<Plan> {
-        Sinking::of(&self.version(), stretch, self.sizes.level_0).plan()
+        Descent::of(&self.version(), stretch, self.sizes.level_0).plan()
     }
 
-    /// Makes one job that brings some of a stretch a level down and reads so many bytes at most, with a turn of its own; tells when it has that. The bytes that it read, if
+    /// Makes one job that brings some of a stretch a level down and reads so many bytes at most, with a turn of its own; tells when it has that. Bytes of its tables, if
     /// there was anything to do.
     pub(crate) fn merge_next(
         self: &Arc<Self>,
@@ -40,7 +40,7 @@ impl Lsm {
     ) -> Result<Option<u64>> {
         let turn = self.compacting.lock();
         has_turn();
-        let pick = |version: &Version<_>| Sinking::of(version, stretch, self.sizes.level_0).next_piece(most);
+        let pick = |version: &Version<_>| Descent::of(version, stretch, self.sizes.level_0).next_piece(most);
         let merged = self.compact_in_turn(pick, true);
         self.end_turn(turn);
         let merged = merged?;
@@ -52,7 +52,7 @@ impl Lsm {
 
 /// A stretch of keys of a version, and what each place has of it.
 #[derive(Debug)]
-pub(super) struct Sinking<'v, T> {
+pub(super) struct Descent<'v, T> {
     version: &'v Version<T>,
     stretch: (&'v [u8], &'v [u8]),
     /// Bytes of tables that have keys of it, from young to old.
@@ -61,10 +61,10 @@ pub(super) struct Sinking<'v, T> {
     level_0: u64,
 }
 
-impl<'v, T: Ranged> Sinking<'v, T> {
-    pub(super) fn of(version: &'v Version<T>, stretch: (&'v [u8], &'v [u8]), level_0: u64) -> Sinking<'v, T> {
+impl<'v, T: Ranged> Descent<'v, T> {
+    pub(super) fn of(version: &'v Version<T>, stretch: (&'v [u8], &'v [u8]), level_0: u64) -> Descent<'v, T> {
         let bytes = version.runs().map(|(place, run)| (place, run.within(stretch).iter().map(|table| table.bytes()).sum()));
-        Sinking { version, stretch, bytes: bytes.collect(), level_0 }
+        Descent { version, stretch, bytes: bytes.collect(), level_0 }
     }
 
     /// What brings some of it a level down, from the highest place above the last level that has more than a little of it, of so many bytes at most. Runs of level 0 go down
