@@ -76,8 +76,8 @@ impl<'v, T: Ranged> Descent<'v, T> {
             let tables = self.version.run(Place::Level(depth))?.within(self.stretch);
             self.version.piece_of_level(depth, |table| tables.iter().any(|other| other.file() == table.file()))
         };
-        let levels = if level.is_some() { self.levels() } else { 0 };
-        let comes_first = |over: &Piece<T>| self.runs() > over.bytes() / LITTLE_OF_RUNS && over.bytes() + levels <= most;
+        let comes_first =
+            |over: &Piece<T>| self.runs() > over.bytes() / LITTLE_OF_RUNS && over.bytes() + self.levels_to_sink() <= most;
         let piece = if over.as_ref().is_some_and(comes_first) { over } else { of_level().or(over) };
         piece.filter(|piece| piece.bytes() <= most)
     }
@@ -86,8 +86,7 @@ impl<'v, T: Ranged> Descent<'v, T> {
         let most = READ_AGAIN * self.bytes.iter().map(|(_, bytes)| *bytes).max()?;
         let first = self.next_piece(most)?;
         let runs = if first.has_runs() { first.bytes() } else { 0 };
-        let levels = if self.level_to_sink().is_some() { self.levels() } else { 0 };
-        let bytes = (runs + levels).max(first.bytes());
+        let bytes = (runs + self.levels_to_sink()).max(first.bytes());
         (bytes <= most).then_some(Plan { bytes, most })
     }
 
@@ -103,6 +102,11 @@ impl<'v, T: Ranged> Descent<'v, T> {
             Place::Level(depth) if *depth > 1 && *bytes > little => Some(*depth),
             _ => None,
         })
+    }
+
+    /// About how many bytes are read until no level above the last has more than a little of it.
+    fn levels_to_sink(&self) -> u64 {
+        self.level_to_sink().map_or(0, |_| self.levels())
     }
 
     fn little(&self) -> u64 {
