@@ -10,6 +10,7 @@ mod insert;
 mod keyspace;
 mod options;
 mod pages;
+mod part;
 mod price;
 mod task;
 #[cfg(all(test, not(feature = "loom")))]

@@ -16,6 +16,7 @@ use super::{
     heat::{Heat, Stretch},
     hints::{Hints, bounds},
     insert,
+    part::Part,
     price::{self, PIECE, Prices},
     task::{Kind, Reason, Task},
 };
@@ -368,13 +369,12 @@ impl State {
         let price = |lower: &[u8], upper: Option<&[u8]>| {
             let (lower, upper) = clip(&ends, lower, upper)?;
             let may_be = self.may_be_pages(&lower, &upper);
-            let counted = lsm.counted_by(split, &lower, &upper);
-            let price = || self.prices.of(self.kind_for(may_be_run(&counted, &fits), (&lower, &upper)));
-            (may_be && counted.bytes > 0).then(|| price().of(price::touched(&counted)))
+            let parts = Part::of(lsm, split, fits(), (lower, upper));
+            (may_be && !parts.is_empty()).then(|| parts.iter().map(|part| self.price(part)).sum())
         };
         let gathered = |(lower, upper): Stretch| {
             let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;
-            self.gather(lsm, (split, &fits), lower, upper)
+            Part::of(lsm, split, fits(), (lower, upper)).into_iter().find_map(|part| self.gather(lsm, split, part))
         };
         if let Some(task) = self.heat.worth_adapting(PIECE, price).find_map(gathered) {
             return Some(task);
@@ -411,20 +411,28 @@ impl State {
         Some(Task::absorb(lsm, split, Reason::Idle, (lower.to_vec(), upper.to_vec()), bytes))
     }
 
-    /// How a range comes to be in one place: as one run of tables where it may be that and was not written too soon the last time; else as pages.
-    fn kind_for(&self, may_be_run: bool, (lower, upper): (&[u8], &[u8])) -> Kind {
-        if may_be_run && !self.heat.has_failed(lower, upper) { Kind::Merge } else { Kind::Absorb }
+    /// How a part of a range comes to be in one place: as one run of tables where it may be that and was not written too soon the last time; else as pages.
+    fn kind_for(&self, part: &Part) -> Kind {
+        if part.may_be_run && !self.heat.has_failed(&part.lower, &part.upper) { Kind::Merge } else { Kind::Absorb }
     }
 
-    /// Has a range in one place for scans, which have paid for its pages, or for about what it is as one run if it is to be that. Then it is merged if they have paid for all
-    /// that is read for that, too. What is one run but for a little stays that.
-    fn gather(&self, lsm: &Lsm, (split, fits): (Split, &impl Fn() -> bool), lower: Vec<u8>, upper: Vec<u8>) -> Option<Task> {
-        let counted = lsm.counted_by(split, &lower, &upper);
-        let may_be_run = may_be_run(&counted, fits);
+    /// What it costs, in nanoseconds.
+    fn price(&self, part: &Part) -> f64 {
+        self.prices.of(self.kind_for(part)).of(part.touched())
+    }
+
+    /// Has a part of a range in one place for scans, if they have paid for its pages, or for about what it is as one run if it is to be that. Then it is merged if they have paid
+    /// for all that is read for that, too. What is one run but for a little stays that.
+    fn gather(&self, lsm: &Lsm, split: Split, part: Part) -> Option<Task> {
+        let (kind, price) = (self.kind_for(&part), (self.price(&part), PIECE));
+        if self.heat.of(&part.lower, &part.upper).1 < self.heat.stake(&part.lower, &part.upper, price) {
+            return None;
+        }
+        let Part { lower, upper, counted, may_be_run } = part;
         if may_be_run && !price::has_news(&lsm.counted(&lower, &upper)) {
             return None;
         }
-        if self.kind_for(may_be_run, (&lower, &upper)) == Kind::Absorb {
+        if kind == Kind::Absorb {
             let (lower, upper) = self.joined(lsm, split, (lower, upper), &counted);
             let bytes = price::touched(&lsm.counted_by(split, &lower, &upper));
             return Some(Task::absorb(lsm, split, Reason::Scans, (lower, upper), bytes));
@@ -484,11 +492,6 @@ impl State {
         let (lower, upper, waste_seconds, price_seconds) = (lower.to_vec(), upper.to_vec(), waste / 1e9, stake / 1e9);
         RangeShape { lower, upper, shape, page_bytes, table_bytes, scans, waste_seconds, price_seconds, reason }
     }
-}
-
-/// Whether a range may be one run of tables: if it has no pages, and what scans read most `fits` into memory as that.
-fn may_be_run(counted: &Counted, fits: &impl Fn() -> bool) -> bool {
-    counted.pages == 0 && fits()
 }
 
 /// What there is of a range between the ends of all keys, if anything.

@@ -21,11 +21,16 @@ impl Lsm {
         counted
     }
 
-    /// Bytes that the place has of it which has most.
+    /// Bytes of it if of each part there were what the place has that has most of it, pages among them.
     pub(crate) fn largest(&self, lower: &[u8], upper: &[u8]) -> u64 {
-        let (version, mut counted) = (self.version(), Counted::default());
-        parts(&version, lower, upper, |cover, part| count_in(&version, (Split::Side, cover, part), &mut counted));
-        counted.largest
+        let (version, mut bytes) = (self.version(), 0);
+        parts(&version, lower, upper, |cover, part| {
+            let mut counted = Counted::default();
+            count_in(&version, (Split::Side, cover, part), &mut counted);
+            self.count_below(cover, part, &mut counted);
+            bytes += counted.largest.max(counted.page_bytes);
+        });
+        bytes
     }
 
     /// What one absorption of it reads and writes: of what is below, the parts over which something counts.
@@ -39,6 +44,16 @@ impl Lsm {
             }
         });
         counted
+    }
+
+    /// Parts of a range that are covered and that are not, by turns, and whether they are.
+    pub(crate) fn by_covers(&self, lower: &[u8], upper: &[u8]) -> Vec<(Vec<u8>, Vec<u8>, bool)> {
+        let (version, mut found) = (self.version(), Vec::<(_, _, bool)>::new());
+        parts(&version, lower, upper, |cover, (from, end)| match found.last_mut() {
+            Some((_, last, is_covered)) if *is_covered == cover.is_some() => *last = end.to_vec(),
+            _ => found.push((from.to_vec(), end.to_vec(), cover.is_some())),
+        });
+        found
     }
 
     /// How many absorptions it takes until nothing of a range counts in tables, if nothing comes meanwhile.

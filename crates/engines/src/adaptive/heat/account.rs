@@ -39,8 +39,13 @@ struct Adapted {
 
 impl Adapted {
     fn has_failed(&self) -> bool {
-        self.saved < self.cost / 2.0
+        has_failed(self.cost, self.saved)
     }
+}
+
+/// Whether what cost so much and has saved so much has not paid.
+pub(super) fn has_failed(cost: f64, saved: f64) -> bool {
+    saved < cost / 2.0
 }
 
 impl Default for Account {
@@ -110,9 +115,9 @@ impl Account {
         }
     }
 
-    /// Whether its last adaptation has not paid.
-    pub(super) fn has_failed(&self) -> bool {
-        self.adapted.as_ref().is_some_and(Adapted::has_failed)
+    /// What its last adaptation has cost and saved, if there was one.
+    pub(super) fn paid(&self) -> (f64, f64) {
+        self.adapted.as_ref().map_or((0.0, 0.0), |adapted| (adapted.cost, adapted.saved))
     }
 
     /// Whether it was absorbed.

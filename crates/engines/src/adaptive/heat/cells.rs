@@ -2,7 +2,7 @@
 
 use std::{mem, ops::Range};
 
-use super::account::Account;
+use super::{Stretch, account::Account};
 
 /// Cells that there are at most.
 const MOST: usize = 128;
@@ -84,6 +84,12 @@ impl Cells {
     /// The bounds of some neighbours: the first key, and the first behind, if there is one.
     pub(super) fn bounds(&self, cells: &Range<usize>) -> (&[u8], Option<&[u8]>) {
         (&self.0[cells.start].lower, self.0.get(cells.end).map(|cell| cell.lower.as_slice()))
+    }
+
+    /// The same, to keep.
+    pub(super) fn stretch(&self, cells: &Range<usize>) -> Stretch {
+        let (lower, upper) = self.bounds(cells);
+        (lower.to_vec(), upper.map(<[u8]>::to_vec))
     }
 
     /// One by its number.

@@ -23,6 +23,8 @@ pub(super) type Stretch = (Vec<u8>, Option<Vec<u8>>);
 #[derive(Debug, Default)]
 pub(super) struct Heat {
     cells: Cells,
+    /// The same if each had lost as much: where nothing is lost, cells by what is are joined with all that lies beside them.
+    begun: Cells,
     faded_at: u64,
 }
 
@@ -30,14 +32,17 @@ impl Heat {
     /// A scan began at a key, and lost so many nanoseconds.
     pub(super) fn note(&mut self, from: &[u8], waste: f64) {
         self.cells.note(from, waste);
+        self.begun.note(from, 1.0);
     }
 
     /// It is so late now.
     pub(super) fn tick(&mut self, now: u64) {
         let passed = now.saturating_sub(self.faded_at) as f64;
         self.faded_at = now;
-        self.cells.fade((-passed / MEMORY).exp());
-        self.cells.divide();
+        for cells in [&mut self.cells, &mut self.begun] {
+            cells.fade((-passed / MEMORY).exp());
+            cells.divide();
+        }
     }
 
     /// The ranges that have lost enough, that which has lost the most for its price first. `price` tells what it costs to adapt a range, in nanoseconds; none where there is
@@ -62,7 +67,7 @@ impl Heat {
             }
         }
         worth.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-        worth.into_iter().map(|(_, cells)| self.stretch(&cells))
+        worth.into_iter().map(|(_, cells)| self.cells.stretch(&cells))
     }
 
     /// Whether scans of a range have lost enough for a price.
@@ -96,14 +101,14 @@ impl Heat {
         iter::from_fn(move || {
             let first = cells.find(|cell| is_cold(*cell))?;
             let end = cells.find(|cell| !is_cold(*cell)).unwrap_or(self.cells.len());
-            Some(self.stretch(&(first..end)))
+            Some(self.cells.stretch(&(first..end)))
         })
     }
 
     /// Bytes of the smallest ranges in which nearly all scans began, as far as is resolved, of those that `bytes` tells for each.
     pub(super) fn hot_bytes(&self, bytes: impl Fn(Stretch) -> u64) -> u64 {
-        let of = |cell: usize| (self.cells.get(cell).account.scans(), bytes(self.stretch(&(cell..cell + 1))));
-        let mut cells: Vec<_> = (0..self.cells.len()).map(of).collect();
+        let of = |cell: usize| (self.begun.get(cell).account.scans(), bytes(self.begun.stretch(&(cell..cell + 1))));
+        let mut cells: Vec<_> = (0..self.begun.len()).map(of).collect();
         cells.sort_by(|(scans, bytes), (other, others)| (*bytes as f64 * other).total_cmp(&(*others as f64 * scans)));
         let mut left = HOT * cells.iter().map(|(scans, _)| scans).sum::<f64>();
         let is_hot = |(scans, _): &&(f64, u64)| {
@@ -114,11 +119,6 @@ impl Heat {
         cells.iter().take_while(is_hot).map(|(_, bytes)| bytes).sum()
     }
 
-    fn stretch(&self, cells: &Range<usize>) -> Stretch {
-        let (lower, upper) = self.cells.bounds(cells);
-        (lower.to_vec(), upper.map(<[u8]>::to_vec))
-    }
-
     /// A range was absorbed, which cost so many nanoseconds, wholly or one place of several.
     pub(super) fn absorbed(&mut self, lower: &[u8], upper: &[u8], (cost, is_whole): (f64, bool)) {
         let cells = self.cells.within(lower, upper);
@@ -126,9 +126,11 @@ impl Heat {
         self.cells.row(cells).iter_mut().for_each(|cell| cell.account.adapt(part, is_whole));
     }
 
-    /// Whether the last adaptation of some of a range has not paid.
+    /// Whether the last adaptations of a range have not paid, all together.
     pub(super) fn has_failed(&self, lower: &[u8], upper: &[u8]) -> bool {
-        self.cells.within(lower, upper).any(|cell| self.cells.get(cell).account.has_failed())
+        let paid = self.cells.within(lower, upper).map(|cell| self.cells.get(cell).account.paid());
+        let (cost, saved) = paid.fold((0.0, 0.0), |all, (cost, saved)| (all.0 + cost, all.1 + saved));
+        account::has_failed(cost, saved)
     }
 
     /// A range is in tables again. Where it ends within a cell the rest of that may still be to come.
@@ -241,6 +243,26 @@ mod tests {
         assert_eq!(heat.stake(&20_000u32.to_be_bytes(), &21_000u32.to_be_bytes(), (20e6, 1000.0)), 40_002_000.0);
         heat.absorbed(&lower.to_be_bytes(), &upper.to_be_bytes(), (20e6, true));
         assert_eq!(heat.worth_adapting(1000.0, price(20_000.0)).next(), None);
+    }
+
+    /// A quarter at one end that is pages already is as hot as the rest, and is not counted with all that lies beyond it.
+    #[test]
+    fn what_is_hot_is_resolved_where_nothing_is_lost() {
+        let (mut heat, mut now) = (Heat::default(), 0);
+        for second in 0..400 {
+            for scan in 0..100 {
+                let key = 20_000 + random(second * 100 + scan) % 1000;
+                heat.note(&key.to_be_bytes(), if key < 20_250 { 0.0 } else { 10_000.0 });
+            }
+            now += SECOND;
+            heat.tick(now);
+        }
+        let bytes = |stretch| {
+            let (lower, upper) = numbers(stretch);
+            u64::from(upper - lower)
+        };
+        let hot = heat.hot_bytes(bytes);
+        assert!((900..1100).contains(&hot), "{hot}");
     }
 
     #[test]

@@ -168,6 +168,25 @@ fn what_is_as_large_as_memory_is_merged() {
     world.expect(&model);
 }
 
+/// What is pages of it stays that, what is not one run.
+#[test]
+fn what_is_as_large_as_memory_is_merged_beside_a_part_that_is_pages() {
+    let (mut world, mut model) = merged(Split::Side);
+    world.keyspace.hint(&range(0, KEYS / 10), Hint::ReadMostly).unwrap();
+    world.pass(SECOND);
+    world.keyspace.hint(&range(0, KEYS / 10), Hint::Auto).unwrap();
+    assert!(is_pages(&world, 0, KEYS / 10));
+    let merged = world.stat("merged_pieces");
+    (0..KEYS).step_by(3).for_each(|number| world.put(&mut model, number, Some(&[8; 1500])));
+    world.flush();
+    scan(&world, (0, KEYS - 20), 400);
+    assert!(world.stat("merged_pieces") > merged);
+    assert!(is_pages(&world, 0, KEYS / 10 - 20), "{:?}", world.keyspace.shapes());
+    let rest = world.keyspace.lsm.lsm().counted(&key(KEYS / 5), &key(KEYS));
+    assert!(rest.pages == 0 && rest.bytes - rest.largest < rest.largest / 8, "{rest:?} {:?}", world.keyspace.shapes());
+    world.expect(&model);
+}
+
 #[test]
 fn two_hot_ranges_become_pages() {
     let (world, model) = layered(AdaptiveOptions::default());
