@@ -53,6 +53,8 @@ pub(super) struct Task {
     pub(super) upper: Vec<u8>,
     /// What is left begins here.
     pub(super) from: Vec<u8>,
+    /// Whether nothing of it is done.
+    pub(super) is_new: bool,
     /// Bytes that were to be read and written again when it began, if anybody asked.
     bytes: f64,
     /// Bytes that a merge may read, and has read.
@@ -78,6 +80,7 @@ impl Task {
             lower,
             upper,
             from,
+            is_new: true,
             bytes: 0.0,
             most: 0,
             read: 0,
@@ -102,6 +105,7 @@ impl Task {
 
     /// Does the next piece. The nanoseconds that it took, without the wait for the turn.
     pub(super) fn step(&mut self, lsm: &Arc<Lsm>, split: Split, now: impl Fn() -> u64) -> (Result<()>, u64) {
+        self.is_new = false;
         let (mut begun, mut worked) = (now(), lsm.worked());
         let has_turn = || (begun, worked) = (now(), lsm.worked());
         let ended = match self.kind {
@@ -138,11 +142,6 @@ impl Task {
             self.above = if is_free { 0 } else { self.above - 1 };
             self.from = if is_free { self.upper.clone() } else { self.lower.clone() };
         }
-    }
-
-    /// Whether nothing of it is done.
-    pub(super) fn is_new(&self) -> bool {
-        self.from == self.lower && self.read == 0
     }
 
     /// Nothing more of it is done.

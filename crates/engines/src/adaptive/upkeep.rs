@@ -210,7 +210,7 @@ impl Upkeep {
             return Ok(false);
         }
         let Some(mut task) = self.next(keyspace.lsm()) else { return Ok(false) };
-        if task.is_new() && task.reason == Reason::Scans && self.flush_what_rests(keyspace.lsm(), RESTS_TO_ABSORB)? {
+        if task.is_new && task.reason == Reason::Scans && self.flush_what_rests(keyspace.lsm(), RESTS_TO_ABSORB)? {
             // It is chosen again, with what comes of that.
             self.state.lock().under_way = None;
             return Ok(false);
@@ -365,18 +365,18 @@ impl State {
     fn choose(&mut self, lsm: &Lsm, split: Split, budget: u64) -> Option<Task> {
         let ends = lsm.ends()?;
         let fits = OnceCell::new();
-        let fits = || *fits.get_or_init(|| price::fit_as_run(self.hot_bytes(lsm, &ends), budget));
+        let fits = || *fits.get_or_init(|| price::fit_as_run(self.hot_bytes(lsm, &ends, budget), budget));
         let price = |lower: &[u8], upper: Option<&[u8]>| {
             let (lower, upper) = clip(&ends, lower, upper)?;
             let may_be = self.may_be_pages(&lower, &upper);
-            let parts = Part::of(lsm, split, fits(), (lower, upper));
+            let parts = Part::of(lsm, split, &fits, (lower, upper));
             (may_be && !parts.is_empty()).then(|| parts.iter().map(|part| self.price(part)).sum())
         };
         let gathered = |(lower, upper): Stretch| {
             let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;
-            Part::of(lsm, split, fits(), (lower, upper)).into_iter().find_map(|part| self.gather(lsm, split, part))
+            Part::of(lsm, split, &fits, (lower, upper)).into_iter().find_map(|part| self.gather(lsm, split, part))
         };
-        if let Some(task) = self.heat.worth_adapting(PIECE, price).find_map(gathered) {
+        if let Some(task) = self.heat.candidates(PIECE, price).find_map(gathered) {
             return Some(task);
         }
         if self.is_idle {
@@ -418,18 +418,16 @@ impl State {
 
     /// What it costs, in nanoseconds.
     fn price(&self, part: &Part) -> f64 {
-        self.prices.of(self.kind_for(part)).of(part.touched())
+        self.prices.of(self.kind_for(part)).of(price::touched(&part.counted))
     }
 
     /// Has a part of a range in one place for scans, if they have paid for its pages, or for about what it is as one run if it is to be that. Then it is merged if they have paid
     /// for all that is read for that, too. What is one run but for a little stays that.
     fn gather(&self, lsm: &Lsm, split: Split, part: Part) -> Option<Task> {
-        let (kind, price) = (self.kind_for(&part), (self.price(&part), PIECE));
-        if self.heat.of(&part.lower, &part.upper).1 < self.heat.stake(&part.lower, &part.upper, price) {
-            return None;
-        }
+        let (kind, price) = (self.kind_for(&part), self.price(&part));
         let Part { lower, upper, counted, may_be_run } = part;
-        if may_be_run && !price::has_news(&lsm.counted(&lower, &upper)) {
+        let is_one_run = may_be_run && !price::has_news(&lsm.counted(&lower, &upper));
+        if is_one_run || !self.heat.pays(&lower, &upper, (price, PIECE)) {
             return None;
         }
         if kind == Kind::Absorb {
@@ -438,8 +436,8 @@ impl State {
             return Some(Task::absorb(lsm, split, Reason::Scans, (lower, upper), bytes));
         }
         let plan = lsm.plan_merge((&lower, &upper))?;
-        let pays = self.heat.pays(&lower, &upper, self.prices.of(Kind::Merge).of(plan.bytes as f64));
-        pays.then(|| Task::merge((lower, upper), plan))
+        let price = self.prices.of(Kind::Merge).of(plan.bytes as f64);
+        self.heat.pays(&lower, &upper, (price, PIECE)).then(|| Task::merge((lower, upper), plan))
     }
 
     /// A range that becomes pages, of which so much counts, and what lies between it and those beside it if that is cheap: a scan that passes over it would begin anew
@@ -457,10 +455,10 @@ impl State {
         (from.unwrap_or(lower), to.unwrap_or(upper))
     }
 
-    /// Bytes that would be left of what nearly all scans read if of each part there were what the place has that has most of it.
-    fn hot_bytes(&self, lsm: &Lsm, ends: &(Vec<u8>, Vec<u8>)) -> u64 {
+    /// Bytes that would be left of what nearly all scans read if of each part there were what the place has that has most of it. More than the budget is more than fits.
+    fn hot_bytes(&self, lsm: &Lsm, ends: &(Vec<u8>, Vec<u8>), budget: u64) -> u64 {
         let clipped = |(lower, upper): Stretch| clip(ends, &lower, upper.as_deref());
-        self.heat.hot_bytes(|stretch| clipped(stretch).map_or(0, |(lower, upper)| lsm.largest(&lower, &upper)))
+        self.heat.hot_bytes(|stretch| clipped(stretch).map_or(0, |(lower, upper)| lsm.largest(&lower, &upper, 2 * budget)))
     }
 
     fn learn(&mut self, task: Task) {

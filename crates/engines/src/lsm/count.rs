@@ -21,14 +21,13 @@ impl Lsm {
         counted
     }
 
-    /// Bytes of it if of each part there were what the place has that has most of it, pages among them.
-    pub(crate) fn largest(&self, lower: &[u8], upper: &[u8]) -> u64 {
+    /// Bytes of it if of each part there were what the place has that has most of it, pages among them. Of pages about `most` are counted.
+    pub(crate) fn largest(&self, lower: &[u8], upper: &[u8], most: u64) -> u64 {
         let (version, mut bytes) = (self.version(), 0);
         parts(&version, lower, upper, |cover, part| {
             let mut counted = Counted::default();
             count_in(&version, (Split::Side, cover, part), &mut counted);
-            self.count_below(cover, part, &mut counted);
-            bytes += counted.largest.max(counted.page_bytes);
+            bytes += counted.largest.max(self.page_bytes(cover, part, most));
         });
         bytes
     }
@@ -67,11 +66,13 @@ impl Lsm {
 
     /// Counts what is below a part of a range, which needs no I/O but a walk over its segments.
     fn count_below(&self, cover: Option<&Cover>, part: (&[u8], &[u8]), counted: &mut Counted) {
-        if let (Some(base), Some(_)) = (self.base(), cover) {
-            let bytes = base.extent(part.0, part.1, u64::MAX).1;
-            counted.page_bytes += bytes;
-            counted.pages += bytes / PAGE as u64;
-        }
+        let bytes = self.page_bytes(cover, part, u64::MAX);
+        counted.page_bytes += bytes;
+        counted.pages += bytes / PAGE as u64;
+    }
+
+    fn page_bytes(&self, cover: Option<&Cover>, (lower, upper): (&[u8], &[u8]), most: u64) -> u64 {
+        cover.and(self.base()).map_or(0, |base| base.extent(lower, upper, most).1)
     }
 
     /// The first key of all memtables, tables and covers, and one behind the last, if there are any.

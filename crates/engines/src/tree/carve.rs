@@ -88,16 +88,18 @@ impl Tree {
         self.store.walls.add(fence);
     }
 
-    /// How far so many bytes of pages reach from a fence on, to another one at most, and how many there are till then.
+    /// How far so many bytes of pages reach from a key on, to another one at most, and how many there are till then. A segment counts where it begins,
+    /// or if it has all of these keys.
     pub(crate) fn extent(&self, lower: &[u8], upper: &[u8], most: u64) -> (Vec<u8>, u64) {
-        let mut bytes = 0;
+        let (mut bytes, mut around) = (0, 0);
         for (fence, segment) in self.store.index.snapshot().ascend(lower).take_while(|(fence, _)| fence.as_slice() < upper) {
             if bytes >= most && fence.as_slice() > lower {
                 return (fence, bytes);
             }
-            bytes += (segment.all_pages().count() * PAGE) as u64;
+            let counted = if fence.as_slice() < lower { &mut around } else { &mut bytes };
+            *counted += (segment.all_pages().count() * PAGE) as u64;
         }
-        (upper.to_vec(), bytes)
+        (upper.to_vec(), if bytes == 0 { around } else { bytes })
     }
 
     /// Whether there is as little of a range as carving leaves: one page.

@@ -39,13 +39,8 @@ struct Adapted {
 
 impl Adapted {
     fn has_failed(&self) -> bool {
-        has_failed(self.cost, self.saved)
+        self.saved < self.cost / 2.0
     }
-}
-
-/// Whether what cost so much and has saved so much has not paid.
-pub(super) fn has_failed(cost: f64, saved: f64) -> bool {
-    saved < cost / 2.0
 }
 
 impl Default for Account {
@@ -115,9 +110,9 @@ impl Account {
         }
     }
 
-    /// What its last adaptation has cost and saved, if there was one.
-    pub(super) fn paid(&self) -> (f64, f64) {
-        self.adapted.as_ref().map_or((0.0, 0.0), |adapted| (adapted.cost, adapted.saved))
+    /// Whether its last adaptation has not paid.
+    pub(super) fn has_failed(&self) -> bool {
+        self.adapted.as_ref().is_some_and(Adapted::has_failed)
     }
 
     /// Whether it was absorbed.

@@ -1,4 +1,4 @@
-//! The key space in cells, the finer the more is lost there (decision 14, "Finding hot ranges").
+//! The key space in cells, the finer the more scans lose there, or the more begin (decision 14, "Finding hot ranges").
 
 use std::{mem, ops::Range};
 
@@ -35,7 +35,7 @@ impl Default for Cells {
 }
 
 impl Cells {
-    /// A scan began at a key, and lost so many nanoseconds by sources besides one.
+    /// A scan began at a key, and lost so many nanoseconds by sources besides one, or 1 where scans are counted alone.
     pub(super) fn note(&mut self, from: &[u8], waste: f64) {
         let cell = self.0.partition_point(|cell| cell.lower.as_slice() <= from).saturating_sub(1);
         let cell = &mut self.0[cell];
@@ -48,7 +48,7 @@ impl Cells {
         self.0.iter_mut().for_each(|cell| cell.account.fade(part));
     }
 
-    /// All waste, in nanoseconds.
+    /// All waste.
     pub(super) fn waste(&self) -> f64 {
         self.0.iter().map(|cell| cell.account.waste()).sum()
     }

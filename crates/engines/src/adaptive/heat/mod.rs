@@ -3,7 +3,7 @@
 mod account;
 mod cells;
 
-use std::{iter, ops::Range};
+use std::{iter, mem, ops::Range};
 
 use self::cells::Cells;
 
@@ -23,7 +23,7 @@ pub(super) type Stretch = (Vec<u8>, Option<Vec<u8>>);
 #[derive(Debug, Default)]
 pub(super) struct Heat {
     cells: Cells,
-    /// The same if each had lost as much: where nothing is lost, cells by what is are joined with all that lies beside them.
+    /// Where they began, whatever they lost: as if each had lost 1. Of ranges that lose nothing `cells` resolves nothing.
     begun: Cells,
     faded_at: u64,
 }
@@ -45,43 +45,46 @@ impl Heat {
         }
     }
 
-    /// The ranges that have lost enough, that which has lost the most for its price first. `price` tells what it costs to adapt a range, in nanoseconds; none where there is
-    /// nothing to adapt. Each adaptation costs `fixed` besides.
-    pub(super) fn worth_adapting(
+    /// The ranges of which each cell has lost its price, that first which has lost the most for its own. `price` tells what it costs to adapt a range, in nanoseconds; none where
+    /// there is nothing to adapt. Each adaptation costs `fixed` besides.
+    pub(super) fn candidates(
         &self,
         fixed: f64,
         mut price: impl FnMut(&[u8], Option<&[u8]>) -> Option<f64>,
     ) -> impl Iterator<Item = Stretch> {
-        let (mut worth, mut row) = (Vec::new(), Row::default());
+        let (mut candidates, mut row) = (Vec::new(), Row::default());
         for cell in 0..=self.cells.len() {
             let counted = (cell < self.cells.len()).then(|| self.judge(cell, &mut price)).flatten();
             match counted {
-                Some((waste, price)) if waste >= price => row.take(cell, waste, self.cells.get(cell).account.caution()),
+                Some((waste, price)) if waste >= price => row.take(cell, waste),
                 _ => {
-                    let gain = self.gain(&row, fixed, &mut price);
-                    if gain >= PATIENCE {
-                        worth.push((gain, row.cells.clone()));
-                    }
-                    row = Row::default();
+                    let row = mem::take(&mut row);
+                    candidates.extend(self.gain(&row, fixed, &mut price).map(|gain| (gain, row.cells)));
                 }
             }
         }
-        worth.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-        worth.into_iter().map(|(_, cells)| self.cells.stretch(&cells))
+        candidates.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        candidates.into_iter().map(|(_, cells)| self.cells.stretch(&cells))
     }
 
-    /// Whether scans of a range have lost enough for a price.
-    pub(super) fn pays(&self, lower: &[u8], upper: &[u8], price: f64) -> bool {
-        self.of(lower, upper).1 >= PATIENCE * price
+    /// Whether scans of a range have lost enough for a price, and what an adaptation costs besides.
+    pub(super) fn pays(&self, lower: &[u8], upper: &[u8], price: (f64, f64)) -> bool {
+        self.of(lower, upper).1 >= self.stake(lower, upper, price)
     }
 
     /// What a row has lost, as a multiple of its price.
-    fn gain(&self, row: &Row, fixed: f64, price: &mut impl FnMut(&[u8], Option<&[u8]>) -> Option<f64>) -> f64 {
+    fn gain(&self, row: &Row, fixed: f64, price: &mut impl FnMut(&[u8], Option<&[u8]>) -> Option<f64>) -> Option<f64> {
         if row.cells.is_empty() {
-            return 0.0;
+            return None;
         }
         let (lower, upper) = self.cells.bounds(&row.cells);
-        price(lower, upper).map_or(0.0, |price| row.waste / (row.caution * price + fixed))
+        price(lower, upper).map(|price| row.waste / (self.caution(row.cells.clone()) * price + fixed))
+    }
+
+    /// How much dearer than its price it is to adapt some neighbours: what is in the mean of their cautions.
+    fn caution(&self, cells: Range<usize>) -> f64 {
+        let count = cells.len() as f64;
+        cells.map(|cell| self.cells.get(cell).account.caution()).sum::<f64>() / count
     }
 
     /// What a cell has lost, and what it has to lose.
@@ -126,11 +129,11 @@ impl Heat {
         self.cells.row(cells).iter_mut().for_each(|cell| cell.account.adapt(part, is_whole));
     }
 
-    /// Whether the last adaptations of a range have not paid, all together.
+    /// Whether the last adaptation of most cells of a range has not paid.
     pub(super) fn has_failed(&self, lower: &[u8], upper: &[u8]) -> bool {
-        let paid = self.cells.within(lower, upper).map(|cell| self.cells.get(cell).account.paid());
-        let (cost, saved) = paid.fold((0.0, 0.0), |all, (cost, saved)| (all.0 + cost, all.1 + saved));
-        account::has_failed(cost, saved)
+        let cells = self.cells.within(lower, upper);
+        let failed = cells.clone().filter(|cell| self.cells.get(*cell).account.has_failed()).count();
+        2 * failed > cells.len()
     }
 
     /// A range is in tables again. Where it ends within a cell the rest of that may still be to come.
@@ -171,8 +174,7 @@ impl Heat {
 
     /// What scans of a range have to lose before it is absorbed for a price.
     pub(super) fn stake(&self, lower: &[u8], upper: &[u8], (price, fixed): (f64, f64)) -> f64 {
-        let cautions = self.cells.within(lower, upper).map(|cell| self.cells.get(cell).account.caution());
-        PATIENCE * (cautions.fold(0.0, f64::max) * price + fixed)
+        PATIENCE * (self.caution(self.cells.within(lower, upper)) * price + fixed)
     }
 
     /// Scans that began in a range, with all of the cells at its ends, and the nanoseconds that they lost; both fade.
@@ -187,14 +189,12 @@ impl Heat {
 struct Row {
     cells: Range<usize>,
     waste: f64,
-    /// The greatest of theirs.
-    caution: f64,
 }
 
 impl Row {
-    fn take(&mut self, cell: usize, waste: f64, caution: f64) {
+    fn take(&mut self, cell: usize, waste: f64) {
         let start = if self.cells.is_empty() { cell } else { self.cells.start };
-        *self = Row { cells: start..cell + 1, waste: self.waste + waste, caution: self.caution.max(caution) };
+        *self = Row { cells: start..cell + 1, waste: self.waste + waste };
     }
 }
 
@@ -225,6 +225,14 @@ mod tests {
         move |lower, upper| Some(ns * f64::from(upper.map_or(KEYS, number) - number(lower)))
     }
 
+    /// The first range that has lost enough.
+    fn worth(heat: &Heat, fixed: f64, ns: f64) -> Option<Stretch> {
+        heat.candidates(fixed, price(ns)).find(|(lower, upper)| {
+            let end = upper.clone().unwrap_or_else(|| vec![0xff; 5]);
+            heat.pays(lower, &end, (price(ns)(lower, upper.as_deref()).unwrap(), fixed))
+        })
+    }
+
     fn numbers((lower, upper): Stretch) -> (u32, u32) {
         let number = |key: Vec<u8>| key.try_into().map_or(0, u32::from_be_bytes);
         (number(lower), upper.map_or(KEYS, number))
@@ -234,15 +242,14 @@ mod tests {
     fn a_hot_range_is_absorbed_when_it_has_lost_twice_its_price_and_not_before() {
         let (mut heat, mut now) = (Heat::default(), 0);
         scan(&mut heat, &mut now, 60, (20_000, 1000));
-        assert_eq!(heat.worth_adapting(1000.0, price(60_000.0)).next(), None, "60 ms lost of 60 ms");
-        let (lower, upper) =
-            numbers(heat.worth_adapting(1000.0, price(20_000.0)).next().expect("it has lost three times its price"));
+        assert_eq!(worth(&heat, 1000.0, 60_000.0), None, "60 ms lost of 60 ms");
+        let (lower, upper) = numbers(worth(&heat, 1000.0, 20_000.0).expect("it has lost three times its price"));
         assert!((19_500..=20_200).contains(&lower) && (20_700..=21_600).contains(&upper), "{lower} {upper}");
-        assert_eq!(heat.worth_adapting(60e6, price(1000.0)).next(), None, "its beginning alone costs as much as was lost");
-        assert_eq!(heat.worth_adapting(0.0, |_, _| None).next(), None, "there is nothing to absorb");
+        assert_eq!(worth(&heat, 60e6, 1000.0), None, "its beginning alone costs as much as was lost");
+        assert_eq!(heat.candidates(0.0, |_, _| None).next(), None, "there is nothing to absorb");
         assert_eq!(heat.stake(&20_000u32.to_be_bytes(), &21_000u32.to_be_bytes(), (20e6, 1000.0)), 40_002_000.0);
         heat.absorbed(&lower.to_be_bytes(), &upper.to_be_bytes(), (20e6, true));
-        assert_eq!(heat.worth_adapting(1000.0, price(20_000.0)).next(), None);
+        assert_eq!(worth(&heat, 1000.0, 20_000.0), None);
     }
 
     /// A quarter at one end that is pages already is as hot as the rest, and is not counted with all that lies beyond it.
@@ -272,12 +279,12 @@ mod tests {
             scan(&mut heat, &mut now, 1, (50_000, 500));
             scan(&mut heat, &mut now, 2, (10_000, 500));
         }
-        let worth: Vec<_> = heat.worth_adapting(1000.0, price(20_000.0)).map(numbers).collect();
-        let &[(lower, upper), (second, _)] = &worth[..] else { panic!("{worth:?}") };
+        let candidates: Vec<_> = heat.candidates(1000.0, price(20_000.0)).map(numbers).collect();
+        let &[(lower, upper), (second, _)] = &candidates[..] else { panic!("{candidates:?}") };
         assert!((9_500..10_500).contains(&lower) && upper < 11_000, "{lower} {upper}");
         assert!((49_500..50_500).contains(&second), "{second}");
         heat.absorbed(&lower.to_be_bytes(), &upper.to_be_bytes(), (1e6, true));
-        let (lower, upper) = numbers(heat.worth_adapting(1000.0, price(20_000.0)).next().unwrap());
+        let (lower, upper) = numbers(worth(&heat, 1000.0, 20_000.0).unwrap());
         assert!((49_500..50_500).contains(&lower) && upper < 51_000, "{lower} {upper}");
     }
 

@@ -60,6 +60,27 @@ fn a_compaction_ends_though_something_is_flushed_in_each_absorption() {
     assert!(alone > 1 && beside <= alone + 2 && beside < 8, "{beside} turns instead of {alone}");
 }
 
+/// It is another job than that for which bytes were allowed.
+#[test]
+fn what_is_absorbed_before_a_merge_is_none_of_its_bytes() {
+    let (mut world, mut model) = (World::new(6, AdaptiveOptions::default()), Model::new());
+    put(&mut world, &mut model, 0..2 * KEYS, &[0; 100]);
+    world.keyspace.absorb(b"a", &key(KEYS)).unwrap();
+    // So much that it is less to have it in pages than to write it twice.
+    for round in 1..=8 {
+        put(&mut world, &mut model, (0..2 * KEYS).step_by(6), &[round; 300]);
+    }
+    let (lsm, mut before) = (world.keyspace.lsm.lsm().clone(), 0);
+    let counts = || (world.stat("compactions"), lsm.merge_next((&key(0), &key(2 * KEYS)), u64::MAX, || ()).unwrap());
+    while let (compactions, Some(bytes)) = counts() {
+        let is_made = world.stat("compactions") > compactions;
+        assert_eq!(bytes > 0, is_made);
+        before += u32::from(!is_made);
+    }
+    assert!(before > 0, "nothing was absorbed before");
+    world.expect(&model);
+}
+
 /// Who has to compact before he can flush does not bring a whole cover into pages first.
 #[test]
 fn a_turn_absorbs_one_piece_of_what_a_compaction_would_bring_below_a_floor() {

@@ -31,7 +31,7 @@ impl Lsm {
     }
 
     /// Makes one job that brings some of a stretch a level down and reads so many bytes at most, with a turn of its own; tells when it has that. Bytes of its tables, if
-    /// there was anything to do.
+    /// there was anything to do; none of a turn in which something was absorbed before.
     pub(crate) fn merge_next(
         self: &Arc<Self>,
         stretch: (&[u8], &[u8]),

@@ -139,15 +139,14 @@ impl Lsm {
         self.compact(version, piece, is_awaited).map(Some)
     }
 
-    /// Makes one job, or a piece of what is to be absorbed before. Bytes of the job's tables.
+    /// Makes one job, or a piece of what is to be absorbed before. Bytes of the job's tables; none if it is not made yet.
     fn compact(self: &Arc<Self>, version: Arc<Version<Handle>>, piece: Piece<Handle>, is_awaited: bool) -> Result<u64> {
-        let bytes = piece.bytes();
         let Some(opening) = self.make_way(&version, &piece)? else {
             // A piece a turn: what is more urgent comes between.
             drop((version, piece));
-            return self.files.conclude().map(|()| bytes);
+            return self.files.conclude().map(|()| 0);
         };
-        let replaced = self.replace(&version, &piece, &opening, is_awaited);
+        let (bytes, replaced) = (piece.bytes(), self.replace(&version, &piece, &opening, is_awaited));
         if !opening.edits.is_empty() {
             self.keep_apart();
         }
