@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ecotone_substrate::Result;
 
 use super::hints::has_some;
-use crate::lsm::{Plan, Split, records::Lsm};
+use crate::lsm::{Merged, Plan, Split, records::Lsm};
 
 /// What becomes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(super) struct Task {
     pub(super) is_new: bool,
     /// Bytes that were to be read and written again when it began, if anybody asked.
     bytes: f64,
-    /// Bytes that a merge may read, and has read.
+    /// Bytes that a merge may still read, or write to make way, and that it has read.
     most: u64,
     read: u64,
     /// Nanoseconds of processor that it took so far.
@@ -106,28 +106,30 @@ impl Task {
     /// Does the next piece. The nanoseconds that it took, without the wait for the turn.
     pub(super) fn step(&mut self, lsm: &Arc<Lsm>, split: Split, now: impl Fn() -> u64) -> (Result<()>, u64) {
         self.is_new = false;
-        let (mut begun, mut worked) = (now(), lsm.worked());
+        let (mut begun, mut worked, read) = (now(), lsm.worked(), self.read);
         let has_turn = || (begun, worked) = (now(), lsm.worked());
         let ended = match self.kind {
             Kind::Absorb => lsm.absorb_next(split, (&self.from, &self.upper), has_turn),
-            Kind::Merge => {
-                lsm.merge_next((&self.from, &self.upper), self.most - self.read, has_turn).map(|read| self.merged(read))
-            }
+            Kind::Merge => lsm.merge_next((&self.from, &self.upper), self.most, has_turn).map(|merged| self.merged(merged)),
             Kind::Uncover => lsm.uncover_next(&self.from, &self.upper, has_turn),
         };
         let ended = ended.map(|end| {
             self.from = end;
             self.rise(lsm);
         });
-        self.worked += lsm.worked() - worked;
+        // What makes way for a merge has another price.
+        if self.kind != Kind::Merge || self.read > read {
+            self.worked += lsm.worked() - worked;
+        }
         (ended, now().saturating_sub(begun))
     }
 
-    /// A job of a merge has read so many bytes, if there was one: where the next begins.
-    fn merged(&mut self, read: Option<u64>) -> Vec<u8> {
-        self.read += read.unwrap_or(0);
-        let goes_on = read.is_some() && self.read < self.most;
-        if goes_on { self.from.clone() } else { self.upper.clone() }
+    /// A turn of a merge has done this, if there was anything to do: where the next begins.
+    fn merged(&mut self, merged: Option<Merged>) -> Vec<u8> {
+        let Some(Merged { read, before }) = merged else { return self.upper.clone() };
+        self.read += read;
+        self.most = self.most.saturating_sub(read + before);
+        if self.most > 0 { self.from.clone() } else { self.upper.clone() }
     }
 
     /// Bytes for which it has worked, of which a merge knows how many they were.

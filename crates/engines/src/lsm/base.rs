@@ -27,7 +27,7 @@ pub(crate) struct Passage<'p> {
 /// What there is to absorb of a range, about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// Bytes of tables that count, those of the place that has most, and records.
+    /// Bytes of tables that count, those of the place that has most (of each part of a range in which other places count), and records.
     pub(crate) bytes: u64,
     pub(crate) largest: u64,
     pub(crate) records: u64,
@@ -74,7 +74,7 @@ pub(crate) trait Base: fmt::Debug + Send + Sync {
     fn fence_before(&self, key: &[u8]) -> Result<Vec<u8>>;
     /// The first that is not below it, likewise.
     fn fence_behind(&self, key: &[u8]) -> Result<Vec<u8>>;
-    /// How far so many bytes of what is covered reach from one bound on, to another at most, and how many there are till then.
+    /// How far so many bytes of what is covered reach from one key on, to another at most, and how many there are till then.
     fn extent(&self, lower: &[u8], upper: &[u8], most: u64) -> (Vec<u8>, u64);
     /// Keeps apart what is on the two sides of these bounds, and of no others any more. Nobody carves meanwhile.
     fn keep_apart(&self, bounds: &mut dyn Iterator<Item = &[u8]>);

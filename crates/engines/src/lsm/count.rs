@@ -55,6 +55,17 @@ impl Lsm {
         found
     }
 
+    /// The same of what is not covered of it.
+    pub(crate) fn counted_between_covers(&self, split: Split, lower: &[u8], upper: &[u8]) -> Counted {
+        let (version, mut counted) = (self.version(), Counted::default());
+        parts(&version, lower, upper, |cover, part| {
+            if cover.is_none() {
+                count_in(&version, (split, None, part), &mut counted);
+            }
+        });
+        counted
+    }
+
     /// How many absorptions it takes until nothing of a range counts in tables, if nothing comes meanwhile.
     pub(crate) fn absorptions(&self, split: Split, lower: &[u8], upper: &[u8]) -> usize {
         let (version, mut most) = (self.version(), 1);
@@ -90,13 +101,15 @@ impl Lsm {
 
 /// Counts what an absorption takes of a part of a range.
 fn count_in(version: &Version<Handle>, (split, cover, part): (Split, Option<&Cover>, (&[u8], &[u8])), counted: &mut Counted) {
+    let mut largest = 0;
     for (_, run) in version.taken(split, cover, part) {
         let shares = || run.within(part).iter().map(|table| (table, table.share(part)));
         let bytes = shares().map(|(table, share)| (table.bytes() as f64 * share) as u64).sum();
         counted.bytes += bytes;
-        counted.largest = counted.largest.max(bytes);
+        largest = largest.max(bytes);
         counted.records += shares().map(|(table, share)| (table.records().0 as f64 * share) as u64).sum::<u64>();
     }
+    counted.largest += largest;
 }
 
 /// Visits the parts of a range of each of which the same places count.

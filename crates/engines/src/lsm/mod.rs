@@ -50,5 +50,8 @@ mod view;
 mod witness;
 mod worked;
 
-pub(crate) use self::{compact::descent::Plan, count::behind};
+pub(crate) use self::{
+    compact::descent::{Merged, Plan},
+    count::behind,
+};
 pub use self::{family::LsmFamily, options::LsmOptions, version::Split};

@@ -30,7 +30,7 @@ pub(super) struct Account {
 
 /// How the last absorption has paid.
 #[derive(Debug, Clone, PartialEq)]
-struct Adapted {
+pub(super) struct Adapted {
     cost: f64,
     saved: f64,
     /// Whether nothing was left above it.
@@ -38,8 +38,14 @@ struct Adapted {
 }
 
 impl Adapted {
-    fn has_failed(&self) -> bool {
+    /// Whether it has not.
+    pub(super) fn has_failed(&self) -> bool {
         self.saved < self.cost / 2.0
+    }
+
+    /// Of two ranges, all together.
+    pub(super) fn with(self, other: Adapted) -> Adapted {
+        Adapted { cost: self.cost + other.cost, saved: self.saved + other.saved, is_whole: self.is_whole && other.is_whole }
     }
 }
 
@@ -110,9 +116,9 @@ impl Account {
         }
     }
 
-    /// Whether its last adaptation has not paid.
-    pub(super) fn has_failed(&self) -> bool {
-        self.adapted.as_ref().is_some_and(Adapted::has_failed)
+    /// Its last adaptation.
+    pub(super) fn adapted(&self) -> Option<&Adapted> {
+        self.adapted.as_ref()
     }
 
     /// Whether it was absorbed.
@@ -171,10 +177,8 @@ impl Account {
         self.last = (self.last.0 + other.last.0, self.last.1 + other.last.1);
         self.lost = self.lost.max(other.lost);
         self.caution = self.caution.max(other.caution);
-        if let (Some(own), Some(other)) = (&mut self.adapted, &other.adapted) {
-            own.cost += other.cost;
-            own.saved += other.saved;
-            own.is_whole &= other.is_whole;
+        if let (Some(own), Some(other)) = (&self.adapted, &other.adapted) {
+            self.adapted = Some(own.clone().with(other.clone()));
         }
     }
 }

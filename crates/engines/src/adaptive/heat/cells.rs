@@ -5,7 +5,7 @@ use std::{mem, ops::Range};
 use super::{Stretch, account::Account};
 
 /// Cells that there are at most.
-const MOST: usize = 128;
+pub(super) const MOST: usize = 128;
 /// A cell with more than this part of all waste is divided, and two neighbours that have less than that are joined.
 const DIVIDED: f64 = 1.0 / 64.0;
 const JOINED: f64 = 1.0 / 512.0;

@@ -5,7 +5,7 @@ mod cells;
 
 use std::{iter, mem, ops::Range};
 
-use self::cells::Cells;
+use self::{account::Adapted, cells::Cells};
 
 /// Nanoseconds in which what was counted fades to 1/e.
 const MEMORY: f64 = 600e9;
@@ -15,6 +15,8 @@ const PATIENCE: f64 = 2.0;
 
 /// The part of all scans of which it counts how much they read. The cells at both ends of what is hot reach far beyond it.
 const HOT: f64 = 15.0 / 16.0;
+/// The part of them with which a cell is not looked at: all such cells have less than the rest.
+const FEW: f64 = (1.0 - HOT) / cells::MOST as f64;
 
 /// A range of keys that begins at one and ends before another, if there is an end.
 pub(super) type Stretch = (Vec<u8>, Option<Vec<u8>>);
@@ -110,10 +112,12 @@ impl Heat {
 
     /// Bytes of the smallest ranges in which nearly all scans began, as far as is resolved, of those that `bytes` tells for each.
     pub(super) fn hot_bytes(&self, bytes: impl Fn(Stretch) -> u64) -> u64 {
-        let of = |cell: usize| (self.begun.get(cell).account.scans(), bytes(self.begun.stretch(&(cell..cell + 1))));
-        let mut cells: Vec<_> = (0..self.begun.len()).map(of).collect();
+        let scans = |cell: &usize| self.begun.get(*cell).account.scans();
+        let all = (0..self.begun.len()).map(|cell| scans(&cell)).sum::<f64>();
+        let of = |cell: usize| (scans(&cell), bytes(self.begun.stretch(&(cell..cell + 1))));
+        let mut cells: Vec<_> = (0..self.begun.len()).filter(|cell| scans(cell) > FEW * all).map(of).collect();
         cells.sort_by(|(scans, bytes), (other, others)| (*bytes as f64 * other).total_cmp(&(*others as f64 * scans)));
-        let mut left = HOT * cells.iter().map(|(scans, _)| scans).sum::<f64>();
+        let mut left = HOT * all;
         let is_hot = |(scans, _): &&(f64, u64)| {
             let is_hot = left > 0.0;
             left -= scans;
@@ -129,11 +133,12 @@ impl Heat {
         self.cells.row(cells).iter_mut().for_each(|cell| cell.account.adapt(part, is_whole));
     }
 
-    /// Whether the last adaptation of most cells of a range has not paid.
+    /// Whether the last adaptations of a range, that is of most of its cells, have not paid, all together.
     pub(super) fn has_failed(&self, lower: &[u8], upper: &[u8]) -> bool {
         let cells = self.cells.within(lower, upper);
-        let failed = cells.clone().filter(|cell| self.cells.get(*cell).account.has_failed()).count();
-        2 * failed > cells.len()
+        let adapted = || cells.clone().filter_map(|cell| self.cells.get(cell).account.adapted());
+        let is_of_most = 2 * adapted().count() > cells.len();
+        is_of_most && adapted().cloned().reduce(Adapted::with).is_some_and(|all| all.has_failed())
     }
 
     /// A range is in tables again. Where it ends within a cell the rest of that may still be to come.

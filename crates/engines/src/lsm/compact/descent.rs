@@ -24,29 +24,39 @@ pub(crate) struct Plan {
     pub(crate) most: u64,
 }
 
+/// What a turn of a merge has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Merged {
+    /// Bytes of the tables of its job; none if something had to be absorbed before.
+    pub(crate) read: u64,
+    /// Bytes that were written to make way for it.
+    pub(crate) before: u64,
+}
+
 impl Lsm {
     /// What it takes until hardly anything above the last level has keys of a stretch, if something has and that is not too much.
     pub(crate) fn plan_merge(&self, stretch: (&[u8], &[u8])) -> Option<Plan> {
         Descent::of(&self.version(), stretch, self.sizes.level_0).plan()
     }
 
-    /// Makes one job that brings some of a stretch a level down and reads so many bytes at most, with a turn of its own; tells when it has that. Bytes of its tables, if
-    /// there was anything to do; none of a turn in which something was absorbed before.
+    /// Makes one job that brings some of a stretch a level down and reads so many bytes at most, with a turn of its own; tells when it has that. What it did, if
+    /// there was anything to do.
     pub(crate) fn merge_next(
         self: &Arc<Self>,
         stretch: (&[u8], &[u8]),
         most: u64,
         has_turn: impl FnOnce(),
-    ) -> Result<Option<u64>> {
+    ) -> Result<Option<Merged>> {
         let turn = self.compacting.lock();
         has_turn();
+        let adapted = self.adapted.get();
         let pick = |version: &Version<_>| Descent::of(version, stretch, self.sizes.level_0).next_piece(most);
         let merged = self.compact_in_turn(pick, true);
         self.end_turn(turn);
-        let merged = merged?;
+        let (read, before) = (merged?, self.adapted.get() - adapted);
         // Nearly all of it is written again.
-        self.adapted.add(merged.unwrap_or(0));
-        Ok(merged)
+        self.adapted.add(read.unwrap_or(0));
+        Ok(read.map(|read| Merged { read, before }))
     }
 }
 
