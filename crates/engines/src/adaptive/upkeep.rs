@@ -368,9 +368,11 @@ impl State {
         let fits = || *fits.get_or_init(|| price::fit_as_run(self.hot_bytes(lsm, &ends, budget), budget));
         let price = |lower: &[u8], upper: Option<&[u8]>| {
             let (lower, upper) = clip(&ends, lower, upper)?;
-            let may_be = self.may_be_pages(&lower, &upper);
+            if !self.may_be_pages(&lower, &upper) {
+                return None;
+            }
             let parts = Part::of(lsm, split, &fits, (lower, upper));
-            (may_be && !parts.is_empty()).then(|| parts.iter().map(|part| self.price(part)).sum())
+            (!parts.is_empty()).then(|| parts.iter().map(|part| self.price(part)).sum())
         };
         let gathered = |(lower, upper): Stretch| {
             let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;

@@ -45,16 +45,6 @@ impl Lsm {
         counted
     }
 
-    /// Parts of a range that are covered and that are not, by turns, and whether they are.
-    pub(crate) fn by_covers(&self, lower: &[u8], upper: &[u8]) -> Vec<(Vec<u8>, Vec<u8>, bool)> {
-        let (version, mut found) = (self.version(), Vec::<(_, _, bool)>::new());
-        parts(&version, lower, upper, |cover, (from, end)| match found.last_mut() {
-            Some((_, last, is_covered)) if *is_covered == cover.is_some() => *last = end.to_vec(),
-            _ => found.push((from.to_vec(), end.to_vec(), cover.is_some())),
-        });
-        found
-    }
-
     /// The same of what is not covered of it.
     pub(crate) fn counted_between_covers(&self, split: Split, lower: &[u8], upper: &[u8]) -> Counted {
         let (version, mut counted) = (self.version(), Counted::default());
@@ -64,6 +54,16 @@ impl Lsm {
             }
         });
         counted
+    }
+
+    /// Parts of a range that are covered and that are not, by turns, and whether they are.
+    pub(crate) fn by_covers(&self, lower: &[u8], upper: &[u8]) -> Vec<(Vec<u8>, Vec<u8>, bool)> {
+        let (version, mut found) = (self.version(), Vec::<(_, _, bool)>::new());
+        parts(&version, lower, upper, |cover, (from, end)| match found.last_mut() {
+            Some((_, last, is_covered)) if *is_covered == cover.is_some() => *last = end.to_vec(),
+            _ => found.push((from.to_vec(), end.to_vec(), cover.is_some())),
+        });
+        found
     }
 
     /// How many absorptions it takes until nothing of a range counts in tables, if nothing comes meanwhile.
