@@ -103,7 +103,7 @@ impl Task {
         Task { bytes: plan.bytes as f64, most, ..Task::new(Kind::Merge, Reason::Scans, lower, upper) }
     }
 
-    /// Does the next piece. The nanoseconds that it took, without the wait for the turn.
+    /// Does the next piece. The nanoseconds that it was at work, without the wait for the turn: those that its threads had a processor, and not more than went by.
     pub(super) fn step(&mut self, lsm: &Arc<Lsm>, split: Split, now: impl Fn() -> u64) -> (Result<()>, u64) {
         self.is_new = false;
         let (mut begun, mut worked, read) = (now(), lsm.worked(), self.read);
@@ -117,11 +117,12 @@ impl Task {
             self.from = end;
             self.rise(lsm);
         });
+        let worked = lsm.worked() - worked;
         // What makes way for a merge has another price.
         if self.kind != Kind::Merge || self.read > read {
-            self.worked += lsm.worked() - worked;
+            self.worked += worked;
         }
-        (ended, now().saturating_sub(begun))
+        (ended, worked.min(now().saturating_sub(begun)))
     }
 
     /// A turn of a merge has done this, if there was anything to do: where the next begins.

@@ -215,7 +215,7 @@ impl Upkeep {
             self.state.lock().under_way = None;
             return Ok(false);
         }
-        let (ended, took) = task.step(keyspace.lsm(), self.split, || self.shared.clock.now());
+        let (ended, worked) = task.step(keyspace.lsm(), self.split, || self.shared.clock.now());
         match ended {
             Ok(()) => self.count(task.kind),
             Err(error) if error.is_shortage() || matches!(error, Error::Limit { .. }) => {
@@ -231,7 +231,7 @@ impl Upkeep {
             Err(error) => return Err(error),
         }
         // Who asked for it has said that it pays.
-        let owed = if task.reason == Reason::Hint { 0 } else { self.owed(took) };
+        let owed = if task.reason == Reason::Hint { 0 } else { self.owed(worked) };
         self.put_back(task);
         self.rest(owed);
         Ok(true)
@@ -292,9 +292,9 @@ impl Upkeep {
     }
 
     /// How long it rests after so long at work.
-    fn owed(&self, took: u64) -> u64 {
+    fn owed(&self, worked: u64) -> u64 {
         let share = u64::from(self.share.clamp(1, 100));
-        (took.saturating_mul(100 - share) / share).min(LONGEST)
+        (worked.saturating_mul(100 - share) / share).min(LONGEST)
     }
 
     fn rest(&self, mut owed: u64) {

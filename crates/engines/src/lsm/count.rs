@@ -1,17 +1,19 @@
 //! How much of a range counts in tables, and how much there is below: what an absorption would have to do (decision 14, "Price").
 
+use std::iter;
+
 use ecotone_substrate::limits::{MAX_KEY, PAGE};
 
 use super::{
     base::Counted,
-    handle::Handle,
+    handle::{Handle, IndexPart},
     records::Lsm,
     structure::Cover,
     version::{Ranged, Split, Version},
 };
 
 impl Lsm {
-    /// What there is of a range, about. Without I/O: where an index is not in memory, a half of its table counts.
+    /// What there is of a range, about, without I/O.
     pub(crate) fn counted(&self, lower: &[u8], upper: &[u8]) -> Counted {
         let (version, mut counted) = (self.version(), Counted::default());
         parts(&version, lower, upper, |cover, part| {
@@ -129,15 +131,32 @@ pub(crate) fn behind(key: &[u8]) -> Vec<u8> {
 }
 
 impl Handle {
-    /// The part of its blocks that can have keys of a range, about.
+    /// The part of its blocks that can have keys of a range, about: of one that ends within a block, half of that.
     fn share(&self, (lower, upper): (&[u8], &[u8])) -> f64 {
         let blocks = f64::from(self.table().blocks());
-        let at = |key: &[u8]| self.located(key).ok().map(|blocks| f64::from(blocks.first));
-        let from = if lower <= self.first() { Some(0.0) } else { at(lower) };
-        let to = if self.last() < upper { Some(blocks) } else { at(upper).map(|block| block + 0.5) };
-        match from.zip(to) {
-            Some((from, to)) => ((to - from) / blocks).clamp(0.0, 1.0),
-            None => 0.5,
+        let from = if lower <= self.first() { 0.0 } else { self.blocks_before(lower) };
+        let to = if self.last() < upper { blocks } else { self.blocks_before(upper) + 0.5 };
+        ((to - from) / blocks).clamp(0.0, 1.0)
+    }
+
+    /// The blocks before a key between the first and the last. Where the index is not in memory it is as if keys were spread evenly.
+    fn blocks_before(&self, key: &[u8]) -> f64 {
+        let (blocks, partitions) = (f64::from(self.table().blocks()), f64::from(self.table().partitions()));
+        match self.located(key) {
+            Ok(candidates) => f64::from(candidates.first),
+            Err(IndexPart::Partition(number)) => blocks * (f64::from(number) + 0.5) / partitions,
+            Err(IndexPart::Whole) => blocks * fraction(self.first(), self.last(), key),
         }
     }
+}
+
+/// Where a key lies between two others, as a fraction: by eight bytes behind what those begin with.
+fn fraction(first: &[u8], last: &[u8], key: &[u8]) -> f64 {
+    let common = first.iter().zip(last).take_while(|(one, other)| one == other).count();
+    let number = |key: &[u8]| {
+        let bytes = key.iter().skip(common).copied().chain(iter::repeat(0)).take(8);
+        bytes.fold(0.0, |number, byte| number * 256.0 + f64::from(byte))
+    };
+    let (first, last) = (number(first), number(last));
+    ((number(key) - first) / (last - first).max(1.0)).clamp(0.0, 1.0)
 }

@@ -23,16 +23,19 @@ use crate::{
 const KEYS: u32 = 4000;
 const LOOK: u64 = 1_000_000;
 
-/// Goes on by a millisecond with each look, so that this is what any work takes at least. Nobody waits for it.
+/// Goes on by some milliseconds with each look, of which one is of processor, so that this is what any work takes at least. Nobody waits for it.
 #[derive(Debug, Default)]
 struct Looks {
+    /// Nanoseconds of the clock for one of processor.
+    wait: u64,
     now: AtomicU64,
+    worked: AtomicU64,
     slept: AtomicU64,
 }
 
 impl Clock for Looks {
     fn now(&self) -> u64 {
-        self.now.fetch_add(LOOK, Relaxed)
+        self.now.fetch_add(self.wait * LOOK, Relaxed)
     }
 
     fn random(&self) -> u64 {
@@ -40,7 +43,8 @@ impl Clock for Looks {
     }
 
     fn processor(&self) -> u64 {
-        self.now()
+        self.now();
+        self.worked.fetch_add(LOOK, Relaxed)
     }
 
     fn sleep(&self, duration: Duration) {
@@ -57,9 +61,8 @@ fn end(world: &World) {
     }
 }
 
-#[test]
-fn it_rests_for_the_rest_of_the_time_and_does_at_once_what_somebody_asks_for() {
-    let clock = Arc::new(Looks::default());
+/// Three runs of which scans want a half in pages. Nanoseconds that it rested for three pieces at least, and how many it made.
+fn adapted(clock: &Arc<Looks>) -> (World, Model, u64, u64) {
     let options = AdaptiveOptions { adapt: 10, ..AdaptiveOptions::default() };
     let (mut world, mut model) = (World::by(4, options, clock.clone()), Model::new());
     for round in 0..3_u8 {
@@ -77,8 +80,26 @@ fn it_rests_for_the_rest_of_the_time_and_does_at_once_what_somebody_asks_for() {
     }
     end(&world);
     let (pieces, slept) = rests(&world);
+    assert!(pieces >= 3);
+    (world, model, slept - before, pieces)
+}
+
+/// While others have the processors nobody is spared by its rest.
+#[test]
+fn it_rests_for_what_it_worked_and_not_for_what_it_waited() {
+    const WAIT: u64 = 50;
+    let clock = Arc::new(Looks { wait: WAIT, ..Looks::default() });
+    let (world, model, slept, pieces) = adapted(&clock);
+    assert!(slept > 0 && slept < pieces * 9 * LOOK * WAIT / 4, "{pieces} pieces, {slept} ns of rest");
+    world.expect(&model);
+}
+
+#[test]
+fn it_rests_for_the_rest_of_the_time_and_does_at_once_what_somebody_asks_for() {
+    let clock = Arc::new(Looks { wait: 1, ..Looks::default() });
+    let (world, model, slept, pieces) = adapted(&clock);
     // After the last one it may still be at rest.
-    assert!(pieces >= 3 && slept - before >= (pieces - 1) * 9 * LOOK, "{pieces} pieces, {slept} ns of rest");
+    assert!(slept >= (pieces - 1) * 9 * LOOK, "{pieces} pieces, {slept} ns of rest");
     world.keyspace.hint(&range(0, 900), Hint::ReadMostly).unwrap();
     end(&world);
     let counted = world.keyspace.lsm.lsm().counted(&key(0), &key(900));

@@ -157,6 +157,26 @@ fn parts_that_are_used_stay() {
     assert!(of_others > 500 && of_one < of_others / 10, "{of_one} {of_others}");
 }
 
+/// Without an index a part of a table is about what it is with one, and all parts are the whole.
+#[test]
+fn parts_of_a_table_are_counted_whose_index_is_not_in_memory() {
+    const PARTS: u32 = 16;
+    let world = World::with(1, Kind::Single, Sizes { memtable: 1 << 20, table: 4 << 20, level_0: 8 << 20, ..Sizes::TINY });
+    let keyspace = filled(&world);
+    let bound = |part: u32| (u64::from(part) << 32).div_ceil(u64::from(PARTS)).to_be_bytes()[4..].to_vec();
+    let upper = |part: u32| if part + 1 < PARTS { bound(part + 1) } else { vec![0xff; 5] };
+    let count = || -> Vec<_> { (0..PARTS).map(|part| keyspace.lsm().counted(&bound(part), &upper(part)).bytes).collect() };
+    let (all, before) = (keyspace.lsm().counted(&[], &[0xff; 5]).bytes, count());
+    assert_eq!(resident(&world), 0, "something was loaded");
+    read(&keyspace, 1, 1000);
+    assert!(resident(&world) > 0);
+    for counted in [before, count()] {
+        let mean = all / u64::from(PARTS);
+        assert!(counted.iter().all(|bytes| (mean * 3 / 4..mean * 4 / 3).contains(bytes)), "{counted:?} of {all}");
+        assert!(counted.iter().sum::<u64>().abs_diff(all) < all / 8, "{counted:?} of {all}");
+    }
+}
+
 /// A key that shares much with some neighbours, and nothing with those in other blocks, so that separators are long and tables of few blocks have several
 /// partitions.
 fn long(number: u32) -> Vec<u8> {
