@@ -6,6 +6,7 @@ use ecotone_substrate::Result;
 
 use super::pick::Piece;
 use crate::lsm::{
+    family::Sizes,
     records::Lsm,
     structure::Place,
     version::{Ranged, Version},
@@ -16,6 +17,8 @@ const READ_AGAIN: u64 = 3;
 /// The part of a stretch above which what a place has of it is brought down, and of what is read for that where it is level 0.
 const LITTLE: u64 = 32;
 const LITTLE_OF_RUNS: u64 = 16;
+/// Parts of a job that tables of a level go down by at once, so that threads can share them.
+const PARTS: u64 = 4;
 
 /// Bytes that a merge of a stretch is to read, about, and that it may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +39,7 @@ pub(crate) struct Merged {
 impl Lsm {
     /// What it takes until hardly anything above the last level has keys of a stretch, if something has and that is not too much.
     pub(crate) fn plan_merge(&self, stretch: (&[u8], &[u8])) -> Option<Plan> {
-        Descent::of(&self.version(), stretch, self.sizes.level_0).plan()
+        Descent::of(&self.version(), stretch, self.sizes).plan()
     }
 
     /// Makes one job that brings some of a stretch a level down and reads so many bytes at most, with a turn of its own; tells when it has that. What it did, if
@@ -50,7 +53,7 @@ impl Lsm {
         let turn = self.compacting.lock();
         has_turn();
         let adapted = self.adapted.get();
-        let pick = |version: &Version<_>| Descent::of(version, stretch, self.sizes.level_0).next_piece(most);
+        let pick = |version: &Version<_>| Descent::of(version, stretch, self.sizes).next_piece(most);
         let merged = self.compact_in_turn(pick, true);
         self.end_turn(turn);
         let (read, before) = (merged?, self.adapted.get() - adapted);
@@ -67,25 +70,22 @@ pub(super) struct Descent<'v, T> {
     stretch: (&'v [u8], &'v [u8]),
     /// Bytes of tables that have keys of it, from young to old.
     bytes: Vec<(Place, u64)>,
-    /// Bytes that level 0 may have.
+    /// Bytes that level 0 may have, and that tables of a level have at most that go down at once.
     level_0: u64,
+    at_once: u64,
 }
 
 impl<'v, T: Ranged> Descent<'v, T> {
-    pub(super) fn of(version: &'v Version<T>, stretch: (&'v [u8], &'v [u8]), level_0: u64) -> Descent<'v, T> {
+    pub(super) fn of(version: &'v Version<T>, stretch: (&'v [u8], &'v [u8]), sizes: Sizes) -> Descent<'v, T> {
         let bytes = version.runs().map(|(place, run)| (place, run.within(stretch).iter().map(|table| table.bytes()).sum()));
-        Descent { version, stretch, bytes: bytes.collect(), level_0 }
+        Descent { version, stretch, bytes: bytes.collect(), level_0: sizes.level_0, at_once: PARTS * sizes.part }
     }
 
     /// What brings some of it a level down, from the highest place above the last level that has more than a little of it, of so many bytes at most. Runs of level 0 go down
     /// with all that overlaps, so they come last where that reaches far beyond the stretch or leaves too few of the bytes for the levels.
     pub(super) fn next_piece(&self, most: u64) -> Option<Piece<T>> {
         let (level, over) = (self.level_to_sink(), self.runs_to_sink());
-        let of_level = || {
-            let depth = level?;
-            let tables = self.version.run(Place::Level(depth))?.within(self.stretch);
-            self.version.piece_of_level(depth, |table| tables.iter().any(|other| other.file() == table.file()))
-        };
+        let of_level = || self.version.piece_of_stretch(level?, self.stretch, self.at_once.min(most));
         let comes_first =
             |over: &Piece<T>| self.runs() > over.bytes() / LITTLE_OF_RUNS && over.bytes() + self.levels_to_sink() <= most;
         let piece = if over.as_ref().is_some_and(comes_first) { over } else { of_level().or(over) };

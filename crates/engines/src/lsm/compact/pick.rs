@@ -171,10 +171,20 @@ impl<T: Ranged> Version<T> {
     }
 
     /// The table of a level, of those that may be taken, that overlaps least of the one below.
-    pub(super) fn piece_of_level(&self, depth: u8, may_be: impl Fn(&T) -> bool) -> Option<Piece<T>> {
+    fn piece_of_level(&self, depth: u8, may_be: impl Fn(&T) -> bool) -> Option<Piece<T>> {
         let tables = self.run(Place::Level(depth))?.tables().iter().filter(|table| may_be(table));
         let piece = |table: &Arc<T>| Piece::of(self, vec![(Place::Level(depth), vec![table.clone()])], depth - 1);
         cheapest(tables.filter_map(piece))
+    }
+
+    /// The first tables of a level in a stretch of keys, with what they overlap of the one below: of so many bytes at most if that is more than one. One that overlaps nothing
+    /// comes alone.
+    pub(super) fn piece_of_stretch(&self, depth: u8, stretch: (&[u8], &[u8]), most: u64) -> Option<Piece<T>> {
+        let (place, tables) = (Place::Level(depth), self.run(Place::Level(depth))?.within(stretch));
+        let mut pieces = (1..=tables.len()).map_while(|count| Piece::of(self, vec![(place, tables[..count].to_vec())], depth - 1));
+        let first = pieces.next()?;
+        let larger = if first.single().is_some() { None } else { pieces.take_while(|piece| piece.bytes() <= most).last() };
+        Some(larger.unwrap_or(first))
     }
 
     /// Everything of level 0 that overlaps a range, or what is taken with it, by runs from young to old (invariant 12).

@@ -6,6 +6,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use crate::lsm::{
     compact::{cuts::Cuts, descent::Descent, drops::Drops, pick::Piece, rounds::Rounds},
+    family::Sizes,
     structure::{Change, Place, Structure},
     version::{
         Ranged, Run, Version,
@@ -14,6 +15,8 @@ use crate::lsm::{
 };
 
 const NO_BYTES: u64 = 0;
+/// Parts of three tables.
+const SIZES: Sizes = Sizes { level_0: u64::MAX, part: 300, ..Sizes::TINY };
 
 /// Tables that do not overlap.
 fn row(random: &mut SmallRng, number: &mut u32, most: usize) -> Vec<Arc<Fake>> {
@@ -73,20 +76,24 @@ fn assert_closed(version: &Version<Fake>, piece: &Piece<Fake>) {
 #[test]
 fn trap_12_a_piece_of_a_stretch_is_closed() {
     let mut random = SmallRng::seed_from_u64(7);
-    let mut tops = BTreeSet::new();
+    let (mut tops, mut of_several) = (BTreeSet::new(), 0);
     for _ in 0..2000 {
         let (version, lower, wide) = (version(&mut random), random.random::<u8>(), random.random_range(1..100u8));
         let stretch = (&[lower][..], &[lower.saturating_add(wide)][..]);
         let above = |(place, run): (Place, &Run<Fake>)| place != Place::Level(1) && !run.within(stretch).is_empty();
         let most = if random.random() { u64::MAX } else { random.random_range(0..5000) };
-        let Some(piece) = Descent::of(&version, stretch, u64::MAX).next_piece(most) else { continue };
+        let Some(piece) = Descent::of(&version, stretch, SIZES).next_piece(most) else { continue };
         assert!(piece.bytes() <= most);
+        let several = !piece.has_runs() && piece.inputs[0].1.tables().len() > 1;
+        assert!(!several || piece.bytes() <= 4 * SIZES.part);
+        of_several += usize::from(several);
         assert!(version.runs().any(above));
         assert_closed(&version, &piece);
         let (place, upper) = &piece.inputs[0];
         assert!(!upper.within(stretch).is_empty() || place.is_run(), "{place:?}");
         tops.insert((place.is_run(), piece.target));
     }
+    assert!(of_several > 50, "{of_several}");
     // Level 0 goes into the last level where there is no other.
     assert_eq!(tops, BTreeSet::from([(true, 1), (true, 2), (false, 1)].map(|(is_run, depth)| (is_run, Place::Level(depth)))));
 }
