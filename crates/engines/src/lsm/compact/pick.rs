@@ -181,7 +181,8 @@ impl<T: Ranged> Version<T> {
     /// comes alone.
     pub(super) fn piece_of_stretch(&self, depth: u8, stretch: (&[u8], &[u8]), most: u64) -> Option<Piece<T>> {
         let (place, tables) = (Place::Level(depth), self.run(Place::Level(depth))?.within(stretch));
-        let mut pieces = (1..=tables.len()).map_while(|count| Piece::of(self, vec![(place, tables[..count].to_vec())], depth - 1));
+        let mut pieces =
+            (1..=tables.len()).map_while(|count| Piece::of(self, vec![(place, tables[..count].to_vec())], depth - 1));
         let first = pieces.next()?;
         let larger = if first.single().is_some() { None } else { pieces.take_while(|piece| piece.bytes() <= most).last() };
         Some(larger.unwrap_or(first))
