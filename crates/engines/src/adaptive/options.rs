@@ -16,7 +16,7 @@ const OF_PAGES: [&str; 6] = ["fill", "neighbours", "segment_pages", "model", "fo
 /// What can be chosen when an adaptive keyspace is made; kept in its root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AdaptiveOptions {
-    /// Percent of the time in which ranges are adapted at most; 0 for never by itself.
+    /// Percent of the time in which ranges are adapted at most, without what that waits for a processor; 0 for never by itself.
     pub adapt: u8,
     /// How what is written in a range that is pages gets into these.
     pub insert: Insert,

@@ -18,7 +18,7 @@ pub(super) const RUN: f64 = SEEK + READ;
 const PAGES_BYTE: f64 = 10.0;
 const RUN_BYTE: f64 = 3.0;
 /// Nanoseconds for which the disk is busy with a byte besides.
-const DISK: f64 = 1.0;
+pub(super) const DISK: f64 = 1.0;
 /// Nanoseconds of a byte at most.
 const MOST: f64 = 22.0;
 /// Parts of the budget between which a range, as one run, is better left that: pages of it are a quarter larger, and memtables and indexes need some too.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ecotone_substrate::Result;
 
-use super::hints::has_some;
+use super::{hints::has_some, price};
 use crate::lsm::{Merged, Plan, Split, records::Lsm};
 
 /// What becomes of it.
@@ -103,11 +103,13 @@ impl Task {
         Task { bytes: plan.bytes as f64, most, ..Task::new(Kind::Merge, Reason::Scans, lower, upper) }
     }
 
-    /// Does the next piece. The nanoseconds that it was at work, without the wait for the turn: those that its threads had a processor, and not more than went by.
+    /// Does the next piece. The nanoseconds that it was at work, without the wait for the turn: those that its threads had a processor and it kept the disk busy, and not more
+    /// than went by.
     pub(super) fn step(&mut self, lsm: &Arc<Lsm>, split: Split, now: impl Fn() -> u64) -> (Result<()>, u64) {
         self.is_new = false;
-        let (mut begun, mut worked, read) = (now(), lsm.worked(), self.read);
-        let has_turn = || (begun, worked) = (now(), lsm.worked());
+        let look = || (now(), lsm.worked(), lsm.adapted_bytes());
+        let (mut before, read) = (look(), self.read);
+        let has_turn = || before = look();
         let ended = match self.kind {
             Kind::Absorb => lsm.absorb_next(split, (&self.from, &self.upper), has_turn),
             Kind::Merge => lsm.merge_next((&self.from, &self.upper), self.most, has_turn).map(|merged| self.merged(merged)),
@@ -117,12 +119,14 @@ impl Task {
             self.from = end;
             self.rise(lsm);
         });
-        let worked = lsm.worked() - worked;
+        let after = look();
+        let (worked, bytes) = (after.1 - before.1, after.2 - before.2);
         // What makes way for a merge has another price.
         if self.kind != Kind::Merge || self.read > read {
             self.worked += worked;
         }
-        (ended, worked.min(now().saturating_sub(begun)))
+        let busy = worked + (bytes as f64 * price::DISK) as u64;
+        (ended, busy.min(after.0.saturating_sub(before.0)))
     }
 
     /// A turn of a merge has done this, if there was anything to do: where the next begins.

@@ -47,7 +47,7 @@ const PUT_OFF: u64 = 60_000_000_000;
 #[derive(Debug)]
 pub(super) struct Upkeep {
     shared: Shared,
-    /// Percent of the time in which it works at most; 0 for never by itself.
+    /// Percent of the time in which it works at most, without what it waits for a processor; 0 for never by itself.
     share: u8,
     /// What becomes pages of a range in one adaptation.
     split: Split,

@@ -139,18 +139,22 @@ impl Handle {
         ((to - from) / blocks).clamp(0.0, 1.0)
     }
 
-    /// The blocks before a key between the first and the last. Where the index is not in memory it is as if keys were spread evenly.
+    /// The blocks before that of a key between the first and the last. Where the index is not in memory it is as if keys were spread evenly.
     fn blocks_before(&self, key: &[u8]) -> f64 {
         let (blocks, partitions) = (f64::from(self.table().blocks()), f64::from(self.table().partitions()));
+        let about = || (blocks * fraction(self.first(), self.last(), key)).min(blocks - 1.0);
         match self.located(key) {
             Ok(candidates) => f64::from(candidates.first),
-            Err(IndexPart::Partition(number)) => blocks * (f64::from(number) + 0.5) / partitions,
-            Err(IndexPart::Whole) => blocks * fraction(self.first(), self.last(), key),
+            Err(IndexPart::Whole) => about(),
+            Err(IndexPart::Partition(number)) => {
+                let before = |number: u32| blocks * f64::from(number) / partitions;
+                about().clamp(before(number), before(number + 1))
+            }
         }
     }
 }
 
-/// Where a key lies between two others, as a fraction: by eight bytes behind what those begin with.
+/// Where a key between two others lies, as a fraction: by eight bytes behind what all begin with.
 fn fraction(first: &[u8], last: &[u8], key: &[u8]) -> f64 {
     let common = first.iter().zip(last).take_while(|(one, other)| one == other).count();
     let number = |key: &[u8]| {
@@ -158,5 +162,21 @@ fn fraction(first: &[u8], last: &[u8], key: &[u8]) -> f64 {
         bytes.fold(0.0, |number, byte| number * 256.0 + f64::from(byte))
     };
     let (first, last) = (number(first), number(last));
-    ((number(key) - first) / (last - first).max(1.0)).clamp(0.0, 1.0)
+    (number(key) - first) / (last - first).max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_a_key_lies_is_told_by_what_others_do_not_begin_with() {
+        let at = |key: &str| (1000.0 * fraction(b"user:1000", b"user:1999", key.as_bytes())).round();
+        assert_eq!(["user:1000", "user:1500", "user:15", "user:1999"].map(at), [0.0, 553.0, 533.0, 1000.0]);
+        let of_numbers = |key: u64| fraction(&[0; 8], &u64::MAX.to_be_bytes(), &key.to_be_bytes());
+        assert_eq!([0, 1 << 62, u64::MAX].map(of_numbers), [0.0, 0.25, 1.0]);
+        let long = |end: &[u8]| [&[7; 500][..], end].concat();
+        assert_eq!(fraction(&long(&[]), &long(&[0x80]), &long(&[0x40])), 0.5);
+        assert_eq!((fraction(b"a", b"a", b"a"), fraction(b"a", b"a\0", b"a\0")), (0.0, 0.0), "nothing lies between them");
+    }
 }

@@ -44,13 +44,18 @@ impl Lsm {
         self.worked.get()
     }
 
+    /// Bytes of pages and tables that adaptation wrote so far.
+    pub(crate) fn adapted_bytes(&self) -> u64 {
+        self.adapted.get()
+    }
+
     /// What is told besides where there is something below the tables.
     pub(crate) fn stats_of_base(&self) -> [(&'static str, u64); 4] {
         [
             ("diverted_records", self.diverted.get()),
             ("diversions_given_up", self.diversions_given_up.get()),
             ("opened_ranges", self.opened.get()),
-            ("adapted_bytes", self.adapted.get()),
+            ("adapted_bytes", self.adapted_bytes()),
         ]
     }
 }

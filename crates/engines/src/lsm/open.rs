@@ -178,7 +178,7 @@ impl Lsm {
             looks: &mut |_| self.check_live(),
         };
         let name = &mut || self.files.fresh_name();
-        self.worked.make(|| merge(work, drops, Output::new(self.files.loader(), options, cuts, name)))
+        merge(work, drops, Output::new(self.files.loader(), options, cuts, name))
     }
 
     /// Makes a change by which besides these tables come, and what was stripped comes in the place of edges.

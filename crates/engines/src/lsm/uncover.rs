@@ -122,6 +122,6 @@ impl Lsm {
         let replaced: Vec<File> = tables.iter().map(|table| table.file()).collect();
         let drops = Drops::of(version, &replaced).with_base_of((lower.clone(), upper.clone()));
         let inputs: &[_] = if tables.is_empty() { &[] } else { &inputs };
-        self.merge_all(inputs, Some(below), drops, (options, Cuts::new(self.sizes.table, None)))
+        self.worked.make(|| self.merge_all(inputs, Some(below), drops, (options, Cuts::new(self.sizes.table, None))))
     }
 }

@@ -85,7 +85,7 @@ impl<'v, T: Ranged> Descent<'v, T> {
     /// with all that overlaps, so they come last where that reaches far beyond the stretch or leaves too few of the bytes for the levels.
     pub(super) fn next_piece(&self, most: u64) -> Option<Piece<T>> {
         let (level, over) = (self.level_to_sink(), self.runs_to_sink());
-        let of_level = || self.version.piece_of_stretch(level?, self.stretch, self.at_once.min(most));
+        let of_level = || self.version.piece_of_stretch(level?, self.stretch, (self.at_once, most));
         let comes_first =
             |over: &Piece<T>| self.runs() > over.bytes() / LITTLE_OF_RUNS && over.bytes() + self.levels_to_sink() <= most;
         let piece = if over.as_ref().is_some_and(comes_first) { over } else { of_level().or(over) };

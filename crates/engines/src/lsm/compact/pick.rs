@@ -1,6 +1,6 @@
 //! Which tables are compacted next (decision 11, "Picking").
 
-use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc};
+use std::{collections::BTreeSet, ops::RangeInclusive, slice, sync::Arc};
 
 use ecotone_substrate::{limits::PAGE, table::File};
 
@@ -177,15 +177,23 @@ impl<T: Ranged> Version<T> {
         cheapest(tables.filter_map(piece))
     }
 
-    /// The first tables of a level in a stretch of keys, with what they overlap of the one below: of so many bytes at most if that is more than one. One that overlaps nothing
-    /// comes alone.
-    pub(super) fn piece_of_stretch(&self, depth: u8, stretch: (&[u8], &[u8]), most: u64) -> Option<Piece<T>> {
+    /// Neighbours of a level in a stretch of keys, with what they overlap of the one below, from the first one with which it has no more than `most` bytes: several if it has
+    /// no more than `at_once`, nor more than they have one by one, where each overlaps something.
+    pub(super) fn piece_of_stretch(&self, depth: u8, stretch: (&[u8], &[u8]), (at_once, most): (u64, u64)) -> Option<Piece<T>> {
         let (place, tables) = (Place::Level(depth), self.run(Place::Level(depth))?.within(stretch));
-        let mut pieces =
-            (1..=tables.len()).map_while(|count| Piece::of(self, vec![(place, tables[..count].to_vec())], depth - 1));
-        let first = pieces.next()?;
-        let larger = if first.single().is_some() { None } else { pieces.take_while(|piece| piece.bytes() <= most).last() };
-        Some(larger.unwrap_or(first))
+        let piece = |tables: &[Arc<T>]| Piece::of(self, vec![(place, tables.to_vec())], depth - 1);
+        let alone = || tables.iter().map(|table| piece(slice::from_ref(table)).expect("a table has keys"));
+        let first = alone().position(|piece| piece.all <= most)?;
+        let (mut count, mut pieces) = (1, alone().skip(first));
+        let mut found = pieces.next()?;
+        for next in pieces.take_while(|next| next.single().is_none()) {
+            let joined = piece(&tables[first..=first + count])?;
+            if found.single().is_some() || joined.all > at_once.min(most).min(found.all + next.all) {
+                break;
+            }
+            (found, count) = (joined, count + 1);
+        }
+        Some(found)
     }
 
     /// Everything of level 0 that overlaps a range, or what is taken with it, by runs from young to old (invariant 12).

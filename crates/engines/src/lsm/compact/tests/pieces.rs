@@ -98,6 +98,41 @@ fn trap_12_a_piece_of_a_stretch_is_closed() {
     assert_eq!(tops, BTreeSet::from([(true, 1), (true, 2), (false, 1)].map(|(is_run, depth)| (is_run, Place::Level(depth)))));
 }
 
+/// Tables of 100 bytes: those of level 2 that go down at once from a stretch, and those of the last level that are read for that, by their numbers.
+fn of_stretch(upper: &[(u8, u8)], lower: &[(u8, u8)], (at_once, most): (u64, u64)) -> Option<(Vec<u32>, Vec<u32>)> {
+    let (mut structure, mut tables) = (Structure::default(), Vec::new());
+    for (first, place, ranges) in [(200, Place::Level(2), upper), (100, Place::Level(1), lower)] {
+        let row: Vec<_> = (first..).zip(ranges).map(|(number, (begin, end))| fake(number, *begin, *end)).collect();
+        let comes = row.iter().map(|table| (place, table.file())).collect();
+        structure.apply(&Change { comes, ..Change::default() }).unwrap();
+        tables.extend(row);
+    }
+    let version = Version::empty().after(&structure, &tables).unwrap();
+    let piece = version.piece_of_stretch(2, (&[10], &[200]), (at_once, most))?;
+    let numbers = |run: Option<&(Place, Run<Fake>)>| run.map_or(vec![], |(_, run)| run.files().map(|file| file.number).collect());
+    Some((numbers(piece.inputs.first()), numbers(piece.inputs.get(1))))
+}
+
+#[test]
+fn neighbours_go_down_together_if_that_reads_no_more() {
+    let of = |upper: &[_], lower: &[_]| of_stretch(upper, lower, (1000, u64::MAX)).unwrap();
+    let row = [(10, 19), (20, 29), (30, 39)];
+    assert_eq!(of(&row, &[(5, 15), (16, 31), (32, 40)]), (vec![200, 201, 202], vec![100, 101, 102]));
+    assert_eq!(of_stretch(&row, &row, (400, u64::MAX)), Some((vec![200, 201], vec![100, 101])), "as large as may be");
+    assert_eq!(of(&row, &[(10, 19)]), (vec![200], vec![100]), "others overlap nothing");
+    assert_eq!(of(&row, &[(30, 39)]), (vec![200], vec![]), "it overlaps nothing");
+    let apart = [(10, 19), (30, 39)];
+    assert_eq!(of(&apart, &row), (vec![200], vec![100]), "what lies between them is not read");
+    assert_eq!(of(&[(0, 9), (30, 39)], &row), (vec![201], vec![102]), "beside the stretch");
+    let many: Vec<_> = (0..20).map(|key| (key, key)).chain([(30, 39)]).collect();
+    assert_eq!(
+        of_stretch(&[(0, 25), (30, 39)], &many, (1000, 300)),
+        Some((vec![201], vec![120])),
+        "of the first one it is too much"
+    );
+    assert_eq!(of_stretch(&[(0, 25)], &many, (1000, 300)), None);
+}
+
 /// Trap 12: of level 0 with a table goes everything older that overlaps it.
 #[test]
 fn trap_12_a_piece_is_closed() {
