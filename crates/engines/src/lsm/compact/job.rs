@@ -37,6 +37,7 @@ pub(super) struct Job {
     piece: Piece<Handle>,
     files: Vec<File>,
     options: Options,
+    guards: Vec<Vec<u8>>,
     ranges: Vec<Range>,
     /// Whether a caller waits for it.
     is_awaited: bool,
@@ -48,7 +49,7 @@ impl Work for Job {
     fn make(&self, part: usize, goes_on: &dyn Fn() -> bool) -> Result<Vec<Arc<Handle>>> {
         let (files, sizes) = (&self.lsm.files, self.lsm.sizes);
         let behind = self.version.behind(self.piece.target, sizes.level_0);
-        let (name, cuts) = (&mut || files.fresh_name(), Cuts::new(sizes.table, behind));
+        let (name, cuts) = (&mut || files.fresh_name(), Cuts::new(sizes.table, behind).guarded(self.guards.clone()));
         let (low, high) = self.ranges[part].clone();
         let mut rate = (!self.is_awaited).then(|| Rate::begin(&self.lsm));
         let work = Merge {
@@ -87,7 +88,8 @@ impl Lsm {
         let runs = piece.inputs.iter().filter(|(place, _)| place.is_run()).count() - usize::from(piece.target.is_run());
         self.pressure.begin_job(runs as u64, piece.bytes());
         let (lsm, version) = (self.clone(), version.clone());
-        let parts = Parts::new(Job { lsm, version, piece, files, options, ranges, is_awaited }, count);
+        let guards = self.guards_at(piece.target);
+        let parts = Parts::new(Job { lsm, version, piece, files, options, guards, ranges, is_awaited }, count);
         self.parts.add(count as u64);
         self.call_helpers("compact a part of tables", &parts, helpers.min(count - 1));
         let ended = parts.make_all();

@@ -1,0 +1,90 @@
+//! Level 0 in columns, which go down one by one (decision 11, "Picking"; decision 12, invariant 12).
+
+use std::ops::RangeInclusive;
+
+use super::pick::{MANY_RUNS, Piece, all, cheapest, range};
+use crate::lsm::{
+    structure::Place,
+    version::{Ranged, Run, Version},
+};
+
+/// From the first key of some tables of level 0 to the last, which overlap none of level 0 but each other.
+type Range<'v> = RangeInclusive<&'v [u8]>;
+
+/// A column that has some of a stretch of keys.
+pub(super) struct Column<'v, T> {
+    pub(super) range: Range<'v>,
+    /// Bytes of the stretch that it has.
+    pub(super) within: u64,
+    /// Its tables, and what they overlap of where they go.
+    pub(super) piece: Piece<T>,
+}
+
+impl<T: Ranged> Column<'_, T> {
+    /// Whether it moves more of the stretch for what it reads and writes.
+    fn is_cheaper(&self, other: &Column<'_, T>) -> bool {
+        u128::from(self.within) * u128::from(other.piece.bytes()) > u128::from(other.within) * u128::from(self.piece.bytes())
+    }
+}
+
+impl<T: Ranged> Version<T> {
+    /// The runs of level 0, from young to old.
+    pub(in crate::lsm) fn level_0(&self) -> impl Iterator<Item = (Place, &Run<T>)> {
+        self.runs().filter(|(place, _)| place.is_run())
+    }
+
+    /// The column that moves most for what it takes, of those that have many runs if there are any: so what is written again and again goes down alone.
+    pub(in crate::lsm) fn piece_of_level_0(&self, level_0: u64) -> Option<Piece<T>> {
+        let (deep, others): (Vec<_>, Vec<_>) = self.columns().into_iter().partition(|column| self.depth_of(column) >= MANY_RUNS);
+        let columns = if deep.is_empty() { others } else { deep };
+        cheapest(columns.iter().filter_map(|column| self.column(column, self.top(level_0))))
+    }
+
+    /// The same of all that have some of the oldest run.
+    pub(super) fn piece_of_oldest(&self, level_0: u64) -> Option<Piece<T>> {
+        let (_, oldest) = self.level_0().last()?;
+        let columns = self.columns().into_iter().filter(|column| !oldest.overlapping(column).is_empty());
+        cheapest(columns.filter_map(|column| self.column(&column, self.top(level_0))))
+    }
+
+    /// The column that moves most of a stretch of keys for what it takes to bring it to a depth, of those that take so many bytes at most.
+    pub(super) fn column_over(&self, stretch: (&[u8], &[u8]), depth: u8, most: u64) -> Option<Column<'_, T>> {
+        let columns = self.columns().into_iter().filter_map(|range| {
+            let tables = self.level_0().flat_map(|(_, run)| run.overlapping(&range));
+            let within = tables.map(|table| table.bytes_within(stretch)).sum();
+            let piece = if within > 0 { self.column(&range, depth) } else { None };
+            piece.filter(|piece| piece.bytes() <= most).map(|piece| Column { range, within, piece })
+        });
+        columns.reduce(|best, other| if other.is_cheaper(&best) { other } else { best })
+    }
+
+    /// The tables of a column, and what overlaps them of the levels down to the one where they go.
+    pub(super) fn column(&self, column: &Range<'_>, depth: u8) -> Option<Piece<T>> {
+        let mut tables: Vec<_> = self.level_0().map(|(place, run)| (place, run.overlapping(column).to_vec())).collect();
+        for (place, run) in self.runs().filter(|(place, _)| !place.is_run() && *place < Place::Level(depth)) {
+            let range = range(all(&tables))?;
+            tables.push((place, run.overlapping(&range).to_vec()));
+        }
+        Piece::of(self, tables, depth)
+    }
+
+    /// All of them, ascending.
+    fn columns(&self) -> Vec<Range<'_>> {
+        let tables = self.level_0().flat_map(|(_, run)| run.tables());
+        let mut ranges: Vec<_> = tables.map(|table| table.first()..=table.last()).collect();
+        ranges.sort_unstable_by_key(|range| *range.start());
+        ranges.dedup_by(|next, column| {
+            let overlaps = next.start() <= column.end();
+            if overlaps && next.end() > column.end() {
+                *column = *column.start()..=*next.end();
+            }
+            overlaps
+        });
+        ranges
+    }
+
+    /// Runs that a column has tables of.
+    fn depth_of(&self, column: &Range<'_>) -> usize {
+        self.level_0().filter(|(_, run)| !run.overlapping(column).is_empty()).count()
+    }
+}
