@@ -372,7 +372,7 @@ fn what_is_hinted_to_be_written_is_not_adapted_however_it_is_scanned() {
     world.flush();
     world.keyspace.hint(&range(900, 1500), Hint::Auto).unwrap();
     scan(&world, (1000, 1400), 120);
-    assert!(is_pages(&world, 1150, 1350), "{:?}", world.keyspace.shapes());
+    assert!(is_pages(&world, 1200, 1350), "{:?}", world.keyspace.shapes());
     world.expect(&model);
 }
 

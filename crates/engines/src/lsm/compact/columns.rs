@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::pick::{MANY_RUNS, Piece, all, cheapest, range};
+use super::pick::{FEW_RUNS, MANY_RUNS, Piece, all, cheapest, range};
 use crate::lsm::{
     structure::Place,
     version::{Ranged, Run, Version},
@@ -33,17 +33,25 @@ impl<T: Ranged> Version<T> {
         self.runs().filter(|(place, _)| place.is_run())
     }
 
-    /// The column that moves most for what it takes, of those that have many runs if there are any: so what is written again and again goes down alone.
+    /// The column that moves most for what it takes, so that what is written again and again goes down alone. Where there are many runs it is one that has more than a few, or
+    /// some of the oldest.
     pub(in crate::lsm) fn piece_of_level_0(&self, level_0: u64) -> Option<Piece<T>> {
-        let (deep, others): (Vec<_>, Vec<_>) = self.columns().into_iter().partition(|column| self.depth_of(column) >= MANY_RUNS);
-        let columns = if deep.is_empty() { others } else { deep };
-        cheapest(columns.iter().filter_map(|column| self.column(column, self.top(level_0))))
+        if self.level_0().count() < MANY_RUNS {
+            return self.cheapest_column(level_0, |_| true);
+        }
+        let is_deep =
+            |column: &Range<'_>| self.level_0().filter(|(_, run)| !run.overlapping(column).is_empty()).count() >= FEW_RUNS;
+        self.cheapest_column(level_0, is_deep).or_else(|| self.piece_of_oldest(level_0))
     }
 
-    /// The same of all that have some of the oldest run.
-    pub(super) fn piece_of_oldest(&self, level_0: u64) -> Option<Piece<T>> {
+    /// That of those that have some of the oldest run: so there are fewer runs soon.
+    pub(in crate::lsm) fn piece_of_oldest(&self, level_0: u64) -> Option<Piece<T>> {
         let (_, oldest) = self.level_0().last()?;
-        let columns = self.columns().into_iter().filter(|column| !oldest.overlapping(column).is_empty());
+        self.cheapest_column(level_0, |column| !oldest.overlapping(column).is_empty())
+    }
+
+    fn cheapest_column(&self, level_0: u64, may_be: impl Fn(&Range<'_>) -> bool) -> Option<Piece<T>> {
+        let columns = self.columns().into_iter().filter(may_be);
         cheapest(columns.filter_map(|column| self.column(&column, self.top(level_0))))
     }
 
@@ -81,10 +89,5 @@ impl<T: Ranged> Version<T> {
             overlaps
         });
         ranges
-    }
-
-    /// Runs that a column has tables of.
-    fn depth_of(&self, column: &Range<'_>) -> usize {
-        self.level_0().filter(|(_, run)| !run.overlapping(column).is_empty()).count()
     }
 }

@@ -120,9 +120,12 @@ impl<'v, T: Ranged> Descent<'v, T> {
 
     /// Bytes of a piece with level 0, and about those that are read behind it until no place above the last level has more than a little of the stretch.
     fn with_rest(&self, piece: &Piece<T>) -> u64 {
-        let brought = if piece.target == Place::Level(1) { piece.bytes_of_levels() } else { 0 };
-        let rest = self.runs().saturating_sub(piece.bytes() - piece.bytes_of_levels());
-        piece.bytes() + rest + self.levels_to_sink().saturating_sub(brought)
+        let of = |is_run: bool| -> u64 {
+            let inputs = piece.inputs.iter().filter(|(place, _)| place.is_run() == is_run);
+            inputs.flat_map(|(_, run)| run.tables()).map(|table| table.bytes_within(self.stretch)).sum()
+        };
+        let brought = if piece.target == Place::Level(1) { of(false) } else { 0 };
+        piece.bytes() + self.runs().saturating_sub(of(true)) + self.levels_to_sink().saturating_sub(brought)
     }
 
     /// The highest level above the last that has more than a little of it.

@@ -19,8 +19,9 @@ use crate::{
         handle::Handle,
         output::{self, Output},
         records::Lsm,
+        structure::Place,
         table::Options,
-        version::Version,
+        version::{Run, Version},
     },
     rest::Rest,
 };
@@ -85,7 +86,10 @@ impl Lsm {
         let options = self.table_options(piece.target, mean as usize, handles, version);
         let (ranges, files) = (piece.ranges(1 + helpers, self.sizes.part), piece.files());
         let (count, piece) = (ranges.len(), piece.clone());
-        let runs = piece.inputs.iter().filter(|(place, _)| place.is_run()).count() - usize::from(piece.target.is_run());
+        let is_whole = |(place, run): &&(Place, Run<Handle>)| {
+            place.is_run() && version.run(*place).is_some_and(|whole| whole.tables().len() == run.tables().len())
+        };
+        let runs = piece.inputs.iter().filter(is_whole).count() - usize::from(piece.target.is_run());
         self.pressure.begin_job(runs as u64, piece.bytes());
         let (lsm, version) = (self.clone(), version.clone());
         let guards = self.guards_at(piece.target);

@@ -94,7 +94,7 @@ impl Lsm {
 
     /// What makes the runs of level 0 fewer.
     fn pick_of_level_0(&self, version: &Version<Handle>) -> Option<Piece<Handle>> {
-        version.piece_of_small_runs(self.small()).or_else(|| version.piece_of_level_0(self.sizes.level_0))
+        version.piece_of_small_runs(self.small()).or_else(|| version.piece_of_oldest(self.sizes.level_0))
     }
 
     /// Bytes that small runs have at most when they become one.

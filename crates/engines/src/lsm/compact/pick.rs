@@ -11,7 +11,7 @@ use crate::lsm::{
 };
 
 /// Runs of level 0 with which it is compacted if it has bytes enough, and that become one if they have few; and runs with which it is compacted in any case.
-const FEW_RUNS: usize = if cfg!(feature = "shuttle") { 2 } else { 4 };
+pub(super) const FEW_RUNS: usize = if cfg!(feature = "shuttle") { 2 } else { 4 };
 pub(super) const MANY_RUNS: usize = 8;
 
 /// Tables of one place.
@@ -49,12 +49,6 @@ impl<T: Ranged> Piece<T> {
     /// Bytes of all tables.
     pub(super) fn bytes(&self) -> u64 {
         self.all
-    }
-
-    /// Bytes of its tables that are of levels.
-    pub(super) fn bytes_of_levels(&self) -> u64 {
-        let of_levels = self.inputs.iter().filter(|(place, _)| !place.is_run());
-        of_levels.flat_map(|(_, run)| run.tables()).map(|table| table.bytes()).sum()
     }
 
     /// Whether it has tables of level 0.

@@ -168,7 +168,7 @@ fn what_is_hot_goes_down_from_level_0_without_what_lies_beside_it() {
     assert_eq!(bytes(&[whole, whole], (50, 60)), [1, 1, 10], "nothing is apart");
 }
 
-/// What has many runs goes down first, and then what moves most for what it takes.
+/// What moves most for what it takes goes down first, and where there are many runs what has more than a few.
 #[test]
 fn what_is_written_again_and_again_goes_down_alone() {
     let (cold, hot): (&[_], &[_]) = (&[(0, 39)], &[(50, 59)]);
@@ -177,7 +177,7 @@ fn what_is_written_again_and_again_goes_down_alone() {
         let piece = version.pick(400, NO_BYTES, &mut Rounds::default()).expect("level 0 has more than it may");
         piece.files().iter().filter(|file| file.number < 100).count()
     };
-    assert_eq!([of(1, 3), of(1, 9), of(7, 3), of(8, 3)], [1, 1, 1, 4]);
+    assert_eq!([of(1, 3), of(3, 3), of(1, 9), of(5, 5), of(7, 3)], [1, 1, 1, 1, 4]);
 }
 
 /// Nine runs are too many, and so small that it is little work to make one of them.
@@ -244,17 +244,34 @@ fn trap_09_a_tombstone_stays_above_what_is_older() {
         let version = version(&mut random);
         let piece = version.piece_of_level_0(u64::MAX).expect("there are runs");
         let files = piece.files();
-        let youngest = version.runs().position(|(_, run)| run.files().any(|file| files.contains(&file))).unwrap();
         let mut drops = Drops::of(&version, &files);
         for key in 0..=u8::MAX {
             let covers = |table: &Arc<Fake>| table.first() <= &[key][..] && &[key][..] <= table.last();
-            let is_below = version.runs().skip(youngest).flat_map(|(_, run)| run.tables());
-            let expected = !is_below.filter(|table| !files.contains(&table.file())).any(covers);
-            assert_eq!(drops.may_drop(&[key]), expected);
-            if expected { dropped += 1 } else { kept += 1 }
+            for (place, run) in piece.inputs.iter().filter(|(_, run)| run.tables().iter().any(covers)) {
+                let older = version.runs().filter(|(other, _)| other > place).flat_map(|(_, run)| run.tables());
+                let expected = !older.filter(|table| !files.contains(&table.file())).any(covers);
+                assert_eq!(drops.may_drop(*place, &[key]), expected, "{run:?}");
+                if expected { dropped += 1 } else { kept += 1 }
+            }
         }
     }
     assert!(kept > 1000 && dropped > 1000);
+}
+
+/// What is taken along of a level lies beside what stays above it.
+#[test]
+fn trap_09_a_tombstone_of_a_level_between_goes_whatever_is_younger() {
+    let mut structure = Structure::default();
+    let tables = [fake(1, 0, 99), fake(2, 5, 60), fake(3, 50, 99), fake(4, 0, 9)];
+    for (place, table) in [Place::Level(1), Place::Level(2), Place::Run(0), Place::Run(1)].into_iter().zip(&tables) {
+        structure.apply(&Change { comes: vec![(place, table.file())], ..Change::default() }).unwrap();
+    }
+    let version = Version::empty().after(&structure, &tables).unwrap();
+    let piece = version.column_over((&[0], &[9]), 1, u64::MAX).unwrap().piece;
+    let files = piece.files();
+    assert_eq!(files.iter().map(|file| file.number).collect::<Vec<_>>(), [4, 2, 1]);
+    let mut drops = Drops::of(&version, &files);
+    assert!(!drops.may_drop(Place::Run(1), &[55]) && drops.may_drop(Place::Level(2), &[55]));
 }
 
 /// A fake table has 100 bytes.
