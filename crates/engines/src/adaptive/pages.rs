@@ -82,10 +82,6 @@ impl Base for Pages {
         }
     }
 
-    fn guards(&self) -> Vec<Vec<u8>> {
-        self.upkeep.guards()
-    }
-
     fn yields(&self) -> bool {
         self.insert == Insert::Auto
     }
