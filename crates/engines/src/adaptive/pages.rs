@@ -82,6 +82,10 @@ impl Base for Pages {
         }
     }
 
+    fn guards(&self) -> Vec<Vec<u8>> {
+        self.upkeep.guards()
+    }
+
     fn yields(&self) -> bool {
         self.insert == Insert::Auto
     }

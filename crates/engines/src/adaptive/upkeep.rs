@@ -64,6 +64,8 @@ pub(super) struct Upkeep {
 #[derive(Debug, Default)]
 struct State {
     heat: Heat,
+    /// Where what is hot begins and ends. None until somebody asks after a look; where there are no scans it stays.
+    guards: Option<Vec<Vec<u8>>>,
     prices: Prices,
     hints: Hints,
     /// What somebody asked for, and what is under way or comes next by itself.
@@ -146,6 +148,15 @@ impl Upkeep {
         });
         heat.flushed();
         offers
+    }
+
+    /// Where what is hot begins and ends, ascending.
+    pub(super) fn guards(&self) -> Vec<Vec<u8>> {
+        let Some(keyspace) = self.keyspace.get().and_then(Weak::upgrade) else { return Vec::new() };
+        let (lsm, budget) = (keyspace.lsm(), self.shared.memory.budget() as u64);
+        let State { heat, guards, .. } = &mut *self.state.lock();
+        let found = || lsm.ends().map_or_else(Vec::new, |ends| heat.hot_bounds(bytes_of(lsm, &ends, budget)));
+        guards.get_or_insert_with(found).clone()
     }
 
     /// A random number.
@@ -270,6 +281,7 @@ impl Upkeep {
         let due = state.asked.iter().position(|task| task.not_before <= now);
         state.under_way = due.map(|task| state.asked.remove(task)).or_else(|| {
             state.heat.tick(now);
+            state.guards = None;
             state.task.take().or_else(|| {
                 let is_late = lsm.behind() > 0.0 || lsm.others_wait();
                 if is_late || self.share == 0 { None } else { state.choose(lsm, self.split, self.shared.memory.budget() as u64) }
@@ -459,8 +471,7 @@ impl State {
 
     /// Bytes that would be left of what nearly all scans read if of each part there were what the place has that has most of it. More than the budget is more than fits.
     fn hot_bytes(&self, lsm: &Lsm, ends: &(Vec<u8>, Vec<u8>), budget: u64) -> u64 {
-        let clipped = |(lower, upper): Stretch| clip(ends, &lower, upper.as_deref());
-        self.heat.hot_bytes(|stretch| clipped(stretch).map_or(0, |(lower, upper)| lsm.largest(&lower, &upper, 2 * budget)))
+        self.heat.hot_bytes(bytes_of(lsm, ends, budget))
     }
 
     fn learn(&mut self, task: Task) {
@@ -492,6 +503,11 @@ impl State {
         let (lower, upper, waste_seconds, price_seconds) = (lower.to_vec(), upper.to_vec(), waste / 1e9, stake / 1e9);
         RangeShape { lower, upper, shape, page_bytes, table_bytes, scans, waste_seconds, price_seconds, reason }
     }
+}
+
+/// Tells bytes of what there is of a range if of each part there were what the place has that has most of it; of pages no more than a budget fits twice.
+fn bytes_of(lsm: &Lsm, ends: &(Vec<u8>, Vec<u8>), budget: u64) -> impl Fn(Stretch) -> u64 {
+    move |(lower, upper)| clip(ends, &lower, upper.as_deref()).map_or(0, |(lower, upper)| lsm.largest(&lower, &upper, 2 * budget))
 }
 
 /// What there is of a range between the ends of all keys, if anything.

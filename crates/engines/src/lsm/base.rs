@@ -84,6 +84,8 @@ pub(crate) trait Base: fmt::Debug + Send + Sync {
     fn rests(&self);
     /// Which of these ranges, ascending, get what a flush has of them at once; the others get it by a run. It is asked at every flush, if only with none.
     fn divert(&self, offers: Vec<Offer>) -> Vec<Offer>;
+    /// Keys between which scans go elsewhere than beside them, ascending: tables of level 0 end there.
+    fn guards(&self) -> Vec<Vec<u8>>;
     /// Whether that is given up where memtables wait.
     fn yields(&self) -> bool;
     /// Brings records into ranges that are covered or were carved, over what these have. What appends to the log afterwards may rely on them. Into a range that was

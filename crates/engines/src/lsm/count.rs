@@ -105,11 +105,11 @@ impl Lsm {
 fn count_in(version: &Version<Handle>, (split, cover, part): (Split, Option<&Cover>, (&[u8], &[u8])), counted: &mut Counted) {
     let mut largest = 0;
     for (_, run) in version.taken(split, cover, part) {
-        let shares = || run.within(part).iter().map(|table| (table, table.share(part)));
-        let bytes = shares().map(|(table, share)| (table.bytes() as f64 * share) as u64).sum();
+        let tables = run.within(part);
+        let bytes = tables.iter().map(|table| table.bytes_within(part)).sum();
         counted.bytes += bytes;
         largest = largest.max(bytes);
-        counted.records += shares().map(|(table, share)| (table.records().0 as f64 * share) as u64).sum::<u64>();
+        counted.records += tables.iter().map(|table| (table.records().0 as f64 * table.share(part)) as u64).sum::<u64>();
     }
     counted.largest += largest;
 }
@@ -132,7 +132,10 @@ pub(crate) fn behind(key: &[u8]) -> Vec<u8> {
 
 impl Handle {
     /// The part of its blocks that can have keys of a range, about: of one that ends within a block, half of that.
-    fn share(&self, (lower, upper): (&[u8], &[u8])) -> f64 {
+    pub(super) fn share_of_blocks(&self, (lower, upper): (&[u8], &[u8])) -> f64 {
+        if self.last() < lower || upper <= self.first() {
+            return 0.0;
+        }
         let blocks = f64::from(self.table().blocks());
         let from = if lower <= self.first() { 0.0 } else { self.blocks_before(lower) };
         let to = if self.last() < upper { blocks } else { self.blocks_before(upper) + 0.5 };

@@ -48,8 +48,8 @@ pub(super) struct Sizes {
     pub(super) table: u64,
     /// Bytes of level 0 from which on it is compacted.
     pub(super) level_0: u64,
-    /// Bytes that its youngest runs have at most when they become one: those of a memtable, so that what was large is not written twice.
-    pub(super) young: u64,
+    /// Bytes that small runs of it have at most when they become one: those of a memtable, so that what was large is not written twice.
+    pub(super) small: u64,
     /// Bytes of tables that a part of a compaction has at least.
     pub(super) part: u64,
     /// The same of an absorption, whose parts end with no table.
@@ -78,7 +78,7 @@ impl Sizes {
         table: 16 << 10,
         // What threads do in a schedule of shuttle is a few flushes of a few records. A table has 16 KiB at least.
         level_0: if cfg!(feature = "shuttle") { 4 << 10 } else { 72 << 10 },
-        young: 64 << 10,
+        small: 64 << 10,
         part: 32 << 10,
         absorbed_part: if cfg!(feature = "shuttle") { 1 } else { 16 << 10 },
         helpers: 2,
@@ -91,7 +91,7 @@ impl Sizes {
             memtable: options.memtable_bytes(budget) as usize,
             table: options.table_bytes(budget),
             level_0: budget as u64 / LEVEL_0_PART,
-            young: options.memtable_bytes(budget),
+            small: options.memtable_bytes(budget),
             part: PART_TABLES * options.table_bytes(budget),
             absorbed_part: options.table_bytes(budget),
             helpers: MOST_HELPERS.min(thread::available_parallelism().map_or(0, |processors| processors.get() - OTHERS)),

@@ -8,7 +8,6 @@ use std::{
 use ecotone_substrate::{Result, Seq, table::Answer};
 
 use super::{
-    compact::cuts::Cuts,
     divert::Diverted,
     handle::Handle,
     lift::lifts,
@@ -141,7 +140,7 @@ impl Lsm {
         let version = self.version();
         let place = Place::Run(0);
         let options = self.table_options(place, mean(memtable), iter::empty(), &version);
-        let cuts = Cuts::new(self.sizes.table, version.behind(place, self.sizes.level_0));
+        let cuts = self.cuts_at(place, &version);
         let mut output = Output::new(self.files.loader(), options, cuts, name);
         let (mut cursor, mut key, mut value) = (memtable.cursor(), Vec::new(), Vec::new());
         while diverted.advance(&mut cursor, &mut key) {

@@ -317,6 +317,10 @@ impl Ranged for Handle {
         (self.table.records(), self.table.tombstones())
     }
 
+    fn share(&self, range: (&[u8], &[u8])) -> f64 {
+        self.share_of_blocks(range)
+    }
+
     fn reads_in_vain(&self) -> u64 {
         self.reads_in_vain.load(Ordering::Relaxed)
     }

@@ -62,7 +62,7 @@ impl Lsm {
 
     /// Whether level 0 is to be compacted since nobody is in the way.
     pub(super) fn is_due_when_idle(&self, version: &Version<Handle>) -> bool {
-        version.level_0_runs() > 1 && self.is_idle()
+        version.level_0().count() > 1 && self.is_idle()
     }
 
     /// Whether nobody has used it for long.

@@ -157,7 +157,7 @@ impl Lsm {
 
     fn strip_table(&self, version: &Version<Handle>, place: Place, table: &Arc<Handle>) -> Result<Vec<Arc<Handle>>> {
         let options = self.table_options(place, mean(iter::once(table)) as usize, iter::once(&**table), version);
-        let cuts = Cuts::new(self.sizes.table, version.behind(place, self.sizes.level_0));
+        let cuts = self.cuts_at(place, version);
         let (inputs, drops) = ([(place, Run::part(vec![table.clone()]))], Drops::of(version, &[table.file()]));
         self.merge_all(&inputs, None, drops, (options, cuts))
     }

@@ -116,14 +116,9 @@ pub(super) fn fullness_of_memtables(filled: f64, waiting: usize) -> f64 {
 }
 
 impl Version<Handle> {
-    /// Runs of level 0.
-    pub(super) fn level_0_runs(&self) -> usize {
-        self.runs().filter(|(place, _)| place.is_run()).count()
-    }
-
     /// That of level 0, which a job has relieved of so many runs.
     fn lateness_of_level_0(&self, relief: f64) -> f64 {
-        (self.level_0_runs() as f64 - relief).max(0.0) / SLOW_RUNS as f64
+        (self.level_0().count() as f64 - relief).max(0.0) / SLOW_RUNS as f64
     }
 
     /// That of what is to be compacted besides what level 0 may have.

@@ -8,6 +8,8 @@ use super::life::{Life, sparse, value};
 
 /// Bytes of a value of which three fill a page, or eight a block.
 const LARGE: usize = 1_000;
+/// Bytes of a value of which 34 are a run that is too large to become one with others of its size.
+const MIDDLE: usize = 480;
 
 impl Life {
     /// Pages of both keyspaces, then a checkpoint, then what only the log says.
@@ -41,10 +43,10 @@ impl Life {
 
     /// A last level that is large enough for another one above it, which gets what is compacted of some runs, and two more runs. What was loaded last only the log has.
     pub(super) fn fill_lsm(&mut self) {
-        self.load_towns(180);
-        self.make_runs(0, 0..5);
+        self.load_towns(260);
+        self.make_runs(0, 0..5, MIDDLE);
         self.settle();
-        self.make_runs(0, 5..7);
+        self.make_runs(0, 5..7, 40);
         (0..30).for_each(|i| self.insert(2, i * 10, 40));
         self.flush();
         self.load_notes(100);
@@ -54,19 +56,19 @@ impl Life {
     /// come have tables; of the second one a run stays above its pages; what is written to the first one is flushed into these. Of the
     /// last one only the log tells.
     pub(super) fn fill_adaptive(&mut self) {
-        self.load_towns(200);
-        [0..180, 200..380, 400..1_300].into_iter().for_each(|range| self.hint(range, Hint::ReadMostly));
-        self.hint(400..1_300, Hint::Auto);
-        self.make_runs(400, 0..5);
+        self.load_towns(300);
+        [0..180, 200..380, 400..2_170].into_iter().for_each(|range| self.hint(range, Hint::ReadMostly));
+        self.hint(400..2_170, Hint::Auto);
+        self.make_runs(400, 0..5, MIDDLE);
         self.settle();
         self.hint(200..380, Hint::Auto);
         (1..8).for_each(|number| self.insert(1, number, 30));
-        [205, 1_500].into_iter().for_each(|number| self.insert(1, number, 50));
-        [210, 1_400].into_iter().for_each(|number| self.remove(1, number));
+        [205, 2_400].into_iter().for_each(|number| self.insert(1, number, 50));
+        [210, 2_300].into_iter().for_each(|number| self.remove(1, number));
         (0..30).for_each(|i| self.insert(2, i * 10, 40));
         self.flush();
         self.load_notes(30);
-        self.hint(1_700..1_900, Hint::ReadMostly);
+        self.hint(2_600..2_800, Hint::ReadMostly);
     }
 
     fn load_towns(&mut self, count: u32) {
@@ -77,14 +79,14 @@ impl Life {
         self.bulk_load(2, (1_000..1_000 + count).map(|number| (number, value(number, 250))));
     }
 
-    /// Flushes a run in each round, all of the same keys from one on: some with other values, some deleted.
-    fn make_runs(&mut self, first: u32, rounds: Range<u32>) {
+    /// Flushes a run in each round, all of the same keys from one on: some with other values of so many bytes, some deleted.
+    fn make_runs(&mut self, first: u32, rounds: Range<u32>, bytes: usize) {
         for round in rounds {
-            for i in 0..=10 {
-                let number = first + i * 89;
+            for i in 0..=44 {
+                let number = first + i * 40;
                 match (i + round) % 4 {
                     0 => self.remove(1, number),
-                    _ => self.insert(1, number, 40 + round as usize),
+                    _ => self.insert(1, number, bytes + round as usize),
                 }
             }
             self.flush();

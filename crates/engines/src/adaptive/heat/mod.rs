@@ -18,6 +18,11 @@ const HOT: f64 = 15.0 / 16.0;
 /// The part of them with which a cell is not looked at: all such cells have less than the rest.
 const FEW: f64 = (1.0 - HOT) / cells::MOST as f64;
 
+/// How many times as hot the coldest of what is hot may be as a cell that counts as hot with it.
+const ALIKE: f64 = 4.0;
+/// Ranges that are hot apart from the rest, at most.
+const MOST_ROWS: usize = 8;
+
 /// A range of keys that begins at one and ends before another, if there is an end.
 pub(super) type Stretch = (Vec<u8>, Option<Vec<u8>>);
 
@@ -112,18 +117,43 @@ impl Heat {
 
     /// Bytes of the smallest ranges in which nearly all scans began, as far as is resolved, of those that `bytes` tells for each.
     pub(super) fn hot_bytes(&self, bytes: impl Fn(Stretch) -> u64) -> u64 {
+        let (cells, nearly_all) = self.densest(bytes);
+        cells[..nearly_all].iter().map(|(.., bytes)| bytes).sum()
+    }
+
+    /// Where those ranges begin and end, with others that are nearly as hot, ascending; none where they are many, since nothing is hot apart from the rest then.
+    pub(super) fn hot_bounds(&self, bytes: impl Fn(Stretch) -> u64) -> Vec<Vec<u8>> {
+        let (cells, nearly_all) = self.densest(bytes);
+        let Some((_, scans, bytes)) = cells[..nearly_all].last() else { return Vec::new() };
+        let is_hot = |(_, others, other): &&(usize, f64, u64)| ALIKE * others * *bytes as f64 >= *other as f64 * scans;
+        let mut hot: Vec<_> = cells.iter().take_while(is_hot).map(|(cell, ..)| *cell).collect();
+        hot.sort_unstable();
+        let rows: Vec<_> = hot.chunk_by(|one, next| one + 1 == *next).collect();
+        if rows.len() > MOST_ROWS {
+            return Vec::new();
+        }
+        let bounds = rows.into_iter().flat_map(|row| {
+            let (lower, upper) = self.begun.stretch(&(row[0]..row[row.len() - 1] + 1));
+            iter::once(lower).chain(upper)
+        });
+        bounds.filter(|bound| !bound.is_empty()).collect()
+    }
+
+    /// The cells in which scans began, the densest first, with scans and bytes of each; and how many of them it takes for nearly all scans.
+    fn densest(&self, bytes: impl Fn(Stretch) -> u64) -> (Vec<(usize, f64, u64)>, usize) {
         let scans = |cell: &usize| self.begun.get(*cell).account.scans();
         let all = (0..self.begun.len()).map(|cell| scans(&cell)).sum::<f64>();
-        let of = |cell: usize| (scans(&cell), bytes(self.begun.stretch(&(cell..cell + 1))));
+        let of = |cell: usize| (cell, scans(&cell), bytes(self.begun.stretch(&(cell..cell + 1))));
         let mut cells: Vec<_> = (0..self.begun.len()).filter(|cell| scans(cell) > FEW * all).map(of).collect();
-        cells.sort_by(|(scans, bytes), (other, others)| (*bytes as f64 * other).total_cmp(&(*others as f64 * scans)));
+        cells.sort_by(|(_, scans, bytes), (_, other, others)| (*bytes as f64 * other).total_cmp(&(*others as f64 * scans)));
         let mut left = HOT * all;
-        let is_hot = |(scans, _): &&(f64, u64)| {
-            let is_hot = left > 0.0;
+        let are_left = |(_, scans, _): &&(usize, f64, u64)| {
+            let are_left = left > 0.0;
             left -= scans;
-            is_hot
+            are_left
         };
-        cells.iter().take_while(is_hot).map(|(_, bytes)| bytes).sum()
+        let nearly_all = cells.iter().take_while(are_left).count();
+        (cells, nearly_all)
     }
 
     /// A range was absorbed, which cost so many nanoseconds, wholly or one place of several.
@@ -275,6 +305,36 @@ mod tests {
         };
         let hot = heat.hot_bytes(bytes);
         assert!((900..1100).contains(&hot), "{hot}");
+    }
+
+    fn bounds(heat: &Heat) -> Vec<u32> {
+        let bytes = |stretch| {
+            let (lower, upper) = numbers(stretch);
+            u64::from(upper - lower)
+        };
+        heat.hot_bounds(bytes).into_iter().map(|key| u32::from_be_bytes(key.try_into().unwrap())).collect()
+    }
+
+    #[test]
+    fn what_is_hot_has_bounds_where_it_is_apart_from_the_rest() {
+        let of = |ranges: &[(u32, u32)]| {
+            let (mut heat, mut now) = (Heat::default(), 0);
+            for _ in 0..60 {
+                ranges.iter().for_each(|range| scan(&mut heat, &mut now, 1, *range));
+            }
+            bounds(&heat)
+        };
+        let is_about = |bounds: &[u32], expected: &[u32]| {
+            bounds.len() == expected.len() && bounds.iter().zip(expected).all(|(one, other)| one.abs_diff(*other) < 100)
+        };
+        let one = of(&[(20_000, 1000)]);
+        assert!(is_about(&one, &[20_000, 21_000]), "{one:?}");
+        let two = of(&[(20_000, 1000), (50_000, 1000)]);
+        assert!(is_about(&two, &[20_000, 21_000, 50_000, 51_000]), "{two:?}");
+        assert_eq!(of(&[(0, KEYS)]), [], "all is as hot");
+        let many: Vec<_> = (0..12).map(|number| (5000 * number + 1000, 50)).collect();
+        assert_eq!(of(&many), [], "nothing is hot apart from the rest");
+        assert_eq!(bounds(&Heat::default()), []);
     }
 
     #[test]

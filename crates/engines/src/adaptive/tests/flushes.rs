@@ -87,7 +87,7 @@ fn a_range_of_which_something_was_deleted_has_that_above_it() {
 
 /// Decision 15, invariant 7: of the oldest of them a record does not count that is in pages, newer, and the run that it would be in is above the floor.
 #[test]
-fn what_does_not_count_is_left_out_where_young_runs_become_one() {
+fn what_does_not_count_is_left_out_where_small_runs_become_one() {
     let options = AdaptiveOptions { insert: Insert::Batch, adapt: 0, ..AdaptiveOptions::default() };
     let (mut world, mut model) = (World::new(9, options), Model::new());
     let mut flushed = |world: &mut World, numbers: &[u32], value: &[u8]| {

@@ -101,18 +101,18 @@ fn a_hint_goes_on_until_nothing_counts_above_pages() {
 #[test]
 fn scans_pay_for_one_place_after_the_other() {
     let (world, model) = upkeep::layered(options(Split::Down));
-    let hot = (3050, 3450);
+    let hot = (2450, 2850);
     let passes = absorptions(&world, hot);
     let begun = (0..60).any(|_| {
         scan(&world, hot, 1);
         world.stat("adapted_bytes") > 0
     });
-    assert!(begun && passes > 1 && !is_pages(&world, 3100, 3400), "{passes} {:?}", world.keyspace.shapes());
+    assert!(begun && passes > 1 && !is_pages(&world, 2500, 2800), "{passes} {:?}", world.keyspace.shapes());
     assert!(shapes(&world).contains(&("pages under buffers", "scans")), "{:?}", world.keyspace.shapes());
     let bytes = world.stat("adapted_bytes");
     (0..10).for_each(|_| world.pass(SECOND));
     assert_eq!(world.stat("adapted_bytes"), bytes, "nobody scans");
     scan(&world, hot, 200);
-    assert!(is_pages(&world, 3100, 3400), "{:?}", world.keyspace.shapes());
+    assert!(is_pages(&world, 2500, 2800), "{:?}", world.keyspace.shapes());
     world.expect(&model);
 }

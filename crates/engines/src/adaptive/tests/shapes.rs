@@ -135,7 +135,10 @@ fn a_job_opens_a_part_of_a_cover() {
     for round in 1..=8 {
         put(&mut world, &mut model, (300..2100).step_by(90), Some(&[round; 10]));
     }
-    assert!(world.keyspace.lsm.lsm().compact_next().unwrap());
+    let lsm = world.keyspace.lsm.lsm();
+    assert!(lsm.compact_next().unwrap(), "runs become one");
+    assert_eq!((world.stat("runs"), floors(&world).len()), (5, 1));
+    assert!(lsm.merge_next((&key(0), &key(KEYS)), u64::MAX, || ()).unwrap().is_some());
     let floors = floors(&world);
     assert!(floors.len() == 3 && floors[0].is_some() && floors[1].is_none() && floors[2].is_some(), "{floors:?}");
     world.expect(&model);

@@ -1,6 +1,6 @@
 //! Ranges that become pages, and tables again, by themselves and by hints.
 
-use std::{ops::Bound, time::Duration};
+use std::{ops::Bound, sync::Arc, time::Duration};
 
 use ecotone_substrate::{Error, limits::MAX_KEY};
 
@@ -190,6 +190,33 @@ fn what_is_as_large_as_memory_is_merged_beside_a_part_that_is_pages() {
     world.expect(&model);
 }
 
+/// Whether a table of the run that was flushed last has keys on both sides of one.
+fn is_over(world: &World, key: &[u8]) -> bool {
+    let version = world.keyspace.lsm.lsm().version();
+    let (_, run) = version.runs().next().expect("something was flushed");
+    let (before, behind) = (run.within((&[], key)).last(), run.within((key, &[0xff; MAX_KEY])).first());
+    before.zip(behind).is_some_and(|(one, other)| Arc::ptr_eq(one, other))
+}
+
+/// Where scans go nothing of level 0 lies in a table with what is beside it, so that it goes down alone.
+#[test]
+fn what_is_flushed_is_cut_where_scans_begin_to_go() {
+    let (mut world, mut model) = layered(AdaptiveOptions::default());
+    let mut flush = |world: &mut World| {
+        (0..KEYS).step_by(100).for_each(|number| world.put(&mut model, number, Some(&[9; 50])));
+        world.flush();
+    };
+    flush(&mut world);
+    assert!(is_over(&world, &key(1000)) && is_over(&world, &key(1400)));
+    scan(&world, (1000, 1400), 20);
+    let guards = world.keyspace.upkeep.guards();
+    let is_about = |number: usize, expected: u32| key(expected - 50) < guards[number] && guards[number] < key(expected + 50);
+    assert!(guards.len() == 2 && is_about(0, 1000) && is_about(1, 1400), "{guards:?}");
+    flush(&mut world);
+    assert!(guards.iter().all(|guard| !is_over(&world, guard)));
+    world.expect(&model);
+}
+
 #[test]
 fn two_hot_ranges_become_pages() {
     let (world, model) = layered(AdaptiveOptions::default());
@@ -345,7 +372,7 @@ fn what_is_hinted_to_be_written_is_not_adapted_however_it_is_scanned() {
     world.flush();
     world.keyspace.hint(&range(900, 1500), Hint::Auto).unwrap();
     scan(&world, (1000, 1400), 120);
-    assert!(is_pages(&world, 1150, 1350), "{:?}", world.keyspace.shapes());
+    assert!(is_pages(&world, 1200, 1350), "{:?}", world.keyspace.shapes());
     world.expect(&model);
 }
 

@@ -14,7 +14,7 @@ use crate::lsm::{
 #[derive(Debug)]
 pub(in crate::lsm) struct Drops<T> {
     /// Tables that are older than some of the job's, by runs and levels, each with the number of those that lie below the last key.
-    below: Vec<(Vec<Arc<T>>, usize)>,
+    below: Vec<(Place, Vec<Arc<T>>, usize)>,
     /// The covers, and the number of those that lie below the last key.
     covers: Arc<Covers>,
     passed: usize,
@@ -26,11 +26,11 @@ impl<T: Ranged> Drops<T> {
     /// Of a job that has these tables of a version, which is the one that it began with.
     pub(in crate::lsm) fn of(version: &Version<T>, inputs: &[File]) -> Drops<T> {
         let (mut below, mut is_older) = (Vec::new(), false);
-        for (_, run) in version.runs() {
+        for (place, run) in version.runs() {
             let others: Vec<_> = run.tables().iter().filter(|table| !inputs.contains(&table.file())).cloned().collect();
             is_older |= others.len() < run.tables().len();
             if is_older {
-                below.push((others, 0));
+                below.push((place, others, 0));
             }
         }
         Drops { below, covers: version.covers().clone(), passed: 0, whole: None }
@@ -53,12 +53,12 @@ impl<T: Ranged> Drops<T> {
         self.covers.get(self.passed).filter(|cover| cover.bounds().0 <= key)
     }
 
-    /// Whether nothing older can have a key. What is covered has something older elsewhere, whatever its floor is, unless the job has that.
-    pub(in crate::lsm) fn may_drop(&mut self, key: &[u8]) -> bool {
+    /// Whether nothing older can have a key than the job has it from a place. What is covered has something older elsewhere, whatever its floor is, unless the job has that.
+    pub(in crate::lsm) fn may_drop(&mut self, place: Place, key: &[u8]) -> bool {
         let has_base = self.whole.as_ref().is_some_and(|(lower, upper)| (lower.as_slice()..upper.as_slice()).contains(&key));
         let is_last = has_base || self.cover(key).is_none() || bug!(DropTombstone);
         is_last
-            && self.below.iter_mut().all(|(tables, passed)| {
+            && self.below.iter_mut().filter(|(older, ..)| *older > place).all(|(_, tables, passed)| {
                 while tables.get(*passed).is_some_and(|table| table.last() < key) {
                     *passed += 1;
                 }

@@ -19,8 +19,9 @@ use crate::{
         handle::Handle,
         output::{self, Output},
         records::Lsm,
+        structure::Place,
         table::Options,
-        version::Version,
+        version::{Run, Version},
     },
     rest::Rest,
 };
@@ -37,6 +38,7 @@ pub(super) struct Job {
     piece: Piece<Handle>,
     files: Vec<File>,
     options: Options,
+    cuts: Cuts<Handle>,
     ranges: Vec<Range>,
     /// Whether a caller waits for it.
     is_awaited: bool,
@@ -46,9 +48,7 @@ impl Work for Job {
     type Made = Vec<Arc<Handle>>;
 
     fn make(&self, part: usize, goes_on: &dyn Fn() -> bool) -> Result<Vec<Arc<Handle>>> {
-        let (files, sizes) = (&self.lsm.files, self.lsm.sizes);
-        let behind = self.version.behind(self.piece.target, sizes.level_0);
-        let (name, cuts) = (&mut || files.fresh_name(), Cuts::new(sizes.table, behind));
+        let (files, name) = (&self.lsm.files, &mut || self.lsm.files.fresh_name());
         let (low, high) = self.ranges[part].clone();
         let mut rate = (!self.is_awaited).then(|| Rate::begin(&self.lsm));
         let work = Merge {
@@ -65,7 +65,7 @@ impl Work for Job {
                 if goes_on() { Ok(()) } else { Err(Error::Closed { what: "the compaction" }) }
             },
         };
-        let output = Output::new(files.loader(), self.options, cuts, name);
+        let output = Output::new(files.loader(), self.options, self.cuts.clone(), name);
         self.lsm.worked.make(|| merge(work, Drops::of(&self.version, &self.files), output))
     }
 }
@@ -84,10 +84,13 @@ impl Lsm {
         let options = self.table_options(piece.target, mean as usize, handles, version);
         let (ranges, files) = (piece.ranges(1 + helpers, self.sizes.part), piece.files());
         let (count, piece) = (ranges.len(), piece.clone());
-        let runs = piece.inputs.iter().filter(|(place, _)| place.is_run()).count() - usize::from(piece.target.is_run());
+        let is_whole = |(place, run): &&(Place, Run<Handle>)| {
+            place.is_run() && version.run(*place).is_some_and(|whole| whole.tables().len() == run.tables().len())
+        };
+        let runs = piece.inputs.iter().filter(is_whole).count() - usize::from(piece.target.is_run());
         self.pressure.begin_job(runs as u64, piece.bytes());
-        let (lsm, version) = (self.clone(), version.clone());
-        let parts = Parts::new(Job { lsm, version, piece, files, options, ranges, is_awaited }, count);
+        let (lsm, version, cuts) = (self.clone(), version.clone(), self.cuts_at(piece.target, version));
+        let parts = Parts::new(Job { lsm, version, piece, files, options, cuts, ranges, is_awaited }, count);
         self.parts.add(count as u64);
         self.call_helpers("compact a part of tables", &parts, helpers.min(count - 1));
         let ended = parts.make_all();

@@ -74,7 +74,7 @@ pub(in crate::lsm) fn merge(work: Merge<'_>, mut drops: Drops<Handle>, mut outpu
     {
         passed += (key.len() + value.map_or(0, <[u8]>::len)) as u64;
         if place.is_none_or(|place| drops.counts(place, key)) {
-            if value.is_some() || !drops.may_drop(key) {
+            if value.is_some() || !place.is_some_and(|place| drops.may_drop(place, key)) {
                 output.push(hash_of(key), key, value, layer.sequences())?;
                 if layer.is_cached() {
                     output.note_cached();

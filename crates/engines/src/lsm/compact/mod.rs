@@ -1,6 +1,7 @@
 //! Levelled compaction: what is written sinks from level to level, and what it replaces ends (decision 11, "Levels and compaction"; decision 12, invariants 12
 //! to 18). One job at a time in a keyspace.
 
+pub(super) mod columns;
 pub(super) mod cuts;
 pub(super) mod descent;
 pub(super) mod drops;
@@ -37,7 +38,7 @@ impl Lsm {
     /// Has the background compact what is due, and clear what was uncovered.
     pub(super) fn call_compaction(self: &Arc<Self>) {
         let version = self.version();
-        if version.is_due(self.sizes.level_0, self.young()) || self.is_due_when_idle(&version) || self.may_clear() {
+        if version.is_due(self.sizes.level_0, self.small()) || self.is_due_when_idle(&version) || self.may_clear() {
             self.call_compaction_job();
         }
     }
@@ -86,25 +87,30 @@ impl Lsm {
         let level_0 = self.sizes.level_0;
         let is_idle = self.is_due_when_idle(version);
         // All of them go down then.
-        let young = if is_idle { 0 } else { self.young() };
-        let due = version.pick(level_0, young, &mut self.rounds.lock());
+        let small = if is_idle { 0 } else { self.small() };
+        let due = version.pick(level_0, small, &mut self.rounds.lock());
         if due.is_none() && is_idle { version.piece_of_level_0(level_0) } else { due }
     }
 
-    /// Bytes that young runs have at most when they become one.
-    fn young(&self) -> u64 {
-        if self.wholes.any() { 0 } else { self.sizes.young }
+    /// What makes the runs of level 0 fewer.
+    fn pick_of_level_0(&self, version: &Version<Handle>) -> Option<Piece<Handle>> {
+        version.piece_of_small_runs(self.small()).or_else(|| version.piece_of_oldest(self.sizes.level_0))
+    }
+
+    /// Bytes that small runs have at most when they become one.
+    fn small(&self) -> u64 {
+        if self.wholes.any() { 0 } else { self.sizes.small }
     }
 
     /// Sees to it that level 0 can get another run.
     pub(super) fn make_place(self: &Arc<Self>) -> Result<()> {
         loop {
             let most = if self.files.environment().scheduler.is_threaded() { LEEWAY * FULL_RUNS } else { FULL_RUNS };
-            let has_most = |version: &Version<Handle>| version.level_0_runs() >= most;
+            let has_most = |version: &Version<Handle>| version.level_0().count() >= most;
             if !has_most(&self.version()) {
                 return Ok(());
             }
-            self.compact_by(|version| has_most(version).then(|| version.piece_of_level_0(self.sizes.level_0)).flatten())?;
+            self.compact_by(|version| has_most(version).then(|| self.pick_of_level_0(version)).flatten())?;
         }
     }
 
@@ -118,7 +124,7 @@ impl Lsm {
 
     /// Makes one job that is due if writers are slowed down for level 0: for who has the turn again and again, so that jobs of the background hardly get it.
     fn relieve_level_0(self: &Arc<Self>) -> Result<()> {
-        let is_full = |version: &Version<Handle>| version.level_0_runs() >= SLOW_RUNS;
+        let is_full = |version: &Version<Handle>| version.level_0().count() >= SLOW_RUNS;
         if is_full(&self.version()) {
             self.compact_by(|version| is_full(version).then(|| self.pick(version)).flatten())?;
         }

@@ -11,11 +11,11 @@ use crate::lsm::{
 };
 
 /// Runs of level 0 with which it is compacted if it has bytes enough, and that become one if they have few; and runs with which it is compacted in any case.
-const FEW_RUNS: usize = if cfg!(feature = "shuttle") { 2 } else { 4 };
-const MANY_RUNS: usize = 8;
+pub(super) const FEW_RUNS: usize = if cfg!(feature = "shuttle") { 2 } else { 4 };
+pub(super) const MANY_RUNS: usize = 8;
 
 /// Tables of one place.
-type Placed<T> = (Place, Vec<Arc<T>>);
+pub(super) type Placed<T> = (Place, Vec<Arc<T>>);
 
 /// Tables that go to one place together.
 #[derive(Debug)]
@@ -25,20 +25,25 @@ pub(in crate::lsm) struct Piece<T> {
     /// A level below the others, or that of the youngest run if they are runs.
     pub(in crate::lsm) target: Place,
     /// What it is worth, in bytes: those that are not in the level yet, and what will not be read in vain or hidden any more.
-    worth: u64,
+    pub(super) worth: u64,
     /// Bytes of all tables.
     all: u64,
 }
 
 impl<T: Ranged> Piece<T> {
     /// Of tables by their places, from young to old, and what they overlap of the level.
-    fn of(version: &Version<T>, tables: Vec<Placed<T>>, depth: u8) -> Option<Piece<T>> {
+    pub(super) fn of(version: &Version<T>, tables: Vec<Placed<T>>, depth: u8) -> Option<Piece<T>> {
         let (range, level) = (range(all(&tables))?, Place::Level(depth));
         let overlapped = vec![(level, version.run(level).map_or(&[][..], |run| run.overlapping(&range)).to_vec())];
         let (worth, all) = (worth(&tables, &overlapped), bytes(&tables) + bytes(&overlapped));
         let inputs = tables.into_iter().chain(overlapped).filter(|(_, tables)| !tables.is_empty());
         let inputs = inputs.map(|(place, tables)| (place, Run::part(tables))).collect();
         Some(Piece { inputs, target: level, worth, all })
+    }
+
+    /// The same with another worth.
+    pub(super) fn of_worth(self, worth: u64) -> Piece<T> {
+        Piece { worth, ..self }
     }
 
     /// All tables.
@@ -51,9 +56,9 @@ impl<T: Ranged> Piece<T> {
         self.all
     }
 
-    /// Whether it has tables of level 0.
-    pub(super) fn has_runs(&self) -> bool {
-        self.inputs.iter().any(|(place, _)| place.is_run())
+    /// Its tables of level 0.
+    pub(super) fn runs(&self) -> impl Iterator<Item = &Arc<T>> + Clone {
+        self.inputs.iter().filter(|(place, _)| place.is_run()).flat_map(|(_, run)| run.tables())
     }
 
     /// The one table, if there is no other and it overlaps nothing.
@@ -78,22 +83,23 @@ impl<T> Clone for Piece<T> {
 }
 
 impl<T: Ranged> Version<T> {
-    /// Whether anything is to be compacted. Level 0 may have so many bytes, and its youngest runs become one with so many at most.
-    pub(in crate::lsm) fn is_due(&self, level_0: u64, young: u64) -> bool {
+    /// Whether anything is to be compacted. Level 0 may have so many bytes, and small runs of it become one with so many at most.
+    pub(in crate::lsm) fn is_due(&self, level_0: u64, small: u64) -> bool {
         self.level_0_excess(level_0).is_some()
-            || self.piece_of_young_runs(young).is_some()
+            || self.piece_of_small_runs(small).is_some()
             || self.levels(level_0).next().is_some()
     }
 
-    /// What is compacted next, if anything is due. Level 0 may have so many bytes, and its youngest runs become one with so many at most.
-    pub(in crate::lsm) fn pick(&self, level_0: u64, young: u64, rounds: &mut Rounds) -> Option<Piece<T>> {
+    /// What is compacted next, if anything is due. Level 0 may have so many bytes, and small runs of it become one with so many at most.
+    pub(in crate::lsm) fn pick(&self, level_0: u64, small: u64, rounds: &mut Rounds) -> Option<Piece<T>> {
         let level = self.levels(level_0).max_by(|a, b| a.0.total_cmp(&b.0));
         match (self.level_0_excess(level_0), level) {
             (Some(runs), Some((excess, depth))) if excess > runs => self.next_piece_of_level(depth, rounds),
-            (Some(_), _) => self.piece_of_level_0(level_0),
+            // What is left of runs of which most has gone down becomes one sooner than that it goes down.
+            (Some(_), _) => self.piece_of_small_runs(small).or_else(|| self.piece_of_level_0(level_0)),
             (None, level) => {
                 let level = || level.and_then(|(_, depth)| self.next_piece_of_level(depth, rounds));
-                self.piece_of_young_runs(young).or_else(level)
+                self.piece_of_small_runs(small).or_else(level)
             }
         }
     }
@@ -107,34 +113,12 @@ impl<T: Ranged> Version<T> {
         self.piece_of_level(depth, |table| table.file() == next.file())
     }
 
-    /// The piece of level 0 that moves most for what it takes: a table of its oldest run with all that overlaps.
-    pub(in crate::lsm) fn piece_of_level_0(&self, level_0: u64) -> Option<Piece<T>> {
-        let (_, oldest) = self.runs().rfind(|(place, _)| place.is_run())?;
-        let depth = self.top(level_0);
-        cheapest(oldest.tables().iter().filter_map(|table| Piece::of(self, self.closure(table.first()..=table.last()), depth)))
-    }
-
-    /// The youngest runs of level 0 that have so many bytes at most together, if there are some: each costs a scan as much as a large one. None is larger than all that are
-    /// younger, so a record is written again as often as what it is with has become twice as large.
-    pub(in crate::lsm) fn piece_of_young_runs(&self, most: u64) -> Option<Piece<T>> {
-        let (mut inputs, mut all) = (Vec::new(), 0);
-        for (place, run) in self.runs().filter(|(place, _)| place.is_run()) {
-            let bytes = self.bytes_at(place);
-            if all + bytes > most || (all > 0 && bytes > all) {
-                break;
-            }
-            inputs.push((place, run.clone()));
-            all += bytes;
-        }
-        let target = inputs.first()?.0;
-        (inputs.len() >= FEW_RUNS).then_some(Piece { inputs, target, worth: all, all })
-    }
-
-    /// All of level 0 that overlaps a stretch of keys, with what overlaps that.
-    pub(super) fn level_0_over(&self, stretch: (&[u8], &[u8]), level_0: u64) -> Option<Piece<T>> {
-        let runs = self.runs().filter(|(place, _)| place.is_run());
-        let tables: Vec<_> = runs.flat_map(|(_, run)| run.within(stretch)).collect();
-        Piece::of(self, self.closure(range(tables.into_iter())?), self.top(level_0))
+    /// The smallest runs of level 0, one next to the other, that have so many bytes at most together, if there are some: each costs a scan as much as a large one. None is larger
+    /// than all that are younger of them, nor the youngest than all others, so a record is written again as often as what it is with has become twice as large.
+    pub(in crate::lsm) fn piece_of_small_runs(&self, most: u64) -> Option<Piece<T>> {
+        let runs: Vec<_> = self.level_0().map(|(place, run)| (place, run, self.bytes_at(place))).collect();
+        let pieces = (0..runs.len()).filter_map(|first| piece_of_small_runs(&runs[first..], most));
+        pieces.min_by_key(|piece| piece.all / piece.inputs.len() as u64)
     }
 
     /// A piece with some of these tables of a level, or of level 0 if it has no depth, as long as any of them are there.
@@ -142,7 +126,7 @@ impl<T: Ranged> Version<T> {
         match depth {
             Some(depth) => self.piece_of_level(depth, |table| files.contains(&table.file())),
             // The oldest run has some as long as any are there: those that came later are in younger ones.
-            None => self.files_at(None).any(|file| files.contains(&file)).then(|| self.piece_of_level_0(level_0)).flatten(),
+            None => self.files_at(None).any(|file| files.contains(&file)).then(|| self.piece_of_oldest(level_0)).flatten(),
         }
     }
 
@@ -154,8 +138,7 @@ impl<T: Ranged> Version<T> {
 
     /// Runs of level 0 by those that it may have, if it is to be compacted.
     fn level_0_excess(&self, level_0: u64) -> Option<f64> {
-        let runs = || self.runs().filter(|(place, _)| place.is_run());
-        let (count, bytes) = (runs().count(), runs().map(|(place, _)| self.bytes_at(place)).sum::<u64>());
+        let (count, bytes) = (self.level_0().count(), self.level_0().map(|(place, _)| self.bytes_at(place)).sum::<u64>());
         let is_due = count >= MANY_RUNS || (count >= FEW_RUNS && bytes >= level_0);
         is_due.then_some(count as f64 / FEW_RUNS as f64)
     }
@@ -182,39 +165,37 @@ impl<T: Ranged> Version<T> {
     pub(super) fn piece_of_stretch(&self, depth: u8, stretch: (&[u8], &[u8]), (at_once, most): (u64, u64)) -> Option<Piece<T>> {
         let (place, tables) = (Place::Level(depth), self.run(Place::Level(depth))?.within(stretch));
         let piece = |tables: &[Arc<T>]| Piece::of(self, vec![(place, tables.to_vec())], depth - 1);
-        let alone = || tables.iter().map(|table| piece(slice::from_ref(table)).expect("a table has keys"));
-        let first = alone().position(|piece| piece.all <= most)?;
-        let (mut count, mut pieces) = (1, alone().skip(first));
-        let mut found = pieces.next()?;
-        for next in pieces.take_while(|next| next.single().is_none()) {
-            let joined = piece(&tables[first..=first + count])?;
-            if found.single().is_some() || joined.all > at_once.min(most).min(found.all + next.all) {
+        let alone = tables.iter().map(|table| piece(slice::from_ref(table)).expect("a table has keys"));
+        let mut pieces = alone.enumerate().skip_while(|(_, piece)| piece.all > most);
+        let (first, mut found) = pieces.next()?;
+        let is_alone = found.single().is_some();
+        for (number, next) in pieces.take_while(|(_, next)| !is_alone && next.single().is_none()) {
+            let joined = piece(&tables[first..=number])?;
+            if joined.all > at_once.min(most).min(found.all + next.all) {
                 break;
             }
-            (found, count) = (joined, count + 1);
+            found = joined;
         }
         Some(found)
     }
-
-    /// Everything of level 0 that overlaps a range, or what is taken with it, by runs from young to old (invariant 12).
-    fn closure(&self, first: RangeInclusive<&[u8]>) -> Vec<Placed<T>> {
-        let wider = |range: &RangeInclusive<&[u8]>| -> Vec<Placed<T>> {
-            let runs = self.runs().filter(|(place, _)| place.is_run());
-            runs.map(|(place, run)| (place, run.overlapping(range).to_vec())).collect()
-        };
-        let mut taken = wider(&first);
-        while let Some(range) = range(all(&taken)) {
-            let next = wider(&range);
-            if all(&next).count() == all(&taken).count() {
-                break;
-            }
-            taken = next;
-        }
-        taken
-    }
 }
 
-fn all<T>(placed: &[Placed<T>]) -> impl Iterator<Item = &Arc<T>> + Clone {
+/// The first of some runs, with their bytes.
+fn piece_of_small_runs<T>(runs: &[(Place, &Run<T>, u64)], most: u64) -> Option<Piece<T>> {
+    let (mut inputs, mut all) = (Vec::new(), 0);
+    for (place, run, bytes) in runs {
+        if all + bytes > most || (all > 0 && *bytes > all) {
+            break;
+        }
+        inputs.push((*place, (*run).clone()));
+        all += bytes;
+    }
+    let (target, _, youngest) = runs.first()?;
+    let is_worth_it = inputs.len() >= FEW_RUNS && 2 * youngest <= all;
+    is_worth_it.then_some(Piece { inputs, target: *target, worth: all, all })
+}
+
+pub(super) fn all<T>(placed: &[Placed<T>]) -> impl Iterator<Item = &Arc<T>> + Clone {
     placed.iter().flat_map(|(_, tables)| tables)
 }
 
@@ -230,12 +211,12 @@ fn worth<T: Ranged>(tables: &[Placed<T>], others: &[Placed<T>]) -> u64 {
     all(tables).map(worth).sum()
 }
 
-fn cheapest<T: Ranged>(pieces: impl Iterator<Item = Piece<T>>) -> Option<Piece<T>> {
+pub(super) fn cheapest<T: Ranged>(pieces: impl Iterator<Item = Piece<T>>) -> Option<Piece<T>> {
     pieces.reduce(|best, other| if other.is_cheaper(&best) { other } else { best })
 }
 
 /// From the first key of some tables to the last.
-fn range<'t, T: Ranged + 't>(tables: impl Iterator<Item = &'t Arc<T>> + Clone) -> Option<RangeInclusive<&'t [u8]>> {
+pub(super) fn range<'t, T: Ranged + 't>(tables: impl Iterator<Item = &'t Arc<T>> + Clone) -> Option<RangeInclusive<&'t [u8]>> {
     let first = tables.clone().map(|table| table.first()).min()?;
     Some(first..=tables.map(|table| table.last()).max()?)
 }

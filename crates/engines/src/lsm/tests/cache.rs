@@ -22,6 +22,7 @@ use crate::{
         part::Part,
         table::Kind,
         table_cache::{Sort, TableCache},
+        version::Ranged,
     },
     tests::stat,
 };
@@ -174,6 +175,13 @@ fn parts_of_a_table_are_counted_whose_index_is_not_in_memory() {
         let mean = all / u64::from(PARTS);
         assert!(counted.iter().all(|bytes| (mean * 3 / 4..mean * 4 / 3).contains(bytes)), "{counted:?} of {all}");
         assert!(counted.iter().sum::<u64>().abs_diff(all) < all / 8, "{counted:?} of {all}");
+    }
+    let version = keyspace.lsm().version();
+    for table in version.tables() {
+        let (first, last) = (table.first(), table.last());
+        let behind = [last, &[0]].concat();
+        assert_eq!((table.share((&[], first)), table.share((&behind, &[0xff; 5]))), (0.0, 0.0), "it lies beside them");
+        assert_eq!(table.share((first, &behind)), 1.0);
     }
 }
 

@@ -31,6 +31,12 @@ pub(crate) trait Ranged {
     fn bytes(&self) -> u64;
     /// Its records, tombstones included, and these.
     fn records(&self) -> (u64, u64);
+    /// The part of it that can have keys of a range, from one to before another, about.
+    fn share(&self, range: (&[u8], &[u8])) -> f64;
+    /// Bytes of that.
+    fn bytes_within(&self, range: (&[u8], &[u8])) -> u64 {
+        (self.bytes() as f64 * self.share(range)) as u64
+    }
     /// How often a block of it was read for a key that it does not have.
     fn reads_in_vain(&self) -> u64;
 }

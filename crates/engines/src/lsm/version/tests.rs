@@ -46,6 +46,12 @@ impl Ranged for Fake {
         (self.bytes / 10, self.tombstones)
     }
 
+    fn share(&self, (lower, upper): (&[u8], &[u8])) -> f64 {
+        let [first, last] = self.range;
+        let keys = (first..=last).filter(|key| lower <= &[*key][..] && &[*key][..] < upper);
+        keys.count() as f64 / (f64::from(last - first) + 1.0)
+    }
+
     fn reads_in_vain(&self) -> u64 {
         self.reads_in_vain
     }

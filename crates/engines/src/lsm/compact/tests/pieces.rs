@@ -76,7 +76,7 @@ fn assert_closed(version: &Version<Fake>, piece: &Piece<Fake>) {
 #[test]
 fn trap_12_a_piece_of_a_stretch_is_closed() {
     let mut random = SmallRng::seed_from_u64(7);
-    let (mut tops, mut of_several) = (BTreeSet::new(), 0);
+    let (mut tops, mut of_several, mut of_all) = (BTreeSet::new(), 0, 0);
     for _ in 0..2000 {
         let (version, lower, wide) = (version(&mut random), random.random::<u8>(), random.random_range(1..100u8));
         let stretch = (&[lower][..], &[lower.saturating_add(wide)][..]);
@@ -84,16 +84,18 @@ fn trap_12_a_piece_of_a_stretch_is_closed() {
         let most = if random.random() { u64::MAX } else { random.random_range(0..5000) };
         let Some(piece) = Descent::of(&version, stretch, SIZES).next_piece(most) else { continue };
         assert!(piece.bytes() <= most);
-        let several = !piece.has_runs() && piece.inputs[0].1.tables().len() > 1;
+        let several = piece.runs().next().is_none() && piece.inputs[0].1.tables().len() > 1;
         assert!(!several || piece.bytes() <= 4 * SIZES.part);
         of_several += usize::from(several);
+        let places = [Place::Level(2), piece.target].map(|place| piece.inputs.iter().any(|(other, _)| *other == place));
+        of_all += usize::from(piece.runs().next().is_some() && piece.target == Place::Level(1) && places == [true; 2]);
         assert!(version.runs().any(above));
         assert_closed(&version, &piece);
         let (place, upper) = &piece.inputs[0];
         assert!(!upper.within(stretch).is_empty() || place.is_run(), "{place:?}");
         tops.insert((place.is_run(), piece.target));
     }
-    assert!(of_several > 50, "{of_several}");
+    assert!(of_several > 50 && of_all > 50, "{of_several} {of_all}");
     // Level 0 goes into the last level where there is no other.
     assert_eq!(tops, BTreeSet::from([(true, 1), (true, 2), (false, 1)].map(|(is_run, depth)| (is_run, Place::Level(depth)))));
 }
@@ -133,6 +135,60 @@ fn neighbours_go_down_together_if_that_reads_no_more() {
     assert_eq!(of_stretch(&[(0, 25)], &many, (1000, 300)), None);
 }
 
+/// Runs of level 0, the oldest first, and a level of tables of ten keys each; all have 100 bytes.
+fn over_tens(runs: &[&[(u8, u8)]]) -> Version<Fake> {
+    let (mut structure, mut tables) = (Structure::default(), Vec::new());
+    let mut bring = |place, first: u32, ranges: &[(u8, u8)]| {
+        let row: Vec<_> = (first..).zip(ranges).map(|(number, (begin, end))| fake(number, *begin, *end)).collect();
+        let comes = row.iter().map(|table| (place, table.file())).collect();
+        structure.apply(&Change { comes, ..Change::default() }).unwrap();
+        tables.extend(row);
+    };
+    let tens: Vec<_> = (0..10).map(|ten| (10 * ten, 10 * ten + 9)).collect();
+    bring(Place::Level(1), 1, &tens);
+    for (ordinal, run) in (0..).zip(runs) {
+        bring(Place::Run(ordinal), 100 * (ordinal as u32 + 1), run);
+    }
+    Version::empty().after(&structure, &tables).unwrap()
+}
+
+#[test]
+fn what_is_hot_goes_down_from_level_0_without_what_lies_beside_it() {
+    let bytes = |runs: &[&[(u8, u8)]], stretch: (u8, u8)| {
+        let version = over_tens(runs);
+        let piece = version.column_over((&[stretch.0], &[stretch.1]), 1, u64::MAX).unwrap();
+        let of = |place| piece.inputs.iter().filter(|(at, _)| *at == place).map(|(_, run)| run.tables().len()).sum::<usize>();
+        [Place::Run(1), Place::Run(0), Place::Level(1)].map(of)
+    };
+    let (cut, whole): (&[_], &[_]) = (&[(0, 49), (50, 59), (60, 99)], &[(0, 99)]);
+    assert_eq!(bytes(&[cut, cut], (50, 60)), [1, 1, 1]);
+    assert_eq!(bytes(&[cut, cut], (20, 80)), [1, 1, 1], "what is beside it goes later");
+    assert_eq!(bytes(&[cut, cut], (0, 40)), [1, 1, 5]);
+    assert_eq!(bytes(&[cut, whole], (50, 60)), [1, 3, 10], "what overlaps goes along");
+    assert_eq!(bytes(&[whole, whole], (50, 60)), [1, 1, 10], "nothing is apart");
+}
+
+/// What moves most for what it takes goes down first, and where there are many runs what has more than a few.
+#[test]
+fn what_is_written_again_and_again_goes_down_alone() {
+    let (cold, hot): (&[_], &[_]) = (&[(0, 39)], &[(50, 59)]);
+    let of = |cold_runs: usize, hot_runs: usize| {
+        let version = over_tens(&[vec![cold; cold_runs], vec![hot; hot_runs]].concat());
+        let piece = version.pick(400, NO_BYTES, &mut Rounds::default()).expect("level 0 has more than it may");
+        piece.files().iter().filter(|file| file.number < 100).count()
+    };
+    assert_eq!([of(1, 3), of(3, 3), of(1, 9), of(5, 5), of(7, 3)], [1, 1, 1, 1, 4]);
+}
+
+/// Nine runs are too many, and so small that it is little work to make one of them.
+#[test]
+fn many_small_runs_become_one_before_they_go_down() {
+    let version = over_tens(&[&[(0, 99)][..]; 9]);
+    let target = |small| version.pick(1000, small, &mut Rounds::default()).expect("it is due").target;
+    assert_eq!(target(1000), Place::Run(8));
+    assert_eq!(target(NO_BYTES), Place::Level(1), "they may not become one");
+}
+
 /// Trap 12: of level 0 with a table goes everything older that overlaps it.
 #[test]
 fn trap_12_a_piece_is_closed() {
@@ -150,8 +206,8 @@ fn trap_12_a_piece_is_closed() {
     assert!(targets.len() > 1, "{targets:?}");
 }
 
-/// The places of the youngest runs that become one, from young to old, and where it goes, of runs of so many tables of 100 bytes, the oldest first.
-fn young(runs: &[u64]) -> Option<(Vec<Place>, Place)> {
+/// The places of the small runs that become one, from young to old, and where it goes, of runs of so many tables of 100 bytes, the oldest first.
+fn small(runs: &[u64]) -> Option<(Vec<Place>, Place)> {
     let (mut structure, mut tables) = (Structure::default(), Vec::new());
     for (ordinal, count) in (0..).zip(runs) {
         let row: Vec<_> = (0..*count).map(|table| fake((100 * ordinal + table) as u32, table as u8, table as u8)).collect();
@@ -159,7 +215,7 @@ fn young(runs: &[u64]) -> Option<(Vec<Place>, Place)> {
         structure.apply(&Change { comes, ..Change::default() }).unwrap();
         tables.extend(row);
     }
-    let piece = Version::empty().after(&structure, &tables).unwrap().piece_of_young_runs(1000)?;
+    let piece = Version::empty().after(&structure, &tables).unwrap().piece_of_small_runs(1000)?;
     assert_eq!(piece.inputs.iter().map(|(_, run)| run.tables().len() as u64).sum::<u64>() * 100, piece.bytes());
     Some((piece.inputs.iter().map(|(place, _)| *place).collect(), piece.target))
 }
@@ -168,12 +224,15 @@ fn young(runs: &[u64]) -> Option<(Vec<Place>, Place)> {
 fn small_runs_become_one_where_the_youngest_is() {
     let runs =
         |ordinals: &[u64], target| Some((ordinals.iter().map(|ordinal| Place::Run(*ordinal)).collect(), Place::Run(target)));
-    assert_eq!(young(&[1, 1, 1]), None, "few");
-    assert_eq!(young(&[1, 1, 1, 1]), runs(&[3, 2, 1, 0], 3));
-    assert_eq!(young(&[5, 5, 1, 2, 1, 1]), runs(&[5, 4, 3, 2, 1], 5), "with the sixth there would be more than a thousand bytes");
-    assert_eq!(young(&[6, 2, 1, 1, 1]), runs(&[4, 3, 2, 1], 4), "the oldest is larger than all others");
-    assert_eq!(young(&[1, 1, 9, 1, 1]), None, "one lies between that is larger than those behind it");
-    assert_eq!(young(&[3, 3, 3, 3]), None, "they are too large together");
+    assert_eq!(small(&[1, 1, 1]), None, "few");
+    assert_eq!(small(&[1, 1, 1, 1]), runs(&[3, 2, 1, 0], 3));
+    assert_eq!(small(&[5, 5, 1, 2, 1, 1]), runs(&[5, 4, 3, 2, 1], 5), "with the sixth there would be more than a thousand bytes");
+    assert_eq!(small(&[6, 2, 1, 1, 1]), runs(&[4, 3, 2, 1], 4), "the oldest is larger than all others");
+    assert_eq!(small(&[1, 1, 9, 1, 1]), None, "one lies between that is larger than those behind it");
+    assert_eq!(small(&[1, 1, 1, 1, 6]), runs(&[3, 2, 1, 0], 3), "the youngest is larger than all others");
+    assert_eq!(small(&[1, 1, 1, 1, 3]), runs(&[3, 2, 1, 0], 3), "without the youngest it is less work for each");
+    assert_eq!(small(&[1, 2, 1, 1, 9, 9]), runs(&[3, 2, 1, 0], 3), "two that are larger came later");
+    assert_eq!(small(&[3, 3, 3, 3]), None, "they are too large together");
 }
 
 /// Trap 9: a tombstone goes only where nothing older can have its key.
@@ -185,17 +244,34 @@ fn trap_09_a_tombstone_stays_above_what_is_older() {
         let version = version(&mut random);
         let piece = version.piece_of_level_0(u64::MAX).expect("there are runs");
         let files = piece.files();
-        let youngest = version.runs().position(|(_, run)| run.files().any(|file| files.contains(&file))).unwrap();
         let mut drops = Drops::of(&version, &files);
         for key in 0..=u8::MAX {
             let covers = |table: &Arc<Fake>| table.first() <= &[key][..] && &[key][..] <= table.last();
-            let is_below = version.runs().skip(youngest).flat_map(|(_, run)| run.tables());
-            let expected = !is_below.filter(|table| !files.contains(&table.file())).any(covers);
-            assert_eq!(drops.may_drop(&[key]), expected);
-            if expected { dropped += 1 } else { kept += 1 }
+            for (place, run) in piece.inputs.iter().filter(|(_, run)| run.tables().iter().any(covers)) {
+                let older = version.runs().filter(|(other, _)| other > place).flat_map(|(_, run)| run.tables());
+                let expected = !older.filter(|table| !files.contains(&table.file())).any(covers);
+                assert_eq!(drops.may_drop(*place, &[key]), expected, "{run:?}");
+                if expected { dropped += 1 } else { kept += 1 }
+            }
         }
     }
     assert!(kept > 1000 && dropped > 1000);
+}
+
+/// What is taken along of a level lies beside what stays above it.
+#[test]
+fn trap_09_a_tombstone_of_a_level_between_goes_whatever_is_younger() {
+    let mut structure = Structure::default();
+    let tables = [fake(1, 0, 99), fake(2, 5, 60), fake(3, 50, 99), fake(4, 0, 9)];
+    for (place, table) in [Place::Level(1), Place::Level(2), Place::Run(0), Place::Run(1)].into_iter().zip(&tables) {
+        structure.apply(&Change { comes: vec![(place, table.file())], ..Change::default() }).unwrap();
+    }
+    let version = Version::empty().after(&structure, &tables).unwrap();
+    let piece = version.column_over((&[0], &[9]), 1, u64::MAX).unwrap();
+    let files = piece.files();
+    assert_eq!(files.iter().map(|file| file.number).collect::<Vec<_>>(), [4, 2, 1]);
+    let mut drops = Drops::of(&version, &files);
+    assert!(!drops.may_drop(Place::Run(1), &[55]) && drops.may_drop(Place::Level(2), &[55]));
 }
 
 /// A fake table has 100 bytes.
@@ -220,6 +296,20 @@ fn tables_end_where_they_are_full_and_where_the_level_behind_begins_one() {
     // 30 tables behind one are more than it should touch, 16 are not.
     let many = Run::part((0..30).map(|number| fake(number.into(), 4 * number, 4 * number + 1)).collect());
     assert_eq!(cut(Some(&many), 200, &mut [1, 2, 60, 119].into_iter()), [119]);
+}
+
+#[test]
+fn tables_end_before_guards_however_small_they_are() {
+    let mut cuts = Cuts::<Fake>::new(50, None).guarded([0, 3, 4, 16, 18, 90].map(|guard| vec![guard]).to_vec());
+    let (mut bytes, mut ends) = (0, Vec::new());
+    for key in (0..17).chain([20]) {
+        if cuts.end_before(&[key], bytes) {
+            ends.push(key);
+            bytes = 0;
+        }
+        bytes += 10;
+    }
+    assert_eq!(ends, [3, 4, 9, 14, 16, 20], "the first guard ends nothing, and one between two keys does");
 }
 
 /// What the last level has shrunk to makes the one above it needless, of which there is still as much as there was.
