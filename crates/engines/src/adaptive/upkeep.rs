@@ -64,7 +64,7 @@ pub(super) struct Upkeep {
 #[derive(Debug, Default)]
 struct State {
     heat: Heat,
-    /// Where what is hot begins and ends. None until somebody asks after a look; where there are no scans it stays.
+    /// Where what is hot begins and ends. None until somebody asks after a look.
     guards: Option<Vec<Vec<u8>>>,
     prices: Prices,
     hints: Hints,

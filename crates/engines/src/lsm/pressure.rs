@@ -27,7 +27,7 @@ pub(super) struct Pressure {
     /// How far compaction is behind: the bits of a part, 0 as long as nobody is delayed for it.
     behind: AtomicU64,
     pace: Pace,
-    /// Runs of level 0 that the present job takes, bytes of its tables, and of records of these that have passed.
+    /// Runs of level 0 that the present job takes wholly, bytes of its tables, and of records of these that have passed.
     job_runs: AtomicU64,
     job_bytes: AtomicU64,
     job_passed: AtomicU64,

@@ -145,7 +145,8 @@ impl Heat {
         let all = (0..self.begun.len()).map(|cell| scans(&cell)).sum::<f64>();
         let of = |cell: usize| (cell, scans(&cell), bytes(self.begun.stretch(&(cell..cell + 1))));
         let mut cells: Vec<_> = (0..self.begun.len()).filter(|cell| scans(cell) > FEW * all).map(of).collect();
-        cells.sort_by(|(_, scans, bytes), (_, other, others)| (*bytes as f64 * other).total_cmp(&(*others as f64 * scans)));
+        // A quotient each: products of two of them are rounded, and would be no total order. Without bytes it is infinite.
+        cells.sort_by(|(_, scans, bytes), (_, other, others)| (other / *others as f64).total_cmp(&(scans / *bytes as f64)));
         let mut left = HOT * all;
         let are_left = |(_, scans, _): &&(usize, f64, u64)| {
             let are_left = left > 0.0;

@@ -35,8 +35,8 @@ impl<T: Ranged> Version<T> {
     }
 
     fn cheapest_column(&self, level_0: u64, may_be: impl Fn(&Range<'_>) -> bool) -> Option<Piece<T>> {
-        let columns = self.columns().into_iter().filter(may_be);
-        cheapest(columns.filter_map(|column| self.column(&column, self.top(level_0))))
+        let (columns, depth) = (self.columns().into_iter().filter(may_be), self.top(level_0));
+        cheapest(columns.filter_map(|column| self.column(&column, depth)))
     }
 
     /// The column that moves most of a stretch of keys for what it takes to bring it to a depth, of those that take so many bytes at most. It is worth its bytes of the stretch.

@@ -114,7 +114,7 @@ impl<T: Ranged> Version<T> {
     }
 
     /// The smallest runs of level 0, one next to the other, that have so many bytes at most together, if there are some: each costs a scan as much as a large one. None is larger
-    /// than all that are younger of them, nor the youngest than all others, so a record is written again as often as what it is with has become twice as large.
+    /// than all that are younger of them, nor the youngest than all others, so a record is written again as often as what it is with has become twice as large, and once more for each column that has left it.
     pub(in crate::lsm) fn piece_of_small_runs(&self, most: u64) -> Option<Piece<T>> {
         let runs: Vec<_> = self.level_0().map(|(place, run)| (place, run, self.bytes_at(place))).collect();
         let pieces = (0..runs.len()).filter_map(|first| piece_of_small_runs(&runs[first..], most));
