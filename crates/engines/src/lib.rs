@@ -7,6 +7,7 @@ pub mod engine;
 mod files;
 pub mod front;
 pub mod hash;
+mod lengths;
 pub mod lsm;
 pub mod merge;
 mod page_cache;

@@ -41,7 +41,7 @@ impl Work for Moves {
         let (lower, upper) = &self.parts[part];
         let rest = Rest::new((Bound::Included(lower.clone()), Bound::Excluded(upper.clone())));
         let way = (Direction::Up, Reading::Ahead);
-        let begin = |run| Stored::begin(run, &rest, way);
+        let begin = |run| Stored::begin(run, &rest, way.clone());
         let mut merged = Merged::new(self.runs.iter().map(begin).collect::<Result<_>>()?, Direction::Up, 0);
         let mut passed: u64 = 0;
         let next = || {

@@ -1,9 +1,10 @@
 //! The records of a keyspace: how they are written and read (decision 11, "Reading"; decision 12, invariants 1 to 4).
 
-use std::sync::Arc;
+use std::{array, sync::Arc};
 
 use ecotone_substrate::{
     Error, Result, Seq,
+    limits::MAX_LEVELS,
     metrics::{Counter, Histogram},
     single::Single,
 };
@@ -23,12 +24,13 @@ use super::{
     pool::Pool,
     pressure::Pressure,
     room::{Credit, Room},
+    structure::Place,
     turn::Turn,
     version::Version,
     view::{Beyond, Hashed, Present},
     worked::Worked,
 };
-use crate::{engine::Operation, front::Front};
+use crate::{engine::Operation, front::Front, lengths::Lengths};
 
 /// What the records of one keyspace are in.
 #[derive(Debug)]
@@ -72,6 +74,8 @@ pub(crate) struct Lsm {
     pub(super) adapted: Counter,
     /// How long parts of compaction and of absorptions had a processor.
     pub(super) worked: Arc<Worked>,
+    /// How far scans went in the runs of level 0, and in each level by its depth.
+    lengths: [Arc<Lengths>; MAX_LEVELS as usize + 1],
     /// Reads and stretches of scans that came to what is below the tables.
     pub(super) below: Counter,
     pub(super) pressure: Pressure,
@@ -110,11 +114,20 @@ impl Lsm {
             written: Counter::default(),
             adapted: Counter::default(),
             worked: Worked::new(&files.context().shared.clock),
+            lengths: array::from_fn(|_| Arc::new(Lengths::new(1))),
             below: Counter::default(),
             pressure: Pressure::default(),
             idle: Idle::default(),
             delays: Histogram::default(),
             seed: files.environment().database,
+        }
+    }
+
+    /// How far scans went in a run or a level.
+    pub(super) fn lengths_of(&self, place: Place) -> &Arc<Lengths> {
+        match place {
+            Place::Run(_) => &self.lengths[0],
+            Place::Level(depth) => &self.lengths[usize::from(depth)],
         }
     }
 

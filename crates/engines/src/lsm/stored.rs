@@ -1,6 +1,9 @@
 //! The records of a run of level 0, or of a level, from table to table.
 
-use std::ops::{Bound, Range};
+use std::{
+    ops::{Bound, Range},
+    sync::Arc,
+};
 
 use ecotone_substrate::{
     Result, Seq,
@@ -12,18 +15,19 @@ use ecotone_sys::chunk::Size;
 use super::{
     handle::Handle,
     merged::Source,
-    table::{Candidates, Cursor},
+    table::{Candidates, Cursor, Progress},
     version::{Ranged, Run},
 };
-use crate::rest::{Direction, Rest};
+use crate::{
+    lengths::Lengths,
+    rest::{Direction, Rest},
+};
 
 /// How the blocks of tables are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum Reading {
-    /// One when it is needed, and more where it goes on for long, if there is memory to spare.
-    Growing,
-    /// The same where it has gone on for long: more from the first on.
-    Grown,
+    /// As many as scans went on for lately, and those behind meanwhile where it goes on for long, if there is memory to spare.
+    Learned(Arc<Lengths>),
     /// As many as a slab has, and those of the next slab meanwhile.
     Ahead,
 }
@@ -37,8 +41,8 @@ pub(super) struct Stored {
     direction: Direction,
     /// The present table, and a cursor on a record of it once it stands on one.
     present: Option<(usize, Cursor)>,
-    /// Requests to the disk for those before it.
-    reads: u64,
+    /// How far it had come before that.
+    before: Progress,
 }
 
 impl Stored {
@@ -54,7 +58,7 @@ impl Stored {
         let tables = run.tables();
         let start = tables.partition_point(|table| !rest.is_above_low(table.last()));
         let end = tables.partition_point(|table| rest.is_below_high(table.first())).max(start);
-        Stored { reading, run: run.clone(), left: start..end, direction, present: None, reads: 0 }
+        Stored { reading, run: run.clone(), left: start..end, direction, present: None, before: Progress::default() }
     }
 
     /// Whether no table is left.
@@ -103,10 +107,20 @@ impl Stored {
             Direction::Down => to_last(cursor, &rest.high, blocks)?,
         };
         if !there {
-            self.reads = self.reads();
-            self.present = None;
+            self.leave();
         }
         Ok(())
+    }
+
+    /// Leaves the present table.
+    fn leave(&mut self) {
+        self.before = self.progress();
+        self.present = None;
+    }
+
+    /// How far it has come.
+    fn progress(&self) -> Progress {
+        self.present.as_ref().map_or(self.before, |(_, cursor)| cursor.progress())
     }
 
     /// The present record; no value is a tombstone.
@@ -117,7 +131,7 @@ impl Stored {
 
     /// Requests to the disk so far.
     pub(super) fn reads(&self) -> u64 {
-        self.reads + self.present.as_ref().map_or(0, |(_, cursor)| u64::from(cursor.reads()))
+        self.progress().requests.into()
     }
 
     /// Whether the block of the present record is in the block cache, for who reads ahead.
@@ -147,8 +161,7 @@ impl Stored {
             Direction::Down => self.left.start..number,
         };
         let handle = &self.run.tables()[number];
-        if self.reading != Reading::Ahead {
-            // By somebody who scans.
+        if let Reading::Learned(_) = self.reading {
             handle.reads.increment();
         }
         self.present = Some((number, self.open(handle)?));
@@ -160,9 +173,9 @@ impl Stored {
         let (table, environment) = (handle.table(), handle.table().environment());
         let slab = || environment.memory.lease_essential(Component::Frames, Size::Slab);
         let to_spare = || environment.memory.lease(Component::Frames, Size::Slab);
-        let slabs = match self.reading {
-            Reading::Growing => None,
-            Reading::Grown => to_spare().and_then(|window| Some((window, to_spare()?))),
+        let slabs = match &self.reading {
+            Reading::Learned(lengths) if lengths.stride(self.before.pages).is_some() => None,
+            Reading::Learned(_) => to_spare().and_then(|window| Some((window, to_spare()?))),
             Reading::Ahead => Some((slab()?, slab()?)),
         };
         let (memory, ahead) = match slabs {
@@ -170,9 +183,10 @@ impl Stored {
             None => (table.memory_for_a_block(environment)?, None),
         };
         let mut cursor = Cursor::new(self.direction, table.clone(), 0..table.blocks(), memory);
-        match ahead {
-            Some(ahead) => cursor.read_ahead(environment.storage.queue()?, ahead),
-            None => cursor.grow(),
+        let lengths = if let Reading::Learned(lengths) = &self.reading { Some(lengths.clone()) } else { None };
+        cursor.follow(lengths, self.before);
+        if let Some(ahead) = ahead {
+            cursor.read_ahead(environment.storage.queue()?, ahead);
         }
         Ok(cursor)
     }
@@ -187,6 +201,15 @@ impl Stored {
     }
 }
 
+impl Drop for Stored {
+    /// The scan ends here.
+    fn drop(&mut self) {
+        if let (Reading::Learned(lengths), pages @ 1..) = (&self.reading, self.progress().pages) {
+            lengths.count(pages);
+        }
+    }
+}
+
 impl Source for Stored {
     fn key(&self) -> Option<&[u8]> {
         self.present.as_ref().map(|(_, cursor)| cursor.key())
@@ -194,10 +217,7 @@ impl Source for Stored {
 
     fn step(&mut self) -> Result<()> {
         while !self.advance()? {
-            self.reads = self.reads();
-            if self.present.take().is_some_and(|(_, cursor)| cursor.has_grown()) {
-                self.reading = Reading::Grown;
-            }
+            self.leave();
             if !self.open_next()? {
                 return Ok(());
             }

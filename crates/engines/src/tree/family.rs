@@ -14,15 +14,18 @@ use super::{
     forecast::{Forecast, Pace},
     index::{Index, Segment},
     merge::{self, Shape},
-    scan::Lengths,
     space::{Cause, PageFile, Space},
     store::Store,
     writeback::Writeback,
 };
 use crate::{
     engine::{Context, Family, Made, Root, Shared},
+    lengths::Lengths,
     page_cache::PageCache,
 };
+
+/// Pages of the first read of a scan as long as nothing is known.
+const FIRST_READ: u8 = 4;
 
 /// The tree engine. A clone is of the same database.
 #[derive(Debug, Default, Clone)]
@@ -76,7 +79,7 @@ impl TreeFamily {
             page_fill,
             writeback: commons.writeback.clone(),
             counters: Counters::default(),
-            lengths: Lengths::default(),
+            lengths: Lengths::new(FIRST_READ),
             forecast: Forecast::new(
                 context.shared.memory.clone(),
                 options.forecast,

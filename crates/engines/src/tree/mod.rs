@@ -53,7 +53,6 @@ use self::{
     counters::Counters,
     forecast::Forecast,
     lookup::{Lookup, Step},
-    scan::Lengths,
     space::Cause,
     store::Store,
     writeback::Writeback,
@@ -61,6 +60,7 @@ use self::{
 use crate::{
     delay::Delay,
     engine::{Admission, Check, Context, Cursor, Engine, Operation, Ordered, Range, Record, Root, Stats, Survey, VisitValue},
+    lengths::Lengths,
     page_cache::{PageCache, PageId},
 };
 

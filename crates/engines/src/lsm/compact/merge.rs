@@ -61,7 +61,7 @@ const LOOK: u64 = 1 << 20;
 pub(in crate::lsm) fn merge(work: Merge<'_>, mut drops: Drops<Handle>, mut output: Output<'_>) -> Result<Vec<Arc<Handle>>> {
     let Merge { inputs, below, range, hash_of, looks } = work;
     let way = (Direction::Up, Reading::Ahead);
-    let layer = |run: &Run<Handle>| Stored::begin(run, range, way).map(Layer::Tables);
+    let layer = |run: &Run<Handle>| Stored::begin(run, range, way.clone()).map(Layer::Tables);
     let input = |(place, run): &(Place, _)| Ok(Input { place: Some(*place), layer: layer(run)? });
     let mut sources = inputs.iter().map(input).collect::<Result<Vec<_>>>()?;
     let skip = if below.is_some() { 0 } else { shared(inputs) };

@@ -215,8 +215,8 @@ impl End {
             Direction::Down => Some(stretch.lower).filter(|lower| !lower.is_empty()),
         };
         let part = left.until(self.direction, limit);
-        let counting = version.counting_in(stretch.cover).filter(|_| !part.is_empty()).map(|(_, run)| run);
-        let sources = sources::begin(lsm.files.loader(), counting, &part, self.direction)?;
+        let counting = version.counting_in(stretch.cover).filter(|_| !part.is_empty());
+        let sources = sources::begin(lsm, counting, &part, self.direction)?;
         let mut layers: Vec<Layer> = sources.into_iter().map(Layer::Tables).collect();
         let base = lsm.base().filter(|_| stretch.cover.is_some() && !part.is_empty());
         if let Some(base) = base {

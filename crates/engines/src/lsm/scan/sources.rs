@@ -9,7 +9,9 @@ use crate::{
     lsm::{
         handle::{Handle, Loader},
         loads::Waits,
+        records::Lsm,
         stored::{Reading, Stored},
+        structure::Place,
         table::Candidates,
         version::Run,
     },
@@ -18,17 +20,17 @@ use crate::{
 
 /// Each of these on its first record that is left, but for those that have none.
 pub(super) fn begin<'v>(
-    loader: &Loader,
-    runs: impl Iterator<Item = &'v Run<Handle>>,
+    lsm: &Lsm,
+    runs: impl Iterator<Item = (Place, &'v Run<Handle>)>,
     rest: &Rest,
     direction: Direction,
 ) -> Result<Vec<Stored>> {
-    let before = |run| Stored::before(run, rest, (direction, Reading::Growing));
+    let before = |(place, run)| Stored::before(run, rest, (direction, Reading::Learned(lsm.lengths_of(place).clone())));
     let mut sources: Vec<Stored> = runs.map(before).filter(|source| !source.is_over()).collect();
     match &mut sources[..] {
         [] => {}
         [only] => only.begin_alone(rest)?,
-        several => begin_together(loader, several, rest)?,
+        several => begin_together(lsm.files.loader(), several, rest)?,
     }
     Ok(sources)
 }

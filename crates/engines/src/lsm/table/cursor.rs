@@ -8,7 +8,12 @@ use ecotone_substrate::{
     storage::{self, Queue, Reads},
 };
 
-use super::{Candidates, Table, records::Records, window::Window};
+use super::{
+    Candidates, Table,
+    records::Records,
+    window::{Progress, Window},
+};
+use crate::lengths::Lengths;
 use crate::rest::Direction;
 
 /// A place among the records of some blocks of a table: one of them, before the first, or behind the last.
@@ -64,24 +69,19 @@ impl Cursor {
         self.window.read_ahead(queue, window);
     }
 
-    /// From now on it reads more at a time the longer it goes, if there is memory to spare.
-    pub fn grow(&mut self) {
-        self.window.grow();
+    /// It is of somebody who has come so far. Each read takes what it should for a scan, if it is one and there is memory.
+    pub(crate) fn follow(&mut self, lengths: Option<Arc<Lengths>>, progress: Progress) {
+        self.window.follow(lengths, progress);
     }
 
-    /// Whether it reads more at a time than in the beginning.
-    pub fn has_grown(&self) -> bool {
-        self.window.has_grown()
+    /// How far that is by now.
+    pub(crate) fn progress(&self) -> Progress {
+        self.window.progress()
     }
 
     /// Whether the block of the present record is in the block cache, for who goes through all of a table.
     pub(crate) fn is_cached(&self) -> bool {
         self.window.is_cached()
-    }
-
-    /// Requests to the disk so far.
-    pub fn reads(&self) -> u32 {
-        self.window.reads()
     }
 
     /// Asks for what is read when this block is the first to be entered, in its direction. What `waits` gets has to be [received](Self::receive) before it goes

@@ -34,6 +34,7 @@ use ecotone_substrate::{
 use ecotone_sys::{chunk::Size, primitive::Mutex};
 
 pub(super) use self::rank::common;
+pub(super) use self::window::Progress;
 pub use self::{
     block::{Block, Find},
     builder::BlockBuilder,

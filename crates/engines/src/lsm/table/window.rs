@@ -4,13 +4,18 @@ use std::{mem, ops::Range, sync::Arc};
 
 use ecotone_substrate::{
     Result,
+    environment::Environment,
+    limits::PAGE,
     memory::Component,
     storage::{self, Completion, Op, Queue, Reads, Request},
 };
 use ecotone_sys::chunk::Size;
 
 use super::{Block, Table, pack};
-use crate::rest::Direction;
+use crate::{
+    lengths::{Lengths, Stride},
+    rest::Direction,
+};
 
 /// As many blocks as there is memory for. Behind them is room to unpack the one that was entered last, if blocks may be packed.
 #[derive(Debug)]
@@ -27,9 +32,20 @@ pub(super) struct Window {
     /// Whether the block that was entered last is there, for who goes through all.
     is_cached: bool,
     ahead: Option<Ahead>,
-    /// Whether it becomes larger for who goes far, and how often it was read so far.
-    grows: bool,
-    reads: u32,
+    /// How far the scans went of which this is one, if it is one.
+    lengths: Option<Arc<Lengths>>,
+    progress: Progress,
+    /// The block that was entered last.
+    entered: Option<u32>,
+}
+
+/// How far somebody has come, by tables before as well.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Progress {
+    /// Pages that he came to.
+    pub(crate) pages: usize,
+    /// Requests to the disk.
+    pub(crate) requests: u32,
 }
 
 /// Where blocks come from.
@@ -43,9 +59,8 @@ enum Origin {
     Long,
 }
 
-/// Reads after which the next one fills a slab, and those after which others are on their way meanwhile.
+/// Reads of a scan whose blocks may come into the block cache.
 const SHORT: u32 = 2;
-const LONG: u32 = 4;
 
 /// Why there is memory.
 const RECEIVED: &str = "what was asked for was received";
@@ -55,38 +70,50 @@ impl Window {
     pub(super) fn new(table: Arc<Table>, within: Range<u32>, memory: storage::Block) -> Window {
         assert!(within.end <= table.blocks() && memory.len() >= table.bytes_for_a_block());
         let (memory, there, origin, is_cached) = (Some(memory), 0..0, Origin::Long, false);
-        Window { table, within, memory, there, origin, is_cached, ahead: None, grows: false, reads: 0 }
+        let (ahead, lengths, progress, entered) = (None, None, Progress::default(), None);
+        Window { table, within, memory, there, origin, is_cached, ahead, lengths, progress, entered }
     }
 
-    /// From now on it becomes larger with the number of its reads, if there is memory to spare.
-    pub(super) fn grow(&mut self) {
-        self.grows = true;
+    /// It is of somebody who has come so far. Each read takes what it should for a scan, if it is one and there is memory.
+    pub(super) fn follow(&mut self, lengths: Option<Arc<Lengths>>, progress: Progress) {
+        (self.lengths, self.progress) = (lengths, progress);
     }
 
-    /// Whether it has grown.
-    pub(super) fn has_grown(&self) -> bool {
-        self.grows && self.reads > SHORT
+    /// How far that is by now.
+    pub(super) fn progress(&self) -> Progress {
+        self.progress
     }
 
-    /// How often it was read so far.
-    pub(super) fn reads(&self) -> u32 {
-        self.reads
-    }
-
-    fn grow_for_next_read(&mut self) -> Result<()> {
-        self.reads = self.reads.saturating_add(1);
-        if !self.grows || (self.reads != SHORT + 1 && self.reads != LONG + 1) {
-            return Ok(());
+    /// How many blocks the next read takes: all that have room, but for a scan no more than it should. That of a long one has others ahead.
+    fn widen(&mut self) -> Result<u32> {
+        let stride = self.stride();
+        let (table, slab) = (self.table.clone(), (Component::Frames, Size::Slab));
+        let Environment { memory, storage, .. } = table.environment();
+        let blocks = stride.flatten().map_or(u32::MAX, |stride| stride.pages.div_ceil(self.pages()) as u32);
+        if stride.is_some() && blocks > 1 && self.memory().len() < Size::Slab.bytes() {
+            // Without it one block goes on being read at a time.
+            self.memory = memory.lease_essential(slab.0, slab.1).ok().or(self.memory.take());
         }
-        let environment = self.table.environment();
-        let Some(slab) = environment.memory.lease(Component::Frames, Size::Slab) else { return Ok(()) };
-        if self.reads == SHORT + 1 {
-            self.memory = Some(slab);
-        } else if self.memory().len() == slab.len() {
-            let queue = environment.storage.queue()?;
-            self.read_ahead(queue, slab);
+        let is_long = stride == Some(None) && self.ahead.is_none() && self.memory().len() == Size::Slab.bytes();
+        if let Some(slab) = is_long.then(|| memory.lease(slab.0, slab.1)).flatten() {
+            self.read_ahead(storage.queue()?, slab);
         }
-        Ok(())
+        Ok(blocks.min(self.most()))
+    }
+
+    /// What the next read should take, if this is a scan; then nothing for a long one.
+    fn stride(&self) -> Option<Option<Stride>> {
+        self.lengths.as_ref().map(|lengths| lengths.stride(self.progress.pages))
+    }
+
+    /// Blocks that have room.
+    fn most(&self) -> u32 {
+        (self.room() / self.table.block_size()) as u32
+    }
+
+    /// Pages of a block.
+    fn pages(&self) -> usize {
+        self.table.block_size() / PAGE
     }
 
     /// From now on the blocks behind the window are read while it is looked at, into memory of the same size.
@@ -112,7 +139,10 @@ impl Window {
         if !self.there.contains(&block) {
             self.fetch(block, direction)?;
         }
-        let cache = self.table.blocks.as_ref().filter(|_| !self.grows);
+        if self.entered.replace(block) != Some(block) {
+            self.progress.pages += self.pages();
+        }
+        let cache = self.table.blocks.as_ref().filter(|_| self.lengths.is_none());
         self.is_cached = cache.is_some_and(|cache| cache.has(block, self.table.block_size()));
         let (place, room) = (self.place(block), self.room());
         let memory = self.memory.as_mut().expect(RECEIVED);
@@ -131,7 +161,7 @@ impl Window {
 
     /// Whether it looks into the block cache: unless all is gone through, or it has gone on for long (a long scan and a compaction leave that as it is).
     fn is_short(&self) -> bool {
-        self.grows && self.ahead.is_none() && self.reads <= SHORT
+        self.progress.requests <= SHORT && self.ahead.is_none() && self.stride().flatten().is_some()
     }
 
     /// Takes a block from the block cache, if it is there.
@@ -216,8 +246,8 @@ impl Window {
             self.there = blocks;
         }
         let next = match direction {
-            Direction::Up => self.forward(self.there.end),
-            Direction::Down => self.backward(self.there.start),
+            Direction::Up => self.forward(self.there.end, self.most()),
+            Direction::Down => self.backward(self.there.start, self.most()),
         };
         if let Some(ahead) = &mut self.ahead {
             ahead.begin(&self.table, next);
@@ -228,30 +258,36 @@ impl Window {
     /// The blocks that are read together for this one, where they lie, and how many bytes they have. Nothing else is wanted any more.
     fn next_read(&mut self, block: u32, direction: Direction) -> Result<(Range<u32>, u64, usize)> {
         self.there = 0..0;
-        self.grow_for_next_read()?;
+        self.progress.requests = self.progress.requests.saturating_add(1);
+        let most = self.widen()?;
         self.origin = if self.is_short() { Origin::Short } else { Origin::Long };
         let blocks = match direction {
-            Direction::Up => self.forward(block),
-            Direction::Down => self.backward(block + 1),
+            Direction::Up => self.forward(block, most),
+            Direction::Down => self.backward(block + 1, most),
         };
+        let blocks = self.without_cached(blocks, direction);
         let (offset, len) = (self.table.block_at(blocks.start), blocks.len() * self.table.block_size());
         Ok((blocks, offset, len))
     }
 
-    /// As many blocks as are read together, from this one on.
-    fn forward(&self, first: u32) -> Range<u32> {
-        first..self.within.end.min(first.saturating_add(self.width()))
+    /// Leaves off those that would come last and that the block cache has, if a scan looks there.
+    fn without_cached(&self, mut blocks: Range<u32>, direction: Direction) -> Range<u32> {
+        let Some(cache) = self.table.blocks.as_ref().filter(|_| self.origin == Origin::Short) else { return blocks };
+        let has = |block| cache.has(block, self.table.block_size());
+        while blocks.len() > 1 && has(if direction == Direction::Up { blocks.end - 1 } else { blocks.start }) {
+            _ = if direction == Direction::Up { blocks.next_back() } else { blocks.next() };
+        }
+        blocks
     }
 
-    /// As many as are read together, below this one.
-    fn backward(&self, end: u32) -> Range<u32> {
-        self.within.start.max(end.saturating_sub(self.width()))..end
+    /// So many blocks from this one on, if there are.
+    fn forward(&self, first: u32, blocks: u32) -> Range<u32> {
+        first..self.within.end.min(first.saturating_add(blocks))
     }
 
-    /// How many blocks are read together: all that have room, but that what grows begins with one where memory for one has room for more.
-    fn width(&self) -> u32 {
-        let most = (self.room() / self.table.block_size()) as u32;
-        if self.table.may_be_packed() && self.grows && self.reads <= SHORT { 1 } else { most }
+    /// So many below this one.
+    fn backward(&self, end: u32, blocks: u32) -> Range<u32> {
+        self.within.start.max(end.saturating_sub(blocks))..end
     }
 
     /// Makes what was read ahead the window, if it has a block. Whether it has.

@@ -118,6 +118,33 @@ fn a_long_scan_reads_many_blocks_at_a_time_and_a_short_one_few() {
     }
 }
 
+/// Scans of six blocks or so, then of one or two, of which nothing is in memory.
+#[test]
+fn a_read_takes_as_many_blocks_as_scans_went_on_for_lately() {
+    let (world, records) = loaded(20_000, 4 << 20);
+    assert_eq!(world.stat("tables"), 1);
+    let scan = |first: u32, length: u32, reverse| {
+        let range = (Bound::Included(key(first)), Bound::Excluded(key(first + length)));
+        assert_eq!(collect(&world.keyspace, range, reverse).len(), length as usize);
+    };
+    let requests = |length, reverse| {
+        reads(&world, || {
+            for first in (0..records - length).step_by(777) {
+                world.keyspace.forget_blocks();
+                scan(first, length, reverse);
+            }
+        })
+    };
+    for reverse in [false, true] {
+        for length in [200, 20] {
+            (0..5000).for_each(|number| scan(number * 37 % (records - length), length, reverse));
+            let scans = f64::from((records - length).div_ceil(777));
+            let each = requests(length, reverse) as f64 / scans;
+            assert!(each <= 1.2, "{each} requests for {length} records");
+        }
+    }
+}
+
 /// There is memory for blocks one by one, from table to table.
 #[test]
 fn a_long_scan_goes_on_where_there_is_no_memory_to_spare() {

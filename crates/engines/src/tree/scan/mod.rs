@@ -1,10 +1,9 @@
 //! Iteration over a range, from both ends (T17).
 //!
 //! Each end reads pages ahead, more at a time the longer it goes, and gives their records in place, merged with the dirty ones of the cache. What is seen
-//! when is told in `docs/decisions/0002-tree-first-form.md`, "Scanning"; the parts are [`lengths`] (how many pages to read), [`plan`] (which come next),
+//! when is told in `docs/decisions/0002-tree-first-form.md`, "Scanning"; the parts are [`crate::lengths`] (how many pages to read), [`plan`] (which come next),
 //! [`window`] (reading them) and [`merged`] (the records of one of them).
 
-mod lengths;
 mod merged;
 mod plan;
 mod window;
@@ -14,16 +13,15 @@ use std::{ops::Bound, sync::Arc};
 use ecotone_substrate::{Error, Result};
 use ecotone_sys::chunk::Size;
 
-pub(super) use self::lengths::Lengths;
 use self::{
-    lengths::{LONG, Stride},
     merged::{Merged, Pages, Unfit},
     plan::{Expected, Position, Width},
-    window::{WIDEST, Window},
+    window::Window,
 };
 use super::{Tree, store::Strange};
 use crate::{
     engine::{Cursor, Range, RecordRef},
+    lengths::{LONG, Lengths, Stride, WIDEST},
     rest::{Direction, Rest},
 };
 

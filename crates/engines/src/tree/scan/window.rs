@@ -14,10 +14,7 @@ use super::{
     super::{Tree, index::Home, space::Cause},
     plan::{Expected, Position},
 };
-use crate::{page_cache::Ticket, rest::Direction};
-
-/// Pages of the largest request, which fill a slab.
-pub(super) const WIDEST: usize = Size::Slab.bytes() / PAGE;
+use crate::{lengths::WIDEST, page_cache::Ticket, rest::Direction};
 
 /// Pages that lie one behind the other in the file and are read by one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

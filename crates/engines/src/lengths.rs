@@ -1,14 +1,18 @@
-//! How far the scans of a keyspace went lately, and how much each of their reads should take therefore (T17).
+//! How far scans went lately, and how much each of their reads should take therefore (T17).
 //!
 //! A read that takes too little is followed by another request; one that takes too much moves pages that nobody looks at. Which costs more depends on how
 //! many scans go on, so that is counted, and the cheapest width for each place in a scan follows from the counts.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
-use super::window::WIDEST;
+use ecotone_substrate::limits::PAGE;
+use ecotone_sys::chunk::Size;
+
+/// Pages of the largest read, which fill a slab.
+pub(crate) const WIDEST: usize = Size::Slab.bytes() / PAGE;
 
 /// Pages after which a scan is long: it reads as much as it can, and ahead, whatever others did.
-pub(super) const LONG: usize = 48;
+pub(crate) const LONG: usize = 48;
 /// Scans after which the widths are worked out again, and older ones count half.
 const EPOCH: u32 = 1024;
 /// What a request costs in pages that come with it (`docs/performance.md`).
@@ -20,15 +24,17 @@ const SURE: u64 = 7;
 
 /// What one read takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stride {
-    pub(super) pages: usize,
+pub(crate) struct Stride {
+    pub(crate) pages: usize,
     /// Whether the scan will most likely go on behind it.
-    pub(super) ahead: bool,
+    pub(crate) ahead: bool,
 }
 
-/// The lengths of the scans of one keyspace, in pages, and what follows from them.
+/// The lengths of scans that go through the same pages, and what follows from them.
 #[derive(Debug)]
 pub(crate) struct Lengths {
+    /// What the first read takes as long as nothing is known.
+    first: u8,
     /// Scans that ended in each page, counted from 0; the last is for all that are long.
     ended: [AtomicU32; LONG + 1],
     scans: AtomicU32,
@@ -36,31 +42,30 @@ pub(crate) struct Lengths {
     strides: [AtomicU8; LONG],
 }
 
-impl Default for Lengths {
-    fn default() -> Self {
-        let strides = std::array::from_fn(|before| AtomicU8::new(beginning(before)));
-        Lengths { ended: std::array::from_fn(|_| AtomicU32::new(0)), scans: AtomicU32::new(0), strides }
-    }
-}
-
 /// The stride as long as nothing is known: at first little, since most scans are short.
-fn beginning(before: usize) -> u8 {
-    match before {
-        0..4 => 4,
-        4..12 => 8,
+fn beginning(first: u8, before: usize) -> u8 {
+    match before / usize::from(first) {
+        0 => first,
+        1..3 => 2 * first,
         _ => WIDEST as u8 | AHEAD,
     }
 }
 
 impl Lengths {
+    /// Of no scans yet: until there are some, a first read takes so many pages.
+    pub(crate) fn new(first: u8) -> Lengths {
+        let strides = std::array::from_fn(|before| AtomicU8::new(beginning(first, before)));
+        Lengths { first, ended: std::array::from_fn(|_| AtomicU32::new(0)), scans: AtomicU32::new(0), strides }
+    }
+
     /// What the read takes that follows so many pages; none for a long scan.
-    pub(super) fn stride(&self, before: usize) -> Option<Stride> {
+    pub(crate) fn stride(&self, before: usize) -> Option<Stride> {
         let stride = self.strides.get(before)?.load(Relaxed);
         Some(Stride { pages: usize::from(stride & !AHEAD), ahead: stride & AHEAD != 0 })
     }
 
     /// Counts a scan that looked at so many pages, one at least. Whoever counts at the same time may get lost now and then.
-    pub(super) fn count(&self, pages: usize) {
+    pub(crate) fn count(&self, pages: usize) {
         self.ended[(pages - 1).min(LONG)].fetch_add(1, Relaxed);
         let scans = self.scans.fetch_add(1, Relaxed).wrapping_add(1);
         if scans.is_multiple_of(EPOCH) {
@@ -70,7 +75,7 @@ impl Lengths {
 
     fn plan(&self) {
         let ended = self.ended.each_ref().map(|count| count.load(Relaxed));
-        let strides = strides(&ended.map(u64::from));
+        let strides = strides(&ended.map(u64::from), self.first);
         self.strides.iter().zip(strides).for_each(|(stride, planned)| stride.store(planned, Relaxed));
         self.ended.iter().zip(ended).for_each(|(count, ended)| count.store(ended / 2, Relaxed));
     }
@@ -78,7 +83,7 @@ impl Lengths {
 
 /// The strides that cost the least for scans that end in these pages. From the last page on backwards: a read costs a request, its pages, and for the share of
 /// scans that go on behind it what the rest costs. (What a long scan costs is the same for all.)
-fn strides(ended: &[u64; LONG + 1]) -> [u8; LONG] {
+fn strides(ended: &[u64; LONG + 1], first: u8) -> [u8; LONG] {
     let mut reached = *ended;
     (0..LONG).rev().for_each(|page| reached[page] += reached[page + 1]);
     let mut costs = [0.0; LONG + 1];
@@ -89,7 +94,8 @@ fn strides(ended: &[u64; LONG + 1]) -> [u8; LONG] {
         // Pages beyond those of a long scan are wanted by all who come this far.
         let cost = |pages: usize| REQUEST + (behind(pages) - before) as f32 + goes_on(pages) * costs[behind(pages)];
         if reached[before] == 0 {
-            (strides[before], costs[before]) = (beginning(before), REQUEST + f32::from(beginning(before) & !AHEAD));
+            let stride = beginning(first, before);
+            (strides[before], costs[before]) = (stride, REQUEST + f32::from(stride & !AHEAD));
             continue;
         }
         let cheapest = (1..=WIDEST).rev().min_by(|one, other| cost(*one).total_cmp(&cost(*other))).unwrap_or(1);
@@ -106,7 +112,7 @@ mod tests {
 
     /// The strides of a scan that goes on, after many of these lengths.
     fn learned(lengths: impl Iterator<Item = usize>) -> Vec<Stride> {
-        let known = Lengths::default();
+        let known = Lengths::new(4);
         lengths.take(4 * EPOCH as usize).for_each(|pages| known.count(pages));
         let mut before = 0;
         std::iter::from_fn(|| {
@@ -140,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_scans_do_is_forgotten() {
-        let known = Lengths::default();
+        let known = Lengths::new(4);
         (0..EPOCH * 64).for_each(|_| known.count(LONG + 1));
         (0..EPOCH * 16).for_each(|_| known.count(1));
         assert_eq!(known.stride(0), Some(Stride { pages: 1, ahead: false }));
