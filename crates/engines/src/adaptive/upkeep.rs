@@ -31,8 +31,10 @@ use crate::{
     },
 };
 
-/// Nanoseconds of use after which it is looked what is worth adapting: not many of a phase of seconds, and many times what a look takes.
+/// Nanoseconds of use after which it is looked what is worth adapting: not many of a phase of seconds.
 const TICK: u64 = 100_000_000;
+/// How many times as long as the last look took of a processor it is until the next: looks walk over what scans come to, which may be much.
+const SELDOM: u64 = 32;
 /// Nanoseconds without a write after which a memtable rests: for good, as it seems, or for long enough where a range is to be absorbed, which is not to get more soon.
 const RESTS: u64 = 1_000_000_000;
 const RESTS_TO_ABSORB: u64 = TICK;
@@ -52,7 +54,8 @@ pub(super) struct Upkeep {
     /// What becomes pages of a range in one adaptation.
     split: Split,
     keyspace: OnceLock<Weak<LsmKeyspace>>,
-    ticked_at: AtomicU64,
+    /// When it is looked next, if there are scans.
+    looks_at: AtomicU64,
     state: Mutex<State>,
     job: Single,
     absorbed: Counter,
@@ -92,10 +95,10 @@ const REMEMBERED: usize = 64;
 impl Upkeep {
     /// Of a keyspace that [`begin`](Self::begin) tells, at work for so many percent of the time at most.
     pub(super) fn new(shared: &Shared, share: u8, split: Split) -> Arc<Upkeep> {
-        let (shared, ticked_at) = (shared.clone(), AtomicU64::new(shared.clock.now()));
+        let (shared, looks_at) = (shared.clone(), AtomicU64::new(shared.clock.now() + TICK));
         let (keyspace, state, job) = (OnceLock::new(), Mutex::new(State::default()), Single::default());
         let [absorbed, merged, uncovered, given_up] = [(); 4].map(|()| Counter::default());
-        Arc::new(Upkeep { shared, share, split, keyspace, ticked_at, state, job, absorbed, merged, uncovered, given_up })
+        Arc::new(Upkeep { shared, share, split, keyspace, looks_at, state, job, absorbed, merged, uncovered, given_up })
     }
 
     /// Says what is adapted.
@@ -113,9 +116,9 @@ impl Upkeep {
             return;
         }
         drop(state);
-        let (now, before) = (self.shared.clock.now(), self.ticked_at.load(Ordering::Relaxed));
-        if now.saturating_sub(before) >= TICK {
-            self.ticked_at.store(now, Ordering::Relaxed);
+        let now = self.shared.clock.now();
+        if now >= self.looks_at.load(Ordering::Relaxed) {
+            self.looks_at.store(now + TICK, Ordering::Relaxed);
             self.call();
         }
     }
@@ -220,7 +223,7 @@ impl Upkeep {
         if self.flush_what_rests(keyspace.lsm(), RESTS)? {
             return Ok(false);
         }
-        let Some(mut task) = self.next(keyspace.lsm()) else { return Ok(false) };
+        let Some(mut task) = self.look(keyspace.lsm()) else { return Ok(false) };
         if task.is_new && task.reason == Reason::Scans && self.flush_what_rests(keyspace.lsm(), RESTS_TO_ABSORB)? {
             // It is chosen again, with what comes of that.
             self.state.lock().under_way = None;
@@ -273,6 +276,15 @@ impl Upkeep {
             lsm.begin_flush(Seq::MAX)?;
         }
         Ok(rests)
+    }
+
+    /// What comes next. It is not looked again too soon.
+    fn look(&self, lsm: &Lsm) -> Option<Task> {
+        let before = self.shared.clock.processor();
+        let task = self.next(lsm);
+        let took = self.shared.clock.processor().saturating_sub(before);
+        self.looks_at.fetch_max(self.shared.clock.now() + SELDOM * took, Ordering::Relaxed);
+        task
     }
 
     /// What comes next: what somebody asked for, what is under way, or what scans pay for.

@@ -23,19 +23,28 @@ use crate::{
 const KEYS: u32 = 4000;
 const LOOK: u64 = 1_000_000;
 
-/// Goes on by some milliseconds with each look, of which one is of processor, so that this is what any work takes at least. Nobody waits for it.
-#[derive(Debug, Default)]
+/// Goes on by some milliseconds with each look, of which some are of processor, so that this is what any work takes at least. Nobody waits for it.
+#[derive(Debug)]
 struct Looks {
-    /// Nanoseconds of the clock for one of processor.
+    /// Nanoseconds of the clock.
     wait: u64,
+    /// And of processor.
+    work: u64,
     now: AtomicU64,
     worked: AtomicU64,
     slept: AtomicU64,
 }
 
+impl Looks {
+    fn new(wait: u64, work: u64) -> Arc<Looks> {
+        let [now, worked, slept] = [(); 3].map(|()| AtomicU64::new(0));
+        Arc::new(Looks { wait, work, now, worked, slept })
+    }
+}
+
 impl Clock for Looks {
     fn now(&self) -> u64 {
-        self.now.fetch_add(self.wait * LOOK, Relaxed)
+        self.now.fetch_add(self.wait, Relaxed)
     }
 
     fn random(&self) -> u64 {
@@ -44,7 +53,7 @@ impl Clock for Looks {
 
     fn processor(&self) -> u64 {
         self.now();
-        self.worked.fetch_add(LOOK, Relaxed)
+        self.worked.fetch_add(self.work, Relaxed)
     }
 
     fn sleep(&self, duration: Duration) {
@@ -87,7 +96,7 @@ fn adapted(clock: &Arc<Looks>, least: u64) -> (World, Model, u64, u64) {
 /// While others have the processors nobody is spared by its rest.
 #[test]
 fn it_rests_for_what_it_worked_and_not_for_what_it_waited() {
-    let clock = Arc::new(Looks { wait: 20, ..Looks::default() });
+    let clock = Looks::new(20 * LOOK, LOOK);
     let (world, model, slept, pieces) = adapted(&clock, 1);
     // By the clock it would be a second for each, which is the most.
     assert!(slept > 0 && slept < pieces * 300 * LOOK, "{pieces} pieces, {slept} ns of rest");
@@ -96,7 +105,7 @@ fn it_rests_for_what_it_worked_and_not_for_what_it_waited() {
 
 #[test]
 fn it_rests_for_the_rest_of_the_time_and_does_at_once_what_somebody_asks_for() {
-    let clock = Arc::new(Looks { wait: 1, ..Looks::default() });
+    let clock = Looks::new(LOOK, LOOK);
     let (world, model, slept, pieces) = adapted(&clock, 3);
     // After the last one it may still be at rest.
     assert!(slept >= (pieces - 1) * 9 * LOOK, "{pieces} pieces, {slept} ns of rest");
@@ -105,4 +114,24 @@ fn it_rests_for_the_rest_of_the_time_and_does_at_once_what_somebody_asks_for() {
     let counted = world.keyspace.lsm.lsm().counted(&key(0), &key(900));
     assert!(counted.bytes == 0 && counted.pages > 0, "{:?}", world.keyspace.shapes());
     world.expect(&model);
+}
+
+#[test]
+fn it_looks_the_more_seldom_the_longer_it_takes() {
+    let clock = Looks::new(0, 50 * LOOK);
+    let (mut world, mut model) = (World::by(4, AdaptiveOptions::default(), clock.clone()), Model::new());
+    // One memtable, so that nothing is compacted.
+    (0..100).for_each(|number| world.put(&mut model, number, Some(&[1; 100])));
+    world.flush();
+    let before = clock.worked.load(Relaxed);
+    for number in 0..10_000 {
+        clock.now.fetch_add(LOOK, Relaxed);
+        assert!(step(&mut *world.keyspace.clone().cursor(range(number % 100, 100)), false).is_some());
+        if number % 100 == 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    // It looks at the clock before and after.
+    let looks = (clock.worked.load(Relaxed) - before) / (100 * LOOK);
+    assert!((1..=10_000 / (32 * 50) + 1).contains(&looks), "{looks} looks in 10 s of which each takes 50 ms");
 }
