@@ -43,6 +43,7 @@ pub mod table;
 mod table_cache;
 #[cfg(test)]
 mod tests;
+mod toll;
 mod turn;
 mod uncover;
 mod version;

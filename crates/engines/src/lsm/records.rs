@@ -25,6 +25,7 @@ use super::{
     pressure::Pressure,
     room::{Credit, Room},
     structure::Place,
+    toll::Toll,
     turn::Turn,
     version::Version,
     view::{Beyond, Hashed, Present},
@@ -54,6 +55,7 @@ pub(crate) struct Lsm {
     pub(super) compaction_job: Single,
     /// Full compactions, during which no runs become one.
     pub(super) wholes: Wholes,
+    pub(super) toll: Toll,
     /// Changed by who compacts.
     pub(super) rounds: Mutex<Rounds>,
     /// Jobs of compaction that were done.
@@ -103,6 +105,7 @@ impl Lsm {
             flush_job: Single::default(),
             compaction_job: Single::default(),
             wholes: Wholes::default(),
+            toll: Toll::default(),
             rounds: Mutex::default(),
             compactions: Counter::default(),
             parts: Counter::default(),

@@ -21,7 +21,10 @@ use std::sync::Arc;
 use ecotone_substrate::{Result, scheduler::Priority};
 use ecotone_sys::primitive::MutexGuard;
 
-use self::{cuts::REACH, pick::Piece};
+use self::{
+    cuts::REACH,
+    pick::{Piece, Small},
+};
 use super::{
     handle::Handle,
     open::Opening,
@@ -33,6 +36,9 @@ use super::{
 
 /// How many times as many runs as writers come to rest with level 0 gets before whoever flushes compacts it first: then the background cannot.
 const LEEWAY: usize = 2;
+
+/// Runs become one with such a part of what level 0 may have at most, since they do not go down then: about half of it goes down with the first four.
+const PAID_PART: u64 = 2;
 
 impl Lsm {
     /// Has the background compact what is due, and clear what was uncovered.
@@ -87,7 +93,7 @@ impl Lsm {
         let level_0 = self.sizes.level_0;
         let is_idle = self.is_due_when_idle(version);
         // All of them go down then.
-        let small = if is_idle { 0 } else { self.small() };
+        let small = if is_idle { Small::NONE } else { self.small() };
         let due = version.pick(level_0, small, &mut self.rounds.lock());
         if due.is_none() && is_idle { version.piece_of_level_0(level_0) } else { due }
     }
@@ -97,9 +103,16 @@ impl Lsm {
         version.piece_of_small_runs(self.small()).or_else(|| version.piece_of_oldest(self.sizes.level_0))
     }
 
-    /// Bytes that small runs have at most when they become one.
-    fn small(&self) -> u64 {
-        if self.wholes.any() { 0 } else { self.sizes.small }
+    /// Which runs of level 0 become one.
+    pub(super) fn small(&self) -> Small {
+        if self.wholes.any() { Small::NONE } else { Small { few: self.sizes.small, paid: self.toll.paid() } }
+    }
+
+    /// A scan came to so many runs of level 0: those beside one have cost it something.
+    pub(super) fn pay(self: &Arc<Self>, runs: u64) {
+        if self.toll.pass(runs.saturating_sub(1), self.sizes.level_0 / PAID_PART) {
+            self.call_compaction();
+        }
     }
 
     /// Sees to it that level 0 can get another run.
@@ -157,7 +170,9 @@ impl Lsm {
             self.keep_apart();
         }
         replaced?;
-        if !piece.target.is_run() {
+        if piece.target.is_run() {
+            self.toll.spend(bytes);
+        } else {
             self.absorbing.end();
         }
         self.compactions.increment();

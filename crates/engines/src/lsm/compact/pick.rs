@@ -14,6 +14,20 @@ use crate::lsm::{
 pub(super) const FEW_RUNS: usize = if cfg!(feature = "shuttle") { 2 } else { 4 };
 pub(super) const MANY_RUNS: usize = 8;
 
+/// Bytes that runs of level 0, one next to the other, have at most together when they become one.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::lsm) struct Small {
+    /// A few of them, of which none is large beside the others.
+    pub(in crate::lsm) few: u64,
+    /// Any, since scans have paid for it.
+    pub(in crate::lsm) paid: u64,
+}
+
+impl Small {
+    /// None become one.
+    pub(in crate::lsm) const NONE: Small = Small { few: 0, paid: 0 };
+}
+
 /// Tables of one place.
 pub(super) type Placed<T> = (Place, Vec<Arc<T>>);
 
@@ -83,20 +97,20 @@ impl<T> Clone for Piece<T> {
 }
 
 impl<T: Ranged> Version<T> {
-    /// Whether anything is to be compacted. Level 0 may have so many bytes, and small runs of it become one with so many at most.
-    pub(in crate::lsm) fn is_due(&self, level_0: u64, small: u64) -> bool {
+    /// Whether anything is to be compacted. Level 0 may have so many bytes.
+    pub(in crate::lsm) fn is_due(&self, level_0: u64, small: Small) -> bool {
         self.level_0_excess(level_0).is_some()
             || self.piece_of_small_runs(small).is_some()
             || self.levels(level_0).next().is_some()
     }
 
-    /// What is compacted next, if anything is due. Level 0 may have so many bytes, and small runs of it become one with so many at most.
-    pub(in crate::lsm) fn pick(&self, level_0: u64, small: u64, rounds: &mut Rounds) -> Option<Piece<T>> {
+    /// What is compacted next, if anything is due. Level 0 may have so many bytes.
+    pub(in crate::lsm) fn pick(&self, level_0: u64, small: Small, rounds: &mut Rounds) -> Option<Piece<T>> {
         let level = self.levels(level_0).max_by(|a, b| a.0.total_cmp(&b.0));
         match (self.level_0_excess(level_0), level) {
             (Some(runs), Some((excess, depth))) if excess > runs => self.next_piece_of_level(depth, rounds),
             // What is left of runs of which most has gone down becomes one sooner than that it goes down.
-            (Some(_), _) => self.piece_of_small_runs(small).or_else(|| self.piece_of_level_0(level_0)),
+            (Some(_), _) => self.piece_of_small_runs(Small { paid: 0, ..small }).or_else(|| self.piece_of_level_0(level_0)),
             (None, level) => {
                 let level = || level.and_then(|(_, depth)| self.next_piece_of_level(depth, rounds));
                 self.piece_of_small_runs(small).or_else(level)
@@ -113,12 +127,12 @@ impl<T: Ranged> Version<T> {
         self.piece_of_level(depth, |table| table.file() == next.file())
     }
 
-    /// The smallest runs of level 0, one next to the other, that have so many bytes at most together, if there are some: each costs a scan as much as a large one. None is larger
-    /// than all that are younger of them, nor the youngest than all others, so a record is written again as often as what it is with has become twice as large, and once more for each column that has left it.
-    pub(in crate::lsm) fn piece_of_small_runs(&self, most: u64) -> Option<Piece<T>> {
+    /// The runs of level 0, one next to the other, that become one with the fewest bytes for each that there is less of, if any may: each costs a scan as much as a large one.
+    pub(in crate::lsm) fn piece_of_small_runs(&self, small: Small) -> Option<Piece<T>> {
         let runs: Vec<_> = self.level_0().map(|(place, run)| (place, run, self.bytes_at(place))).collect();
-        let pieces = (0..runs.len()).filter_map(|first| piece_of_small_runs(&runs[first..], most));
-        pieces.min_by_key(|piece| piece.all / piece.inputs.len() as u64)
+        let from = |first: usize| [few_runs(&runs[first..], small.few), paid_runs(&runs[first..], small.paid)];
+        let pieces = (0..runs.len()).flat_map(from).flatten();
+        pieces.min_by_key(|piece| piece.all / (piece.inputs.len() as u64 - 1))
     }
 
     /// A piece with some of these tables of a level, or of level 0 if it has no depth, as long as any of them are there.
@@ -180,19 +194,40 @@ impl<T: Ranged> Version<T> {
     }
 }
 
-/// The first of some runs, with their bytes.
-fn piece_of_small_runs<T>(runs: &[(Place, &Run<T>, u64)], most: u64) -> Option<Piece<T>> {
-    let (mut inputs, mut all) = (Vec::new(), 0);
-    for (place, run, bytes) in runs {
+/// A run, with its bytes.
+type Sized<'r, T> = (Place, &'r Run<T>, u64);
+
+/// The first of some runs that have so many bytes at most. None is larger than all that are younger of them, nor the youngest than all others, so a record is written again as
+/// often as what it is with has become twice as large, and once more for each column that has left it.
+fn few_runs<T>(runs: &[Sized<'_, T>], most: u64) -> Option<Piece<T>> {
+    let (mut count, mut all) = (0, 0);
+    for (.., bytes) in runs {
         if all + bytes > most || (all > 0 && *bytes > all) {
             break;
         }
-        inputs.push((*place, (*run).clone()));
-        all += bytes;
+        (count, all) = (count + 1, all + bytes);
     }
-    let (target, _, youngest) = runs.first()?;
-    let is_worth_it = inputs.len() >= FEW_RUNS && 2 * youngest <= all;
-    is_worth_it.then_some(Piece { inputs, target: *target, worth: all, all })
+    let (.., youngest) = runs.first()?;
+    (count >= FEW_RUNS && 2 * youngest <= all).then(|| joined(&runs[..count]))
+}
+
+/// The first of some runs that are merged with the fewest bytes for each that there is less of, which are so many at most.
+fn paid_runs<T>(runs: &[Sized<'_, T>], most: u64) -> Option<Piece<T>> {
+    let (first, others) = runs.split_first()?;
+    let sums = others.iter().scan(first.2, |all, (.., bytes)| {
+        *all += bytes;
+        Some(*all)
+    });
+    let affordable = (1..).zip(sums).take_while(|(_, all)| *all <= most);
+    let (more, _) = affordable.min_by_key(|(more, all)| all / more)?;
+    Some(joined(&runs[..=more as usize]))
+}
+
+/// Runs, from young to old, that become one in the place of the youngest.
+fn joined<T>(runs: &[Sized<'_, T>]) -> Piece<T> {
+    let all = runs.iter().map(|(.., bytes)| bytes).sum();
+    let inputs = runs.iter().map(|(place, run, _)| (*place, (*run).clone())).collect();
+    Piece { inputs, target: runs[0].0, worth: all, all }
 }
 
 pub(super) fn all<T>(placed: &[Placed<T>]) -> impl Iterator<Item = &Arc<T>> + Clone {

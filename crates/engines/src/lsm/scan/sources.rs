@@ -1,5 +1,7 @@
 //! The runs and levels of a scan, which begin together: indexes that are absent are loaded, and first blocks are read, with all requests in flight at once.
 
+use std::sync::Arc;
+
 use ecotone_substrate::{
     Result,
     storage::{Queue, Reads},
@@ -18,15 +20,19 @@ use crate::{
     rest::{Direction, Rest},
 };
 
-/// Each of these on its first record that is left, but for those that have none.
+/// Each of these on its first record that is left, but for those that have none. Those of level 0 are paid for.
 pub(super) fn begin<'v>(
-    lsm: &Lsm,
+    lsm: &Arc<Lsm>,
     runs: impl Iterator<Item = (Place, &'v Run<Handle>)>,
     rest: &Rest,
     direction: Direction,
 ) -> Result<Vec<Stored>> {
-    let before = |(place, run)| Stored::before(run, rest, (direction, Reading::Learned(lsm.lengths_of(place).clone())));
-    let mut sources: Vec<Stored> = runs.map(before).filter(|source| !source.is_over()).collect();
+    let before = |(place, run): (Place, _)| {
+        let source = Stored::before(run, rest, (direction, Reading::Learned(lsm.lengths_of(place).clone())));
+        (!source.is_over()).then_some((place, source))
+    };
+    let (places, mut sources): (Vec<Place>, Vec<Stored>) = runs.filter_map(before).unzip();
+    lsm.pay(places.into_iter().filter(|place| place.is_run()).count() as u64);
     match &mut sources[..] {
         [] => {}
         [only] => only.begin_alone(rest)?,

@@ -6,7 +6,7 @@ use ecotone_substrate::{Seq, memory::Component, storage::FileId};
 use ecotone_sys::chunk::Size;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
-use super::world::{ALL, World, collect, step};
+use super::world::{ALL, Model, World, collect, step};
 use crate::{
     engine::{Engine, Ordered, Range},
     lsm::{
@@ -156,6 +156,28 @@ fn a_long_scan_goes_on_where_there_is_no_memory_to_spare() {
     for reverse in [false, true] {
         assert_eq!(collect(&world.keyspace, ALL, reverse).len(), records as usize);
     }
+}
+
+/// Three of them are few, and go down no sooner.
+#[test]
+fn scans_pay_for_runs_to_become_one() {
+    let (world, mut model) = (World::new(1, Kind::Linear), Model::new());
+    for round in 0..3_u8 {
+        (0..50).for_each(|number| world.write_both(&mut model, &key(3 * number + u32::from(round)), Some(vec![round; 40])));
+        world.flush();
+    }
+    let runs = || {
+        while world.keyspace.lsm().compact_next().unwrap() {}
+        world.stat("runs")
+    };
+    // A table has 16 KiB at least; no more is paid at once than two take.
+    for left in [3, 2, 1] {
+        assert_eq!(runs(), left);
+        (0..3).for_each(|_| world.expect(&model));
+        assert_eq!(runs(), left, "little is paid");
+        (0..130).for_each(|_| world.expect(&model));
+    }
+    assert_eq!((runs(), world.keyspace.lsm().toll.paid()), (1, 0), "one costs nothing");
 }
 
 /// Runs of level 0 that have the same keys, and of which no index is in memory.

@@ -111,7 +111,7 @@ fn a_compaction_that_finds_another_at_it_takes_no_worker_and_comes_after_it() {
     let lsm = world.keyspace.lsm();
     let turn = lsm.compacting.lock();
     let mut number = 0;
-    while !lsm.present.get().version.is_due(lsm.sizes.level_0, lsm.sizes.small) {
+    while !lsm.present.get().version.is_due(lsm.sizes.level_0, lsm.small()) {
         (0..300).for_each(|_| {
             write(&world, number);
             number += 1;

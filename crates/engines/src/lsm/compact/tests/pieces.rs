@@ -5,7 +5,13 @@ use std::{collections::BTreeSet, sync::Arc};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use crate::lsm::{
-    compact::{cuts::Cuts, descent::Descent, drops::Drops, pick::Piece, rounds::Rounds},
+    compact::{
+        cuts::Cuts,
+        descent::Descent,
+        drops::Drops,
+        pick::{Piece, Small},
+        rounds::Rounds,
+    },
     family::Sizes,
     structure::{Change, Place, Structure},
     version::{
@@ -174,7 +180,7 @@ fn what_is_written_again_and_again_goes_down_alone() {
     let (cold, hot): (&[_], &[_]) = (&[(0, 39)], &[(50, 59)]);
     let of = |cold_runs: usize, hot_runs: usize| {
         let version = over_tens(&[vec![cold; cold_runs], vec![hot; hot_runs]].concat());
-        let piece = version.pick(400, NO_BYTES, &mut Rounds::default()).expect("level 0 has more than it may");
+        let piece = version.pick(400, Small::NONE, &mut Rounds::default()).expect("level 0 has more than it may");
         piece.files().iter().filter(|file| file.number < 100).count()
     };
     assert_eq!([of(1, 3), of(3, 3), of(1, 9), of(5, 5), of(7, 3)], [1, 1, 1, 1, 4]);
@@ -184,9 +190,10 @@ fn what_is_written_again_and_again_goes_down_alone() {
 #[test]
 fn many_small_runs_become_one_before_they_go_down() {
     let version = over_tens(&[&[(0, 99)][..]; 9]);
-    let target = |small| version.pick(1000, small, &mut Rounds::default()).expect("it is due").target;
-    assert_eq!(target(1000), Place::Run(8));
-    assert_eq!(target(NO_BYTES), Place::Level(1), "they may not become one");
+    let target = |few, paid| version.pick(1000, Small { few, paid }, &mut Rounds::default()).expect("it is due").target;
+    assert_eq!(target(1000, NO_BYTES), Place::Run(8));
+    assert_eq!(target(NO_BYTES, NO_BYTES), Place::Level(1), "they may not become one");
+    assert_eq!(target(NO_BYTES, 1000), Place::Level(1), "what goes down need not be merged before");
 }
 
 /// Trap 12: of level 0 with a table goes everything older that overlaps it.
@@ -198,16 +205,16 @@ fn trap_12_a_piece_is_closed() {
         let version = version(&mut random);
         let piece = version.piece_of_level_0(u64::MAX).expect("there are runs");
         assert_closed(&version, &piece);
-        let next = version.pick(NO_BYTES, NO_BYTES, &mut Rounds::default()).expect("level 0 has runs enough");
+        let next = version.pick(NO_BYTES, Small::NONE, &mut Rounds::default()).expect("level 0 has runs enough");
         assert_closed(&version, &next);
         targets.insert(next.target);
-        assert!(version.is_due(NO_BYTES, NO_BYTES));
+        assert!(version.is_due(NO_BYTES, Small::NONE));
     }
     assert!(targets.len() > 1, "{targets:?}");
 }
 
-/// The places of the small runs that become one, from young to old, and where it goes, of runs of so many tables of 100 bytes, the oldest first.
-fn small(runs: &[u64]) -> Option<(Vec<Place>, Place)> {
+/// The places of the runs that become one, from young to old, and where it goes, of runs of so many tables of 100 bytes, the oldest first.
+fn become_one(runs: &[u64], small: Small) -> Option<(Vec<Place>, Place)> {
     let (mut structure, mut tables) = (Structure::default(), Vec::new());
     for (ordinal, count) in (0..).zip(runs) {
         let row: Vec<_> = (0..*count).map(|table| fake((100 * ordinal + table) as u32, table as u8, table as u8)).collect();
@@ -215,13 +222,14 @@ fn small(runs: &[u64]) -> Option<(Vec<Place>, Place)> {
         structure.apply(&Change { comes, ..Change::default() }).unwrap();
         tables.extend(row);
     }
-    let piece = Version::empty().after(&structure, &tables).unwrap().piece_of_small_runs(1000)?;
+    let piece = Version::empty().after(&structure, &tables).unwrap().piece_of_small_runs(small)?;
     assert_eq!(piece.inputs.iter().map(|(_, run)| run.tables().len() as u64).sum::<u64>() * 100, piece.bytes());
     Some((piece.inputs.iter().map(|(place, _)| *place).collect(), piece.target))
 }
 
 #[test]
 fn small_runs_become_one_where_the_youngest_is() {
+    let small = |runs: &[u64]| become_one(runs, Small { few: 1000, paid: 0 });
     let runs =
         |ordinals: &[u64], target| Some((ordinals.iter().map(|ordinal| Place::Run(*ordinal)).collect(), Place::Run(target)));
     assert_eq!(small(&[1, 1, 1]), None, "few");
@@ -233,6 +241,20 @@ fn small_runs_become_one_where_the_youngest_is() {
     assert_eq!(small(&[1, 1, 1, 1, 3]), runs(&[3, 2, 1, 0], 3), "without the youngest it is less work for each");
     assert_eq!(small(&[1, 2, 1, 1, 9, 9]), runs(&[3, 2, 1, 0], 3), "two that are larger came later");
     assert_eq!(small(&[3, 3, 3, 3]), None, "they are too large together");
+}
+
+#[test]
+fn runs_for_which_scans_have_paid_become_one_with_the_fewest_bytes_for_each() {
+    let paid = |runs: &[u64], paid| become_one(runs, Small { few: 0, paid });
+    let runs =
+        |ordinals: &[u64], target| Some((ordinals.iter().map(|ordinal| Place::Run(*ordinal)).collect(), Place::Run(target)));
+    assert_eq!(paid(&[1], 1000), None, "it is one");
+    assert_eq!(paid(&[9, 1], 900), None, "not enough");
+    assert_eq!(paid(&[9, 1], 1000), runs(&[1, 0], 1));
+    assert_eq!(paid(&[1, 9], 1000), runs(&[1, 0], 1), "the youngest may be large");
+    assert_eq!(paid(&[1, 1, 7, 1], 1000), runs(&[1, 0], 1), "older ones");
+    assert_eq!(paid(&[5, 1, 1, 1], 1000), runs(&[3, 2, 1], 3), "150 for each, where all take 267");
+    assert_eq!(paid(&[5, 3], 1000), runs(&[1, 0], 1));
 }
 
 /// Trap 9: a tombstone goes only where nothing older can have its key.
@@ -327,7 +349,7 @@ fn a_level_that_is_not_needed_any_more_does_not_keep_level_0_waiting() {
     let version = Version::empty().after(&structure, &[upper.clone(), last, runs].concat()).unwrap();
     let level_0 = upper.iter().map(|table| table.bytes()).sum();
     assert_eq!(version.target(2, level_0), 0);
-    let piece = version.pick(level_0, NO_BYTES, &mut Rounds::default()).unwrap();
+    let piece = version.pick(level_0, Small::NONE, &mut Rounds::default()).unwrap();
     assert!(piece.inputs[0].0.is_run(), "{:?}", piece.inputs[0].0);
 }
 
@@ -342,7 +364,7 @@ fn two_levels(upper: &[Arc<Fake>], last: &[Arc<Fake>]) -> Version<Fake> {
 
 /// The number of the table of the upper level that is taken.
 fn taken(version: &Version<Fake>, rounds: &mut Rounds) -> u32 {
-    let piece = version.pick(NO_BYTES, NO_BYTES, rounds).expect("the level is too large");
+    let piece = version.pick(NO_BYTES, Small::NONE, rounds).expect("the level is too large");
     piece.inputs[0].1.tables()[0].file().number
 }
 
