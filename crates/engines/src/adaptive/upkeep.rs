@@ -31,9 +31,9 @@ use crate::{
     },
 };
 
-/// Nanoseconds of use after which it is looked what is worth adapting: not many of a phase of seconds.
+/// Nanoseconds of use after which it is looked what is to be done: not many of a phase of seconds.
 const TICK: u64 = 100_000_000;
-/// How many times as long as the last look took of a processor it is until the next: looks walk over what scans come to, which may be much.
+/// How many times as long as it took of a processor to choose what is worth adapting it is not chosen again: that walks over all that scans come to, which may be much.
 const SELDOM: u64 = 32;
 /// Nanoseconds without a write after which a memtable rests: for good, as it seems, or for long enough where a range is to be absorbed, which is not to get more soon.
 const RESTS: u64 = 1_000_000_000;
@@ -54,8 +54,7 @@ pub(super) struct Upkeep {
     /// What becomes pages of a range in one adaptation.
     split: Split,
     keyspace: OnceLock<Weak<LsmKeyspace>>,
-    /// When it is looked next, if there are scans.
-    looks_at: AtomicU64,
+    ticked_at: AtomicU64,
     state: Mutex<State>,
     job: Single,
     absorbed: Counter,
@@ -76,6 +75,8 @@ struct State {
     task: Option<Task>,
     /// What a piece is made of just now, as it was before; none if it is not to go on.
     under_way: Option<Task>,
+    /// When it is chosen again what comes next by itself.
+    chosen_until: u64,
     /// Whether nobody has used the keyspace for some time.
     is_idle: bool,
     /// What was done, the last few.
@@ -95,10 +96,10 @@ const REMEMBERED: usize = 64;
 impl Upkeep {
     /// Of a keyspace that [`begin`](Self::begin) tells, at work for so many percent of the time at most.
     pub(super) fn new(shared: &Shared, share: u8, split: Split) -> Arc<Upkeep> {
-        let (shared, looks_at) = (shared.clone(), AtomicU64::new(shared.clock.now() + TICK));
+        let (shared, ticked_at) = (shared.clone(), AtomicU64::new(shared.clock.now()));
         let (keyspace, state, job) = (OnceLock::new(), Mutex::new(State::default()), Single::default());
         let [absorbed, merged, uncovered, given_up] = [(); 4].map(|()| Counter::default());
-        Arc::new(Upkeep { shared, share, split, keyspace, looks_at, state, job, absorbed, merged, uncovered, given_up })
+        Arc::new(Upkeep { shared, share, split, keyspace, ticked_at, state, job, absorbed, merged, uncovered, given_up })
     }
 
     /// Says what is adapted.
@@ -116,9 +117,9 @@ impl Upkeep {
             return;
         }
         drop(state);
-        let now = self.shared.clock.now();
-        if now >= self.looks_at.load(Ordering::Relaxed) {
-            self.looks_at.store(now + TICK, Ordering::Relaxed);
+        let (now, before) = (self.shared.clock.now(), self.ticked_at.load(Ordering::Relaxed));
+        if now.saturating_sub(before) >= TICK {
+            self.ticked_at.store(now, Ordering::Relaxed);
             self.call();
         }
     }
@@ -223,7 +224,7 @@ impl Upkeep {
         if self.flush_what_rests(keyspace.lsm(), RESTS)? {
             return Ok(false);
         }
-        let Some(mut task) = self.look(keyspace.lsm()) else { return Ok(false) };
+        let Some(mut task) = self.next(keyspace.lsm()) else { return Ok(false) };
         if task.is_new && task.reason == Reason::Scans && self.flush_what_rests(keyspace.lsm(), RESTS_TO_ABSORB)? {
             // It is chosen again, with what comes of that.
             self.state.lock().under_way = None;
@@ -278,15 +279,6 @@ impl Upkeep {
         Ok(rests)
     }
 
-    /// What comes next. It is not looked again too soon.
-    fn look(&self, lsm: &Lsm) -> Option<Task> {
-        let before = self.shared.clock.processor();
-        let task = self.next(lsm);
-        let took = self.shared.clock.processor().saturating_sub(before);
-        self.looks_at.fetch_max(self.shared.clock.now() + SELDOM * took, Ordering::Relaxed);
-        task
-    }
-
     /// What comes next: what somebody asked for, what is under way, or what scans pay for.
     fn next(&self, lsm: &Lsm) -> Option<Task> {
         let (now, mut state) = (self.shared.clock.now(), self.state.lock());
@@ -295,11 +287,20 @@ impl Upkeep {
             state.heat.tick(now);
             state.guards = None;
             state.task.take().or_else(|| {
-                let is_late = lsm.behind() > 0.0 || lsm.others_wait();
-                if is_late || self.share == 0 { None } else { state.choose(lsm, self.split, self.shared.memory.budget() as u64) }
+                let is_late = lsm.behind() > 0.0 || lsm.others_wait() || now < state.chosen_until;
+                if is_late || self.share == 0 { None } else { self.choose(&mut state, lsm) }
             })
         });
         state.under_way.clone()
+    }
+
+    /// What scans pay for, if anything. It is not chosen again too soon.
+    fn choose(&self, state: &mut State, lsm: &Lsm) -> Option<Task> {
+        let begun = self.shared.clock.processor();
+        let task = state.choose(lsm, self.split, self.shared.memory.budget() as u64);
+        let took = self.shared.clock.processor().saturating_sub(begun);
+        state.chosen_until = self.shared.clock.now() + SELDOM * took;
+        task
     }
 
     /// What was not done wholly goes on, if nobody has said otherwise; of what was, the price is learnt.

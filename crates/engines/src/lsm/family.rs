@@ -48,7 +48,7 @@ pub(super) struct Sizes {
     pub(super) table: u64,
     /// Bytes of level 0 from which on it is compacted.
     pub(super) level_0: u64,
-    /// Bytes that small runs of it have at most when they become one: those of a memtable, so that what was large is not written twice.
+    /// Bytes that small runs of it have at most when they become one: those of a memtable, so that what was large is not written twice unless scans pay for it.
     pub(super) small: u64,
     /// Bytes of tables that a part of a compaction has at least.
     pub(super) part: u64,

@@ -1,4 +1,4 @@
-//! What scans have paid for fewer runs in level 0 (decision 11, "Small runs").
+//! What scans have paid for fewer runs in level 0 (decision 11, "Runs that scans pay for").
 
 use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
 

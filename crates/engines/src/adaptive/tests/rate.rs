@@ -117,7 +117,7 @@ fn it_rests_for_the_rest_of_the_time_and_does_at_once_what_somebody_asks_for() {
 }
 
 #[test]
-fn it_looks_the_more_seldom_the_longer_it_takes() {
+fn it_chooses_the_more_seldom_the_longer_it_takes() {
     let clock = Looks::new(0, 50 * LOOK);
     let (mut world, mut model) = (World::by(4, AdaptiveOptions::default(), clock.clone()), Model::new());
     // One memtable, so that nothing is compacted.
@@ -132,6 +132,6 @@ fn it_looks_the_more_seldom_the_longer_it_takes() {
         }
     }
     // It looks at the clock before and after.
-    let looks = (clock.worked.load(Relaxed) - before) / (100 * LOOK);
-    assert!((1..=10_000 / (32 * 50) + 1).contains(&looks), "{looks} looks in 10 s of which each takes 50 ms");
+    let chosen = (clock.worked.load(Relaxed) - before) / (100 * LOOK);
+    assert!((1..=10_000 / (32 * 50) + 1).contains(&chosen), "{chosen} times in 10 s, of which each takes 50 ms");
 }

@@ -100,7 +100,7 @@ impl Lsm {
 
     /// What makes the runs of level 0 fewer.
     fn pick_of_level_0(&self, version: &Version<Handle>) -> Option<Piece<Handle>> {
-        version.piece_of_small_runs(self.small()).or_else(|| version.piece_of_oldest(self.sizes.level_0))
+        version.piece_of_small_runs(Small { paid: 0, ..self.small() }).or_else(|| version.piece_of_oldest(self.sizes.level_0))
     }
 
     /// Which runs of level 0 become one.
@@ -169,10 +169,12 @@ impl Lsm {
         if !opening.edits.is_empty() {
             self.keep_apart();
         }
-        replaced?;
         if piece.target.is_run() {
+            // Also where there was no room for it: levels come first then.
             self.toll.spend(bytes);
-        } else {
+        }
+        replaced?;
+        if !piece.target.is_run() {
             self.absorbing.end();
         }
         self.compactions.increment();
