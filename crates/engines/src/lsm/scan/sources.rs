@@ -27,12 +27,15 @@ pub(super) fn begin<'v>(
     rest: &Rest,
     direction: Direction,
 ) -> Result<Vec<Stored>> {
+    let mut of_level_0 = 0;
     let before = |(place, run): (Place, _)| {
         let source = Stored::before(run, rest, (direction, Reading::Learned(lsm.lengths_of(place).clone())));
-        (!source.is_over()).then_some((place, source))
+        let is_left = !source.is_over();
+        of_level_0 += u64::from(is_left && place.is_run());
+        is_left.then_some(source)
     };
-    let (places, mut sources): (Vec<Place>, Vec<Stored>) = runs.filter_map(before).unzip();
-    lsm.pay(places.into_iter().filter(|place| place.is_run()).count() as u64);
+    let mut sources: Vec<Stored> = runs.filter_map(before).collect();
+    lsm.pay(of_level_0);
     match &mut sources[..] {
         [] => {}
         [only] => only.begin_alone(rest)?,

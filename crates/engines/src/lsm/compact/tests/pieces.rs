@@ -227,11 +227,13 @@ fn become_one(runs: &[u64], small: Small) -> Option<(Vec<Place>, Place)> {
     Some((piece.inputs.iter().map(|(place, _)| *place).collect(), piece.target))
 }
 
+fn runs(ordinals: &[u64], target: u64) -> Option<(Vec<Place>, Place)> {
+    Some((ordinals.iter().map(|ordinal| Place::Run(*ordinal)).collect(), Place::Run(target)))
+}
+
 #[test]
 fn small_runs_become_one_where_the_youngest_is() {
     let small = |runs: &[u64]| become_one(runs, Small { few: 1000, paid: 0 });
-    let runs =
-        |ordinals: &[u64], target| Some((ordinals.iter().map(|ordinal| Place::Run(*ordinal)).collect(), Place::Run(target)));
     assert_eq!(small(&[1, 1, 1]), None, "few");
     assert_eq!(small(&[1, 1, 1, 1]), runs(&[3, 2, 1, 0], 3));
     assert_eq!(small(&[5, 5, 1, 2, 1, 1]), runs(&[5, 4, 3, 2, 1], 5), "with the sixth there would be more than a thousand bytes");
@@ -246,8 +248,6 @@ fn small_runs_become_one_where_the_youngest_is() {
 #[test]
 fn runs_for_which_scans_have_paid_become_one_with_the_fewest_bytes_for_each() {
     let paid = |runs: &[u64], paid| become_one(runs, Small { few: 0, paid });
-    let runs =
-        |ordinals: &[u64], target| Some((ordinals.iter().map(|ordinal| Place::Run(*ordinal)).collect(), Place::Run(target)));
     assert_eq!(paid(&[1], 1000), None, "it is one");
     assert_eq!(paid(&[9, 1], 900), None, "not enough");
     assert_eq!(paid(&[9, 1], 1000), runs(&[1, 0], 1));
