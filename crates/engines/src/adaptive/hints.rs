@@ -13,7 +13,7 @@ use crate::{
 const MOST: usize = 64;
 
 /// Ranges, the latest last.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Hints(Vec<(Vec<u8>, Option<Vec<u8>>, Hint)>);
 
 impl Hints {

@@ -11,6 +11,7 @@ mod keyspace;
 mod options;
 mod pages;
 mod part;
+mod policy;
 mod price;
 mod task;
 #[cfg(all(test, not(feature = "loom")))]

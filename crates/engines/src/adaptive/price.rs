@@ -58,7 +58,7 @@ pub(super) fn has_news(counted: &Counted) -> bool {
 pub(super) struct Price(f64);
 
 /// The prices of what becomes pages, and of what becomes one run.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Prices {
     pages: Price,
     run: Price,

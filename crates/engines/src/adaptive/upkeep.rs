@@ -1,7 +1,6 @@
-//! Adapting by itself: which range becomes pages next, or tables again, and at what rate (decision 14, "Price", "Rate", "Hints"). One job, a piece at a time.
+//! Adapting by itself: what comes next of what is asked for or worth it, and at what rate (decision 14, "Rate", "Looks", "Idle"). One job, a piece at a time.
 
 use std::{
-    cell::OnceCell,
     sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
@@ -13,11 +12,10 @@ use ecotone_sys::primitive::{
 };
 
 use super::{
-    heat::{Heat, Stretch},
-    hints::{Hints, bounds},
+    hints::bounds,
     insert,
-    part::Part,
-    price::{self, PIECE, Prices},
+    policy::{Policy, clip},
+    price::{self, PIECE},
     task::{Kind, Reason, Task},
 };
 use crate::{
@@ -27,7 +25,6 @@ use crate::{
         base::{Counted, Offer, Passage},
         keyspace::LsmKeyspace,
         records::Lsm,
-        structure::Cover,
     },
 };
 
@@ -65,11 +62,9 @@ pub(super) struct Upkeep {
 
 #[derive(Debug, Default)]
 struct State {
-    heat: Heat,
+    policy: Policy,
     /// Where what is hot begins and ends. None until somebody asks after a look.
     guards: Option<Vec<Vec<u8>>>,
-    prices: Prices,
-    hints: Hints,
     /// What somebody asked for, and what is under way or comes next by itself.
     asked: Vec<Task>,
     task: Option<Task>,
@@ -77,8 +72,6 @@ struct State {
     under_way: Option<Task>,
     /// When it is chosen again what comes next by itself.
     chosen_until: u64,
-    /// Whether nobody has used the keyspace for some time.
-    is_idle: bool,
     /// What was done, the last few.
     done: Vec<Task>,
     /// Records that were written to the active memtable when it was looked last, and since when there were no more of them, as far as was looked.
@@ -86,10 +79,6 @@ struct State {
     rests_since: u64,
 }
 
-/// The part of the price of a range for which what lies between it and other pages goes along.
-const GAP: f64 = 1.0 / 4.0;
-/// What is left of one scan after as long as the heat remembers.
-const RECENT: f64 = 0.36;
 /// Tasks that are remembered when they are done.
 const REMEMBERED: usize = 64;
 
@@ -111,8 +100,8 @@ impl Upkeep {
     pub(super) fn passed(self: &Arc<Self>, passage: &Passage<'_>) {
         let Some(mut state) = self.state.try_lock() else { return };
         if self.share > 0 {
-            state.is_idle = false;
-            state.heat.note(passage.from, price::waste(passage));
+            state.policy.is_idle = false;
+            state.policy.heat.note(passage.from, price::waste(passage));
         } else if state.asked.is_empty() {
             return;
         }
@@ -127,7 +116,7 @@ impl Upkeep {
     /// Nobody uses the keyspace: what was worth absorbing while somebody did still is, and what is pages in part may be so wholly.
     pub(super) fn rests(self: &Arc<Self>) {
         let mut state = self.state.lock();
-        state.is_idle = self.share > 0;
+        state.policy.is_idle = self.share > 0;
         if self.share > 0 || !state.asked.is_empty() {
             drop(state);
             self.call();
@@ -145,7 +134,7 @@ impl Upkeep {
     /// Of ranges that are pages alone, those that get at once what a flush has of them.
     pub(super) fn divert(&self, mut offers: Vec<Offer>) -> Vec<Offer> {
         let mut state = self.state.lock();
-        let State { heat, prices, hints, .. } = &mut *state;
+        let Policy { heat, prices, hints, .. } = &mut state.policy;
         offers.retain(|Offer { lower, upper, counted }| {
             let cost = prices.of(Kind::Absorb).of(price::touched(counted)) + PIECE;
             insert::pays(hints.of(lower, upper), heat.lately(lower, upper), cost)
@@ -157,10 +146,15 @@ impl Upkeep {
     /// Where what is hot begins and ends, ascending.
     pub(super) fn guards(&self) -> Vec<Vec<u8>> {
         let Some(keyspace) = self.keyspace.get().and_then(Weak::upgrade) else { return Vec::new() };
-        let (lsm, budget) = (keyspace.lsm(), self.shared.memory.budget() as u64);
-        let State { heat, guards, .. } = &mut *self.state.lock();
-        let found = || lsm.ends().map_or_else(Vec::new, |ends| heat.hot_bounds(bytes_of(lsm, &ends, budget)));
-        guards.get_or_insert_with(found).clone()
+        let policy = {
+            let state = self.state.lock();
+            if let Some(guards) = &state.guards {
+                return guards.clone();
+            }
+            state.policy.clone()
+        };
+        let found = policy.hot_bounds(keyspace.lsm(), self.shared.memory.budget() as u64);
+        self.state.lock().guards.get_or_insert(found).clone()
     }
 
     /// A random number.
@@ -178,11 +172,11 @@ impl Upkeep {
             return Ok(());
         }
         let mut state = self.state.lock();
-        state.hints.set(lower.clone(), upper.clone(), hint)?;
+        state.policy.hints.set(lower.clone(), upper.clone(), hint)?;
         state.forget_tasks(&lower, upper.as_deref());
         let clipped = lsm.ends().and_then(|ends| clip(&ends, &lower, upper.as_deref()));
         let Some((lower, upper)) = clipped else { return Ok(()) };
-        state.heat.forget(&lower, &upper);
+        state.policy.heat.forget(&lower, &upper);
         state.asked.push(match hint {
             Hint::ReadMostly => Task::absorb(lsm, self.split, Reason::Hint, (lower, upper), 0.0),
             Hint::WriteMostly => Task::new(Kind::Uncover, Reason::Hint, lower, upper),
@@ -267,7 +261,7 @@ impl Upkeep {
         if written != state.written {
             (state.written, state.rests_since) = (written, now);
         }
-        let rests = !state.is_idle && written > 0 && now.saturating_sub(state.rests_since) >= rests;
+        let rests = !state.policy.is_idle && written > 0 && now.saturating_sub(state.rests_since) >= rests;
         if rests {
             // What comes next is another memtable, which may have as many records.
             state.written = 0;
@@ -284,23 +278,29 @@ impl Upkeep {
         let (now, mut state) = (self.shared.clock.now(), self.state.lock());
         let due = state.asked.iter().position(|task| task.not_before <= now);
         state.under_way = due.map(|task| state.asked.remove(task)).or_else(|| {
-            state.heat.tick(now);
+            state.policy.heat.tick(now);
             state.guards = None;
-            state.task.take().or_else(|| {
-                let is_late = lsm.behind() > 0.0 || lsm.others_wait() || now < state.chosen_until;
-                if is_late || self.share == 0 { None } else { self.choose(&mut state, lsm) }
-            })
+            state.task.take()
         });
-        state.under_way.clone()
+        let is_late = lsm.behind() > 0.0 || lsm.others_wait() || now < state.chosen_until;
+        if state.under_way.is_some() || is_late || self.share == 0 {
+            return state.under_way.clone();
+        }
+        // To choose may take long, and scans and flushes want the lock.
+        let policy = state.policy.clone();
+        drop(state);
+        self.choose(&policy, lsm)
     }
 
-    /// What scans pay for, if anything. It is not chosen again too soon.
-    fn choose(&self, state: &mut State, lsm: &Lsm) -> Option<Task> {
+    /// What scans pay for, if anything, unless somebody says otherwise meanwhile. It is not chosen again too soon.
+    fn choose(&self, policy: &Policy, lsm: &Lsm) -> Option<Task> {
         let begun = self.shared.clock.processor();
-        let task = state.choose(lsm, self.split, self.shared.memory.budget() as u64);
+        let task = policy.choose(lsm, self.split, self.shared.memory.budget() as u64);
         let took = self.shared.clock.processor().saturating_sub(begun);
+        let mut state = self.state.lock();
         state.chosen_until = self.shared.clock.now() + SELDOM * took;
-        task
+        state.under_way = task.filter(|_| state.policy.hints == policy.hints);
+        state.under_way.clone()
     }
 
     /// What was not done wholly goes on, if nobody has said otherwise; of what was, the price is learnt.
@@ -386,120 +386,8 @@ impl State {
         self.under_way.take_if(|task| is_over(task));
     }
 
-    /// What is worth adapting, if anything is. Nothing becomes cold since nobody uses the keyspace at all.
-    fn choose(&mut self, lsm: &Lsm, split: Split, budget: u64) -> Option<Task> {
-        let ends = lsm.ends()?;
-        let fits = OnceCell::new();
-        let fits = || *fits.get_or_init(|| price::fit_as_run(self.hot_bytes(lsm, &ends, budget), budget));
-        let price = |lower: &[u8], upper: Option<&[u8]>| {
-            let (lower, upper) = clip(&ends, lower, upper)?;
-            if !self.may_be_pages(&lower, &upper) {
-                return None;
-            }
-            let parts = Part::of(lsm, split, &fits, (lower, upper));
-            (!parts.is_empty()).then(|| parts.iter().map(|part| self.price(part)).sum())
-        };
-        let gathered = |(lower, upper): Stretch| {
-            let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;
-            Part::of(lsm, split, &fits, (lower, upper)).into_iter().find_map(|part| self.gather(lsm, split, part))
-        };
-        if let Some(task) = self.heat.candidates(PIECE, price).find_map(gathered) {
-            return Some(task);
-        }
-        if self.is_idle {
-            return lsm.is_idle().then(|| self.staged(lsm, split)).flatten();
-        }
-        let version = lsm.version();
-        let is_covered =
-            |lower: &[u8], upper: &[u8]| version.covers().iter().map(Cover::bounds).any(|(from, to)| from < upper && lower < to);
-        let uncovered = |(lower, upper): Stretch| {
-            let (lower, upper) = clip(&ends, &lower, upper.as_deref())?;
-            let mut parts = self.hints.parts(&lower, &upper).into_iter().filter(|(.., hint)| *hint != Hint::ReadMostly);
-            let (lower, upper, _) = parts.find(|(lower, upper, _)| is_covered(lower, upper))?;
-            Some(Task::new(Kind::Uncover, Reason::Cold, lower.to_vec(), upper.to_vec()))
-        };
-        self.heat.cold().find_map(uncovered)
-    }
-
-    /// Whether nobody has said that some of a range is to be tables.
-    fn may_be_pages(&self, lower: &[u8], upper: &[u8]) -> bool {
-        self.hints.parts(lower, upper).iter().all(|(.., hint)| *hint != Hint::WriteMostly)
-    }
-
-    /// While nobody uses the keyspace: the range that would be pages alone with the least work, of those that are in part and that scans came to.
-    fn staged(&self, lsm: &Lsm, split: Split) -> Option<Task> {
-        let version = lsm.version();
-        let is_wanted =
-            |(lower, upper): &(&[u8], &[u8])| self.may_be_pages(lower, upper) && self.heat.of(lower, upper).0 >= RECENT;
-        let covers = version.covers().iter().map(Cover::bounds).filter(is_wanted);
-        let counted = covers.map(|bounds| (price::touched(&lsm.counted_by(split, bounds.0, bounds.1)), bounds));
-        let staged = counted.filter(|(bytes, _)| *bytes > 0.0);
-        let (bytes, (lower, upper)) = staged.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
-        Some(Task::absorb(lsm, split, Reason::Idle, (lower.to_vec(), upper.to_vec()), bytes))
-    }
-
-    /// How a part of a range comes to be in one place: as one run of tables where it may be that and was not written too soon the last time; else as pages.
-    fn kind_for(&self, part: &Part) -> Kind {
-        if part.may_be_run && !self.heat.has_failed(&part.lower, &part.upper) { Kind::Merge } else { Kind::Absorb }
-    }
-
-    /// What it costs, in nanoseconds.
-    fn price(&self, part: &Part) -> f64 {
-        self.prices.of(self.kind_for(part)).of(price::touched(&part.counted))
-    }
-
-    /// Has a part of a range in one place for scans, if they have paid for its pages, or for about what it is as one run if it is to be that. Then it is merged if they have paid
-    /// for all that is read for that, too. What is one run but for a little stays that.
-    fn gather(&self, lsm: &Lsm, split: Split, part: Part) -> Option<Task> {
-        let (kind, price) = (self.kind_for(&part), self.price(&part));
-        let Part { lower, upper, counted, may_be_run } = part;
-        let is_one_run = may_be_run && !price::has_news(&lsm.counted(&lower, &upper));
-        if is_one_run || !self.heat.pays(&lower, &upper, (price, PIECE)) {
-            return None;
-        }
-        if kind == Kind::Absorb {
-            let (lower, upper) = self.joined(lsm, split, (lower, upper), &counted);
-            let bytes = price::touched(&lsm.counted_by(split, &lower, &upper));
-            return Some(Task::absorb(lsm, split, Reason::Scans, (lower, upper), bytes));
-        }
-        let plan = lsm.plan_merge((&lower, &upper))?;
-        let price = self.prices.of(Kind::Merge).of(plan.bytes as f64);
-        self.heat.pays(&lower, &upper, (price, PIECE)).then(|| Task::merge((lower, upper), plan))
-    }
-
-    /// A range that becomes pages, of which so much counts, and what lies between it and those beside it if that is cheap: a scan that passes over it would begin anew
-    /// behind it.
-    fn joined(&self, lsm: &Lsm, split: Split, (lower, upper): (Vec<u8>, Vec<u8>), counted: &Counted) -> (Vec<u8>, Vec<u8>) {
-        let (version, price) = (lsm.version(), |counted: &Counted| self.prices.of(Kind::Absorb).of(price::touched(counted)));
-        let most = GAP * (price(counted) + PIECE);
-        let is_cheap =
-            |from: &[u8], to: &[u8]| from < to && self.may_be_pages(from, to) && price(&lsm.counted_by(split, from, to)) <= most;
-        let bounds = || version.covers().iter().map(Cover::bounds);
-        let before = bounds().filter(|(begin, _)| *begin < &lower[..]).last();
-        let behind = bounds().find(|(_, end)| *end > &upper[..]);
-        let from = before.map(|(_, end)| end).filter(|end| is_cheap(end, &lower)).map(<[u8]>::to_vec);
-        let to = behind.map(|(begin, _)| begin).filter(|begin| is_cheap(&upper, begin)).map(<[u8]>::to_vec);
-        (from.unwrap_or(lower), to.unwrap_or(upper))
-    }
-
-    /// Bytes that would be left of what nearly all scans read if of each part there were what the place has that has most of it. More than the budget is more than fits.
-    fn hot_bytes(&self, lsm: &Lsm, ends: &(Vec<u8>, Vec<u8>), budget: u64) -> u64 {
-        self.heat.hot_bytes(bytes_of(lsm, ends, budget))
-    }
-
     fn learn(&mut self, task: Task) {
-        match task.kind {
-            // Nobody has paid for it.
-            Kind::Absorb if task.reason == Reason::Idle => {}
-            kind @ (Kind::Absorb | Kind::Merge) => {
-                if task.touched() > 0.0 && !task.is_given_up {
-                    self.prices.learn(kind, task.touched(), task.worked);
-                }
-                self.heat.absorbed(&task.lower, &task.upper, (task.worked as f64, task.above == 0));
-            }
-            Kind::Uncover if task.is_given_up => self.heat.stays(&task.lower, &task.upper),
-            Kind::Uncover => self.heat.uncovered(&task.lower, &task.upper),
-        }
+        self.policy.learn(&task);
         if self.done.len() == REMEMBERED {
             self.done.remove(0);
         }
@@ -508,23 +396,13 @@ impl State {
 
     fn shape(&self, shape: &'static str, (lower, upper): (&[u8], &[u8]), counted: &Counted, kind: Kind) -> RangeShape {
         let &Counted { page_bytes, bytes: table_bytes, .. } = counted;
-        let (scans, waste) = self.heat.of(lower, upper);
-        let price = (self.prices.of(kind).of(price::touched(counted)), PIECE);
-        let stake = if table_bytes > 0 { self.heat.stake(lower, upper, price) } else { 0.0 };
+        let Policy { heat, prices, .. } = &self.policy;
+        let (scans, waste) = heat.of(lower, upper);
+        let price = (prices.of(kind).of(price::touched(counted)), PIECE);
+        let stake = if table_bytes > 0 { heat.stake(lower, upper, price) } else { 0.0 };
         let done = self.done.iter().rfind(|task| !task.is_given_up && task.has_some_of(lower, Some(upper)));
         let reason = done.map_or("", |task| task.reason.name());
         let (lower, upper, waste_seconds, price_seconds) = (lower.to_vec(), upper.to_vec(), waste / 1e9, stake / 1e9);
         RangeShape { lower, upper, shape, page_bytes, table_bytes, scans, waste_seconds, price_seconds, reason }
     }
-}
-
-/// Tells bytes of what there is of a range if of each part there were what the place has that has most of it; of pages no more than a budget fits twice.
-fn bytes_of(lsm: &Lsm, ends: &(Vec<u8>, Vec<u8>), budget: u64) -> impl Fn(Stretch) -> u64 {
-    move |(lower, upper)| clip(ends, &lower, upper.as_deref()).map_or(0, |(lower, upper)| lsm.largest(&lower, &upper, 2 * budget))
-}
-
-/// What there is of a range between the ends of all keys, if anything.
-fn clip((first, end): &(Vec<u8>, Vec<u8>), lower: &[u8], upper: Option<&[u8]>) -> Option<(Vec<u8>, Vec<u8>)> {
-    let (lower, upper) = (lower.max(first), upper.map_or(&**end, |upper| upper.min(end)));
-    (lower < upper).then(|| (lower.to_vec(), upper.to_vec()))
 }

@@ -25,7 +25,7 @@ pub(super) struct Cell {
 }
 
 /// All of them, ascending. The first begins before all keys.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Cells(Vec<Cell>);
 
 impl Default for Cells {

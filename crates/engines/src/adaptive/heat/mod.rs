@@ -27,7 +27,7 @@ const MOST_ROWS: usize = 8;
 pub(super) type Stretch = (Vec<u8>, Option<Vec<u8>>);
 
 /// What scans have lost, by where they began.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Heat {
     cells: Cells,
     /// Where they began, whatever they lost: as if each had lost 1. Of ranges that lose nothing `cells` resolves nothing.

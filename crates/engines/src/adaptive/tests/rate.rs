@@ -2,8 +2,9 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering::Relaxed},
+        mpsc::{Receiver, Sender, channel},
     },
     thread,
     time::Duration,
@@ -13,7 +14,7 @@ use ecotone_substrate::clock::Clock;
 
 use super::{
     upkeep::{range, shapes},
-    world::{Model, World, key, step},
+    world::{ALL, Model, World, key, step},
 };
 use crate::{
     adaptive::AdaptiveOptions,
@@ -33,12 +34,14 @@ struct Looks {
     now: AtomicU64,
     worked: AtomicU64,
     slept: AtomicU64,
+    /// Who is told when it is looked at the time of processor, and is waited for.
+    meanwhile: Mutex<Option<(Sender<()>, Receiver<()>)>>,
 }
 
 impl Looks {
     fn new(wait: u64, work: u64) -> Arc<Looks> {
         let [now, worked, slept] = [(); 3].map(|()| AtomicU64::new(0));
-        Arc::new(Looks { wait, work, now, worked, slept })
+        Arc::new(Looks { wait, work, now, worked, slept, meanwhile: Mutex::default() })
     }
 }
 
@@ -52,6 +55,10 @@ impl Clock for Looks {
     }
 
     fn processor(&self) -> u64 {
+        if let Some((begun, ended)) = self.meanwhile.lock().unwrap().take() {
+            begun.send(()).unwrap();
+            ended.recv_timeout(Duration::from_secs(20)).expect("nobody waits for what is chosen");
+        }
         self.now();
         self.worked.fetch_add(self.work, Relaxed)
     }
@@ -70,22 +77,33 @@ fn end(world: &World) {
     }
 }
 
-/// Three runs of which scans want a half in pages. Nanoseconds that it rested for so many pieces at least, and how many it made.
-fn adapted(clock: &Arc<Looks>, least: u64) -> (World, Model, u64, u64) {
+/// Three runs.
+fn layered(workers: usize, clock: &Arc<Looks>) -> (World, Model) {
     let options = AdaptiveOptions { adapt: 10, ..AdaptiveOptions::default() };
-    let (mut world, mut model) = (World::by(4, options, clock.clone()), Model::new());
+    let (mut world, mut model) = (World::by(workers, options, clock.clone()), Model::new());
     for round in 0..3_u8 {
         let numbers = (0..KEYS).filter(|number| number % 3 == u32::from(round) || round == 0);
         numbers.for_each(|number| world.put(&mut model, number, Some(&[round; 100])));
         world.flush();
     }
+    (world, model)
+}
+
+/// A scan of what would be pages, all of which is read from the disk.
+fn scan(world: &World, number: u32) {
+    let mut cursor = world.keyspace.clone().cursor(range(1000 + number * 7 % 2000, KEYS));
+    (0..20).for_each(|_| assert!(step(&mut *cursor, false).is_some()));
+    drop(cursor);
+    world.keyspace.lsm.forget_blocks();
+}
+
+/// Three runs of which scans want a half in pages. Nanoseconds that it rested for so many pieces at least, and how many it made.
+fn adapted(clock: &Arc<Looks>, least: u64) -> (World, Model, u64, u64) {
+    let (world, model) = layered(2, clock);
     let rests = |world: &World| (world.stat("absorbed_pieces"), clock.slept.load(Relaxed));
     let before = rests(&world).1;
     for number in (0..100_000).take_while(|_| rests(&world).0 < least) {
-        let mut cursor = world.keyspace.clone().cursor(range(1000 + number * 7 % 2000, KEYS));
-        (0..20).for_each(|_| assert!(step(&mut *cursor, false).is_some()));
-        drop(cursor);
-        world.keyspace.lsm.forget_blocks();
+        scan(&world, number);
     }
     end(&world);
     let (pieces, slept) = rests(&world);
@@ -119,7 +137,7 @@ fn it_rests_for_the_rest_of_the_time_and_does_at_once_what_somebody_asks_for() {
 #[test]
 fn it_chooses_the_more_seldom_the_longer_it_takes() {
     let clock = Looks::new(0, 50 * LOOK);
-    let (mut world, mut model) = (World::by(4, AdaptiveOptions::default(), clock.clone()), Model::new());
+    let (mut world, mut model) = (World::by(2, AdaptiveOptions::default(), clock.clone()), Model::new());
     // One memtable, so that nothing is compacted.
     (0..100).for_each(|number| world.put(&mut model, number, Some(&[1; 100])));
     world.flush();
@@ -134,4 +152,34 @@ fn it_chooses_the_more_seldom_the_longer_it_takes() {
     // It looks at the clock before and after.
     let chosen = (clock.worked.load(Relaxed) - before) / (100 * LOOK);
     assert!((1..=10_000 / (32 * 50) + 1).contains(&chosen), "{chosen} times in 10 s, of which each takes 50 ms");
+}
+
+/// To choose may take long. What somebody says meanwhile is said at once, and what was chosen before is not done.
+#[test]
+fn a_hint_does_not_wait_for_what_is_chosen_and_comes_before_it() {
+    let chosen = |hint: Option<Hint>| {
+        let clock = Looks::new(0, 0);
+        let (world, model) = layered(0, &clock);
+        (0..2000).for_each(|number| scan(&world, number));
+        let run = |world: &World| while world.environment.scheduler.run_one() {};
+        run(&world);
+        let ((begin, begun), (end_of, ended)) = (channel(), channel());
+        *clock.meanwhile.lock().unwrap() = Some((begin, ended));
+        thread::scope(|scope| {
+            let world = &world;
+            scope.spawn(move || {
+                begun.recv().unwrap();
+                hint.into_iter().for_each(|hint| world.keyspace.hint(&ALL, hint).unwrap());
+                end_of.send(()).unwrap();
+            });
+            clock.now.fetch_add(1000 * LOOK, Relaxed);
+            scan(world, 0);
+            run(world);
+        });
+        assert_eq!(shapes(&world).into_iter().find(|(shape, _)| shape.starts_with("to be")), None);
+        world.expect(&model);
+        world.stat("absorbed_pieces")
+    };
+    assert!(chosen(None) > 0);
+    assert_eq!(chosen(Some(Hint::WriteMostly)), 0);
 }

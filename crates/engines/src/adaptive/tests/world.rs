@@ -77,8 +77,8 @@ impl World {
     }
 
     /// With threads in the background, by another clock.
-    pub(super) fn by(seed: u64, options: AdaptiveOptions, clock: Arc<dyn Clock>) -> World {
-        World::made(seed, options, (MEMORY, 2), Some(clock), || tiny(16 << 10))
+    pub(super) fn by(workers: usize, options: AdaptiveOptions, clock: Arc<dyn Clock>) -> World {
+        World::made(4, options, (MEMORY, workers), Some(clock), || tiny(16 << 10))
     }
 
     fn of(
