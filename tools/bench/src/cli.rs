@@ -106,7 +106,8 @@ pub(crate) struct RunOptions {
     /// The store; the parent fills it in.
     #[arg(skip = store::Kind::Null)]
     pub(crate) store: store::Kind,
-    /// YCSB's a to f; `insert` adds records to a loaded store, `load` measures the load.
+    /// YCSB's a to f; `insert` adds records to a loaded store, `load` measures the load, `adapt` scans as e while the store brings all keys into
+    /// pages (`adaptive` alone).
     #[arg(long, value_enum)]
     pub(crate) workload: Workload,
     /// Workloads to measure after it in the stores that stay open, all rounds of one before the next, each with so many operations or as --operations or --seconds

@@ -31,6 +31,8 @@ use crate::{
 pub(crate) enum Limit {
     Operations(u64),
     Time(Duration),
+    /// When the store has adapted.
+    Adapted,
 }
 
 /// How the threads go about it.
@@ -70,6 +72,8 @@ pub(crate) struct Phase<'a> {
 
 /// Between two looks at the clock and the progress.
 const LOOK: Duration = Duration::from_millis(20);
+/// Between two looks whether the store has adapted, for which it counts what there is of ranges.
+const ADAPTING: Duration = Duration::from_millis(500);
 
 impl<'a> Phase<'a> {
     pub(crate) fn new(bench: &'a Bench, plan: &'a Plan, manner: Manner, limit: Limit, accounts: &'a Accounts) -> Self {
@@ -105,7 +109,7 @@ impl<'a> Phase<'a> {
     /// Collects the threads' results and stops them when time is up.
     fn watch(&self, begin: Instant, progress: &Progress, results: &mpsc::Receiver<Result<Done>>) -> Result<Outcome> {
         let (mut outcome, mut failure) = (Outcome::default(), None::<Error>);
-        let mut timeline = Timeline::new(self.accounts);
+        let (mut timeline, mut next) = (Timeline::new(self.accounts), ADAPTING);
         loop {
             match results.recv_timeout(self.pause(begin)) {
                 Ok(Ok(done)) => outcome.add(&done, begin),
@@ -116,6 +120,10 @@ impl<'a> Phase<'a> {
             let done = self.completions.operations();
             progress.show(done);
             timeline.look(begin.elapsed(), done);
+            if self.limit == Limit::Adapted && begin.elapsed() >= next {
+                self.stop.fetch_or(!self.bench.store.is_adapting(), Relaxed);
+                next = begin.elapsed() + ADAPTING;
+            }
         }
         (outcome.longest_stall, outcome.timeline) = (self.completions.longest_stall(), timeline.finish());
         failure.map_or(Ok(outcome), Err)
@@ -140,6 +148,7 @@ impl<'a> Phase<'a> {
         let (count, progress) = match self.limit {
             Limit::Operations(limit) => (self.block.min(limit.saturating_sub(first)), first as f64 / limit as f64),
             Limit::Time(limit) => (self.block, begin.elapsed().as_secs_f64() / limit.as_secs_f64()),
+            Limit::Adapted => (self.block, 0.0),
         };
         (count > 0).then(|| Position { first, count, progress, existing: self.bench.inserts.existing() })
     }
@@ -155,7 +164,7 @@ fn block_size(manner: Manner, limit: Limit) -> u64 {
     let batch = manner.batch as u64;
     let fair = match limit {
         Limit::Operations(limit) => limit / (16 * manner.threads as u64),
-        Limit::Time(_) => BLOCK,
+        Limit::Time(_) | Limit::Adapted => BLOCK,
     };
     (fair.min(BLOCK) / batch).max(1) * batch
 }

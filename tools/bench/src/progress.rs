@@ -75,7 +75,7 @@ fn bar(limit: Option<Limit>) -> ProgressBar {
     let (length, counts) = match limit {
         Some(Limit::Operations(count)) => (count, "{human_pos} of {human_len} operations, {per_sec}, {eta} left"),
         Some(Limit::Time(time)) => (milliseconds(time), "{elapsed}"),
-        None => {
+        Some(Limit::Adapted) | None => {
             let bar = ProgressBar::new_spinner();
             bar.enable_steady_tick(INTERVAL);
             return bar;

@@ -168,7 +168,13 @@ impl<'a> Run<'a> {
             if asked.workload != workload {
                 (workload, plan) = (asked.workload, self.drawn(asked.workload)?);
             }
-            let limit = asked.operations.map_or(limit, Limit::Operations);
+            let limit = match workload {
+                Workload::Adapt => {
+                    self.bench.store.adapt()?;
+                    Limit::Adapted
+                }
+                _ => asked.operations.map_or(limit, Limit::Operations),
+            };
             let measured = self.measure("measure", &plan, limit, manner, 2 + ((rounds.len() as u64) << 32))?;
             plan.go_on(measured.outcome.operations);
             rounds.push(Measured { workload, warmup, ..measured });

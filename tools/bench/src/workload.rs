@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{distribution::Shape, zipf::below};
 
-/// The workloads by name: YCSB's six, and three that only write.
+/// The workloads by name: YCSB's six, three that only write, and one that has a store adapt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Workload {
@@ -28,6 +28,8 @@ pub(crate) enum Workload {
     Insert,
     /// The load itself.
     Load,
+    /// As `e`, from a hint that all keys are read mostly until the store has adapted to that.
+    Adapt,
 }
 
 /// A kind of operation.
@@ -85,7 +87,7 @@ impl Workload {
             Workload::B => Mix::of(Kind::Read, 0.95, Kind::Update),
             Workload::C => Mix::only(Kind::Read),
             Workload::D => Mix::of(Kind::Read, 0.95, Kind::Insert),
-            Workload::E => Mix::of(Kind::Scan, 0.95, Kind::Insert),
+            Workload::E | Workload::Adapt => Mix::of(Kind::Scan, 0.95, Kind::Insert),
             Workload::F => Mix::of(Kind::Read, 0.5, Kind::Modify),
             Workload::Update => Mix::only(Kind::Update),
             Workload::Insert => Mix::of(Kind::Read, read_share, Kind::Insert),
@@ -95,7 +97,7 @@ impl Workload {
 
     /// Whether it adds records.
     pub(crate) fn inserts(self) -> bool {
-        matches!(self, Workload::D | Workload::E | Workload::Insert)
+        matches!(self, Workload::D | Workload::E | Workload::Insert | Workload::Adapt)
     }
 
     /// Whether it writes records that are there, so that their versions must be remembered.
@@ -142,6 +144,7 @@ mod tests {
             (Workload::C, Kind::Read, 1000),
             (Workload::D, Kind::Insert, 50),
             (Workload::E, Kind::Scan, 950),
+            (Workload::Adapt, Kind::Scan, 950),
             (Workload::F, Kind::Modify, 500),
             (Workload::Update, Kind::Update, 1000),
             (Workload::Insert, Kind::Insert, 700),

@@ -13,7 +13,7 @@ use crate::{
 const MOST: usize = 64;
 
 /// Ranges, the latest last.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Hints(Vec<(Vec<u8>, Option<Vec<u8>>, Hint)>);
 
 impl Hints {

@@ -1,4 +1,4 @@
-//! What is worth adapting: which range becomes pages or one run, and which tables again (decision 14, "Price", "Caution", "Hints").
+//! What is worth adapting: which range becomes pages or one run, and which tables again (decision 14, "Price", "Caution", "Hints", "Idle", "Going back").
 
 use std::cell::OnceCell;
 

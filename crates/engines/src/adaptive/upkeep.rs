@@ -65,11 +65,15 @@ struct State {
     policy: Policy,
     /// Where what is hot begins and ends. None until somebody asks after a look.
     guards: Option<Vec<Vec<u8>>>,
+    /// Looks so far.
+    looks: u64,
     /// What somebody asked for, and what is under way or comes next by itself.
     asked: Vec<Task>,
     task: Option<Task>,
     /// What a piece is made of just now, as it was before; none if it is not to go on.
     under_way: Option<Task>,
+    /// From where to where somebody has said otherwise since it was begun to choose.
+    said: Option<(Vec<u8>, Option<Vec<u8>>)>,
     /// When it is chosen again what comes next by itself.
     chosen_until: u64,
     /// What was done, the last few.
@@ -146,15 +150,16 @@ impl Upkeep {
     /// Where what is hot begins and ends, ascending.
     pub(super) fn guards(&self) -> Vec<Vec<u8>> {
         let Some(keyspace) = self.keyspace.get().and_then(Weak::upgrade) else { return Vec::new() };
-        let policy = {
+        let (policy, looks) = {
             let state = self.state.lock();
             if let Some(guards) = &state.guards {
                 return guards.clone();
             }
-            state.policy.clone()
+            (state.policy.clone(), state.looks)
         };
         let found = policy.hot_bounds(keyspace.lsm(), self.shared.memory.budget() as u64);
-        self.state.lock().guards.get_or_insert(found).clone()
+        let mut state = self.state.lock();
+        if state.looks == looks { state.guards.get_or_insert(found).clone() } else { found }
     }
 
     /// A random number.
@@ -279,7 +284,7 @@ impl Upkeep {
         let due = state.asked.iter().position(|task| task.not_before <= now);
         state.under_way = due.map(|task| state.asked.remove(task)).or_else(|| {
             state.policy.heat.tick(now);
-            state.guards = None;
+            (state.guards, state.looks) = (None, state.looks + 1);
             state.task.take()
         });
         let is_late = lsm.behind() > 0.0 || lsm.others_wait() || now < state.chosen_until;
@@ -288,18 +293,21 @@ impl Upkeep {
         }
         // To choose may take long, and scans and flushes want the lock.
         let policy = state.policy.clone();
+        state.said = None;
         drop(state);
         self.choose(&policy, lsm)
     }
 
-    /// What scans pay for, if anything, unless somebody says otherwise meanwhile. It is not chosen again too soon.
+    /// What scans pay for, if anything, unless somebody says meanwhile what some of it is to be. It is not chosen again too soon.
     fn choose(&self, policy: &Policy, lsm: &Lsm) -> Option<Task> {
         let begun = self.shared.clock.processor();
         let task = policy.choose(lsm, self.split, self.shared.memory.budget() as u64);
         let took = self.shared.clock.processor().saturating_sub(begun);
         let mut state = self.state.lock();
         state.chosen_until = self.shared.clock.now() + SELDOM * took;
-        state.under_way = task.filter(|_| state.policy.hints == policy.hints);
+        let said = state.said.take();
+        let is_over = |task: &Task| said.is_some_and(|(lower, upper)| task.has_some_of(&lower, upper.as_deref()));
+        state.under_way = task.filter(|task| !is_over(task));
         state.under_way.clone()
     }
 
@@ -384,6 +392,11 @@ impl State {
         self.asked.retain(|task| !is_over(task));
         self.task.take_if(|task| is_over(task));
         self.under_way.take_if(|task| is_over(task));
+        let (lower, upper) = (lower.to_vec(), upper.map(<[u8]>::to_vec));
+        self.said = Some(match self.said.take() {
+            Some((from, to)) => (from.min(lower), to.zip(upper).map(|(to, upper)| to.max(upper))),
+            None => (lower, upper),
+        });
     }
 
     fn learn(&mut self, task: Task) {

@@ -5,7 +5,6 @@ use std::{collections::HashSet, ops::Range, sync::atomic::Ordering};
 use ecotone_substrate::{
     Result,
     page::{PageKind, Place},
-    storage::Block,
 };
 
 use super::{
@@ -438,7 +437,7 @@ impl<'a> Fresh<'a> {
         parts.iter().zip(uppers).map(fresh).collect()
     }
 
-    fn build(&self, block: &mut Block, place: Place, production: u32, seq: u64) {
+    fn build(&self, block: &mut [u8], place: Place, production: u32, seq: u64) {
         let shape = Shape { kind: PageKind::Base, related: production, lower: self.lower, upper: self.upper };
         merge::build(block, place, shape, self.range.clone().map(|position| self.records.get(position)), seq);
     }

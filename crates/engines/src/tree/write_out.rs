@@ -350,7 +350,7 @@ impl Tree {
     }
 
     /// Writes pages into free space and syncs them. What the page cache has of an earlier life of theirs is forgotten then.
-    pub(crate) fn write_new(&self, cause: Cause, pages: &[u32], fill: impl FnMut(usize, Place, &mut Block)) -> Result<()> {
+    pub(crate) fn write_new(&self, cause: Cause, pages: &[u32], fill: impl FnMut(usize, Place, &mut [u8])) -> Result<()> {
         self.store.file.writing()?.pages(cause, pages, fill)?;
         self.forget_pages(pages);
         Ok(())

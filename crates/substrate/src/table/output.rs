@@ -14,7 +14,7 @@ use crate::{
     storage::{Access, Block, File, Op, Queue, Request, Storage},
 };
 
-/// Pieces in memory, if there is enough for them.
+/// Pieces in memory, if there is enough for them. Two are worth taking from caches: one is filled while the other is written.
 const PIECES: usize = 4;
 /// Bytes of which the space is reserved at a time.
 const RESERVE: u64 = 1 << 20;
@@ -44,7 +44,9 @@ impl Output {
         environment.health.check()?;
         let (storage, memory) = (environment.storage.clone(), &environment.memory);
         let piece = memory.lease_essential(Component::Frames, Size::Slab)?;
-        let free = (1..PIECES).map_while(|_| memory.lease(Component::Frames, Size::Slab)).collect();
+        let second = memory.lease_essential(Component::Frames, Size::Slab).ok();
+        let more = (2..PIECES).map_while(|_| memory.lease(Component::Frames, Size::Slab));
+        let free = second.into_iter().chain(more).collect();
         let (health, queue) = (environment.health.clone(), storage.queue()?);
         let file = storage.create(name.file(), Access::Direct)?;
         Ok(Output { storage, file, finished: false, health, queue, free, piece, filled: 0, offset: PAGE as u64, reserved: 0 })

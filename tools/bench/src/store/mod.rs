@@ -52,6 +52,9 @@ pub(crate) enum Durability {
     Sync,
 }
 
+/// What is said where the workload `adapt` is asked of other stores.
+const NEVER_ADAPTS: &str = "this store does not adapt: the workload adapt is of the store adaptive alone";
+
 /// How a store is opened.
 #[derive(Debug)]
 pub(crate) struct Options<'a> {
@@ -165,6 +168,14 @@ pub(crate) trait Store: Send + Sync {
     fn scan(&self, start: &[u8], length: usize, visit: &mut VisitRecord<'_>) -> Result<()>;
     /// Reads a value and writes the one that `change` makes of it, atomically.
     fn update(&self, key: &[u8], change: &mut Change<'_>) -> Result<()>;
+    /// Begins to adapt all keys to scans in the background.
+    fn adapt(&self) -> Result<()> {
+        Err(NEVER_ADAPTS.into())
+    }
+    /// Whether it is still at that.
+    fn is_adapting(&self) -> bool {
+        false
+    }
     /// Brings everything into the data files and waits until the background has nothing left to do.
     fn settle(&self) -> Result<()>;
     /// Numbers since it was opened.

@@ -1,9 +1,9 @@
 //! Ecotone with an engine that keeps its records in order.
 
-use ecotone::{Engine, Keyspace, KeyspaceOptions};
+use ecotone::{Engine, Hint, Keyspace, KeyspaceOptions};
 
 use super::{
-    Change, Durability, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord,
+    Change, Durability, NEVER_ADAPTS, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord,
     house::{House, NAME, visit_value},
 };
 use crate::error::Result;
@@ -50,6 +50,7 @@ const LEVELS: [&str; 26] = [
 pub(super) struct Ordered {
     house: House,
     keyspace: Keyspace,
+    adapts: bool,
 }
 
 impl Ordered {
@@ -59,7 +60,7 @@ impl Ordered {
         let logged = if options.durability == Durability::None { plain.unlogged() } else { plain };
         let chosen = options.of_keyspace().fold(logged, |chosen, (name, value)| chosen.set(name, value));
         let keyspace = house.database.keyspace(NAME, chosen)?.durability(house.durability);
-        Ok(Ordered { house, keyspace })
+        Ok(Ordered { house, keyspace, adapts: engine == Engine::Adaptive })
     }
 }
 
@@ -98,6 +99,17 @@ impl Store for Ordered {
     fn update(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
         self.keyspace.fetch_update(key, |value| Some(change(value)))?;
         Ok(())
+    }
+
+    fn adapt(&self) -> Result<()> {
+        if !self.adapts {
+            return Err(NEVER_ADAPTS.into());
+        }
+        Ok(self.keyspace.hint::<&[u8]>(.., Hint::ReadMostly)?)
+    }
+
+    fn is_adapting(&self) -> bool {
+        self.keyspace.shapes().iter().any(|range| range.shape.starts_with("to be") && range.reason == "hint")
     }
 
     fn settle(&self) -> Result<()> {

@@ -62,7 +62,10 @@ impl Request<'_> {
             None => option("seconds", self.scale.seconds().to_string()),
             Some((_, operations)) => option("operations", operations.to_string()),
         }
-        phases.for_each(|(workload, operations)| option("then", format!("{}:{operations}", value(&workload))));
+        phases.for_each(|(workload, operations)| {
+            let takes = if operations > 0 { format!(":{operations}") } else { String::new() };
+            option("then", value(&workload) + &takes);
+        });
         if cell.read_share > 0.0 {
             option("read-share", cell.read_share.to_string());
         }

@@ -12,7 +12,7 @@ use crate::statistics::{geometric_mean, median};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Metric {
-    /// Operations a second; more is better, as of the worst window. Of everything else less is better.
+    /// Operations a second; more is better, as of the worst windows. Of everything else less is better.
     Throughput,
     /// Bytes read from the device an operation.
     ReadBytes,
@@ -32,6 +32,10 @@ pub(super) enum Metric {
     WorstWindow,
     /// Bytes that adaptations rewrote, in bytes of the hot range.
     RewrittenBytes,
+    /// Seconds that it took to adapt a GB of records.
+    AdaptSeconds,
+    /// Throughput of the worst second meanwhile, as a part of what it was in the phase before.
+    WorstMeanwhile,
 }
 
 impl Metric {
@@ -49,6 +53,8 @@ impl Metric {
             Metric::Reorganisations => an_operation(&row["engine"]["reorganisations"]),
             Metric::WorstWindow => figures::worst_window(row),
             Metric::RewrittenBytes => figures::rewritten_bytes(row),
+            Metric::AdaptSeconds => figures::adapt_seconds(row),
+            Metric::WorstMeanwhile => figures::worst_meanwhile(row),
         }
     }
 
@@ -77,6 +83,10 @@ pub(super) enum Side {
     Steady,
     /// The bytes of the range that is hot in the same row.
     HotRange,
+    /// A GB of records.
+    Gigabyte,
+    /// The phase before.
+    Before,
 }
 
 /// What is compared in a cell.
@@ -236,6 +246,8 @@ fn side(side: Side, ours: &str) -> String {
         Side::Disk => "disk".to_owned(),
         Side::Steady => "steady".to_owned(),
         Side::HotRange => "hot range".to_owned(),
+        Side::Gigabyte => "GB".to_owned(),
+        Side::Before => "before".to_owned(),
     }
 }
 
@@ -248,7 +260,7 @@ fn line(suite: &'static str, cell: &str, metric: Metric, sides: (String, String)
         "ideal" => values(&sides.0, &|row| metric.ideal(row)),
         "disk" => values(&sides.0, &|row| row["machine"]["before"]["disk_reads_per_second"].as_f64()),
         // What is set against these is a part of them already.
-        "steady" | "hot range" => Some(1.0),
+        "steady" | "hot range" | "GB" | "before" => Some(1.0),
         store => values(store, &|row| metric.of(row)),
     };
     let ratio = ours.zip(theirs).map(|(ours, theirs)| ours / theirs).filter(|ratio| ratio.is_finite());

@@ -20,6 +20,8 @@ const STEADY_RECORDS: f64 = 4.0;
 const STEADY_BLOCKS: f64 = 1.25;
 /// Memory, as a part of the records, below which scans all over them wait for the disk.
 const SCARCE: f64 = 0.2;
+/// Bytes a second that are adapted beside scans.
+const BYTES_A_SECOND_OF_ADAPTING: f64 = 30e6;
 
 /// Seconds and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -60,9 +62,10 @@ pub(super) fn estimate(cell: &Cell, stores: &[String], options: &SuiteOptions, r
 }
 
 fn measured(cell: &Cell, store: &str, scale: Scale) -> f64 {
-    let phases = cell
-        .phases_at(scale)
-        .map(|(workload, operations)| operations as f64 / operations_of(&Cell { workload, ..cell.clone() }, store));
+    let phases = cell.phases_at(scale).map(|(workload, operations)| match workload {
+        Workload::Adapt => cell.data.bytes(scale) as f64 / BYTES_A_SECOND_OF_ADAPTING,
+        _ => operations as f64 / operations_of(&Cell { workload, ..cell.clone() }, store),
+    });
     match cell.workload {
         Workload::Load => 0.0,
         _ if cell.phases.is_empty() => scale.seconds(),

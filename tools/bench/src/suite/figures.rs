@@ -1,4 +1,4 @@
-//! What a row says of goals: how even its scans were, and how much of a hot range was rewritten for them.
+//! What a row says of goals: how even its scans were, how much of a hot range was rewritten for them, and what it took to adapt.
 
 use std::iter;
 
@@ -10,6 +10,8 @@ use crate::statistics::{median, range};
 const WINDOW: f64 = 10.0;
 /// So many windows, one behind the other, a phase has at least: those of a short one are shorter.
 const WINDOWS: f64 = 4.0;
+/// Seconds of a window while a store adapts.
+const MEANWHILE: f64 = 1.0;
 
 /// Seconds since the begin of a phase, and operations until then.
 type Moment = (f64, f64);
@@ -20,11 +22,10 @@ pub(super) fn worst_window(row: &Value) -> Option<f64> {
     if row["workload"] != "e" || row["leg"].as_u64()? == 0 {
         return None;
     }
-    let moments = moments(row)?;
-    let (end, _) = *moments.last()?;
-    let windows = windows(&moments, WINDOW.min(end / WINDOWS));
+    let windows = windows(row, WINDOW)?;
     let (worst, _) = range(windows.iter().map(|(_, rate)| *rate))?;
-    let steady = median(windows.iter().filter(|(begin, _)| *begin >= end / 2.0).map(|(_, rate)| *rate))?;
+    let half = row["seconds"].as_f64()? / 2.0;
+    let steady = median(windows.iter().filter(|(begin, _)| *begin >= half).map(|(_, rate)| *rate))?;
     (steady > 0.0).then(|| worst / steady)
 }
 
@@ -35,6 +36,22 @@ pub(super) fn rewritten_bytes(row: &Value) -> Option<f64> {
     Some(row["engine"]["adapted_bytes"].as_f64()? / hot)
 }
 
+/// Seconds that it took to adapt a GB of records.
+pub(super) fn adapt_seconds(row: &Value) -> Option<f64> {
+    if row["workload"] != "adapt" {
+        return None;
+    }
+    let record = row["key_size"].as_f64()? + row["value_size"].as_f64()?;
+    Some(row["seconds"].as_f64()? / (row["records"].as_f64()? * record / 1e9))
+}
+
+/// Throughput of the worst second meanwhile, as a part of that of the phase before.
+pub(super) fn worst_meanwhile(row: &Value) -> Option<f64> {
+    let before = row["ops_per_second_before"].as_f64().filter(|before| row["workload"] == "adapt" && *before > 0.0)?;
+    let (worst, _) = range(windows(row, MEANWHILE)?.iter().map(|(_, rate)| *rate))?;
+    Some(worst / before)
+}
+
 /// The begin of a phase, the points of its timeline, and its end.
 fn moments(row: &Value) -> Option<Vec<Moment>> {
     let moment = |of: &Value| Some((of["seconds"].as_f64()?, of["operations"].as_f64()?));
@@ -43,14 +60,16 @@ fn moments(row: &Value) -> Option<Vec<Moment>> {
     Some(iter::once((0.0, 0.0)).chain(between).chain([end]).collect())
 }
 
-/// Begin and operations a second of the window from each moment on, as far as there is so much behind it.
-fn windows(moments: &[Moment], length: f64) -> Vec<(f64, f64)> {
+/// Begin and operations a second of the windows of a phase, so many seconds long if that is not too much of it: one from each moment on, as far as there is so much behind it.
+fn windows(row: &Value, length: f64) -> Option<Vec<(f64, f64)>> {
+    let moments = moments(row)?;
+    let length = length.min(moments.last()?.0 / WINDOWS);
     let window = |first: usize| {
         let (begin, before) = moments[first];
         let (end, after) = moments[first..].iter().find(|(seconds, _)| *seconds - begin >= length)?;
         Some((begin, (*after - before) / (*end - begin)))
     };
-    (0..moments.len()).filter_map(window).collect()
+    Some((0..moments.len()).filter_map(window).collect())
 }
 
 #[cfg(test)]
@@ -92,6 +111,18 @@ mod tests {
         let mut updates = even(1);
         updates["workload"] = json!("update");
         assert_eq!([worst_window(&even(0)), worst_window(&updates), worst_window(&json!({}))], [None; 3]);
+    }
+
+    #[test]
+    fn what_it_took_to_adapt_is_told_for_a_gb_and_by_the_worst_second() {
+        let mut row = phase(1, 30, |second| if second == 7 { 50.0 } else { 90.0 });
+        (row["key_size"], row["value_size"], row["records"]) = (json!(20.0), json!(80), json!(5_000_000));
+        assert_eq!((adapt_seconds(&row), worst_meanwhile(&row)), (None, None), "these are scans");
+        row["workload"] = json!("adapt");
+        assert_eq!((adapt_seconds(&row), worst_meanwhile(&row)), (Some(60.0), None), "nobody knows how it was before");
+        row["ops_per_second_before"] = json!(100.0);
+        assert_eq!(worst_meanwhile(&row), Some(0.5));
+        assert_eq!(worst_window(&row), None);
     }
 
     #[test]

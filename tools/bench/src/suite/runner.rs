@@ -186,8 +186,12 @@ impl<'a> Runner<'a> {
             line["round"] = json!(line["round"].as_u64().unwrap_or(1) + u64::from(round));
             let store = line["store"].as_str().unwrap_or_default().to_owned();
             seen.push((store.clone(), is_good(&line) || line["status"] == "unavailable"));
-            if let Some(rows) = rows.get_mut(line["leg"].as_u64().unwrap_or(0) as usize).filter(|_| is_good(&line)) {
-                rows.entry(request.variant.contender(&store)).or_default().push(line.clone());
+            let (leg, contender) = (line["leg"].as_u64().unwrap_or(0) as usize, request.variant.contender(&store));
+            if let Some(before) = leg.checked_sub(1).and_then(|leg| rows.get(leg)?.get(&contender)?.last()) {
+                line["ops_per_second_before"] = before["ops_per_second"].clone();
+            }
+            if let Some(rows) = rows.get_mut(leg).filter(|_| is_good(&line)) {
+                rows.entry(contender).or_default().push(line.clone());
             }
             print(output, suite, request, line)
         });

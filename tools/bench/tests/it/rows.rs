@@ -98,6 +98,22 @@ fn phases_of_one_stretch_follow_each_other() {
     assert!(told.contains("a number of operations"), "{told}");
 }
 
+/// A phase that is over when all is pages, and not before.
+#[test]
+fn a_store_adapts_as_long_as_it_takes() {
+    let directory = directory();
+    let run = "run --store adaptive --stay-open --workload e --operations 100 --then adapt,e --records 20000 --warmup 0 --threads 2 --memory 16MiB --json";
+    let lines = lines(&bench(run, directory.path()));
+    let rows: Vec<_> = lines.iter().filter(|line| line["kind"] == "row").collect();
+    let pieces: Vec<_> = rows.iter().map(|row| row["engine"]["absorbed_pieces"].as_u64().unwrap()).collect();
+    assert_eq!(rows.iter().map(|row| text(row, "workload")).collect::<Vec<_>>(), ["e", "adapt", "e"]);
+    assert!(pieces[0] == 0 && pieces[1] > 0 && pieces[2] == 0, "{pieces:?}");
+    assert!(number(rows[1], "seconds") > 0.0 && number(rows[1], "operations") > 0.0);
+    assert!(rows[1]["engine"]["covers"].as_u64() > Some(0));
+    let told = crate::harness::failure(&run.replace("--store adaptive", "--store lsm"), self::directory().path());
+    assert!(told.contains("of the store adaptive alone"), "{told}");
+}
+
 #[test]
 fn a_store_that_fails_has_no_rounds_and_the_others_have_theirs() {
     let directory = directory();

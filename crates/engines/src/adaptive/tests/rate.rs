@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     adaptive::AdaptiveOptions,
-    engine::{Hint, Ordered},
+    engine::{Hint, Ordered, Range},
 };
 
 const KEYS: u32 = 4000;
@@ -154,10 +154,10 @@ fn it_chooses_the_more_seldom_the_longer_it_takes() {
     assert!((1..=10_000 / (32 * 50) + 1).contains(&chosen), "{chosen} times in 10 s, of which each takes 50 ms");
 }
 
-/// To choose may take long. What somebody says meanwhile is said at once, and what was chosen before is not done.
+/// To choose may take long. What somebody says meanwhile is said at once, and what was chosen of it before is not done.
 #[test]
 fn a_hint_does_not_wait_for_what_is_chosen_and_comes_before_it() {
-    let chosen = |hint: Option<Hint>| {
+    let chosen = |said: Option<(Range, Hint)>| {
         let clock = Looks::new(0, 0);
         let (world, model) = layered(0, &clock);
         (0..2000).for_each(|number| scan(&world, number));
@@ -168,8 +168,8 @@ fn a_hint_does_not_wait_for_what_is_chosen_and_comes_before_it() {
         thread::scope(|scope| {
             let world = &world;
             scope.spawn(move || {
-                begun.recv().unwrap();
-                hint.into_iter().for_each(|hint| world.keyspace.hint(&ALL, hint).unwrap());
+                begun.recv_timeout(Duration::from_secs(20)).expect("nothing is chosen");
+                said.into_iter().for_each(|(range, hint)| world.keyspace.hint(&range, hint).unwrap());
                 end_of.send(()).unwrap();
             });
             clock.now.fetch_add(1000 * LOOK, Relaxed);
@@ -181,5 +181,7 @@ fn a_hint_does_not_wait_for_what_is_chosen_and_comes_before_it() {
         world.stat("absorbed_pieces")
     };
     assert!(chosen(None) > 0);
-    assert_eq!(chosen(Some(Hint::WriteMostly)), 0);
+    assert_eq!(chosen(Some((ALL, Hint::WriteMostly))), 0);
+    assert_eq!(chosen(Some((ALL, Hint::Auto))), 0, "it has to be lost anew");
+    assert!(chosen(Some((range(2 * KEYS, 3 * KEYS), Hint::WriteMostly))) > 0, "that is about other keys");
 }

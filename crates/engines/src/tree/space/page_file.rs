@@ -18,8 +18,13 @@ use super::{
     traffic::{Cause, Traffic},
 };
 
-/// Requests that [`PageFile`] keeps in flight.
+/// Reads of pages that [`PageFile`] keeps in flight.
 const DEPTH: usize = 64;
+/// Neighbours that are written by one request.
+const RUN: usize = Size::Slab.bytes() / PAGE;
+/// Such requests in flight: where memory is short one is filled while another is written.
+const LEAST: usize = 2;
+const MOST: usize = 16;
 
 /// The page file of one keyspace. Page 0 is its header.
 #[derive(Debug, Clone)]
@@ -92,12 +97,11 @@ impl PageFile {
         Error::corruption(self.id, offset(page), what)
     }
 
-    /// Takes all that [`Writing::pages`] needs, so that writing can fail only by a failure of the disk.
+    /// Takes what [`Writing::pages`] needs, so that writing can fail only by a failure of the disk.
     pub(crate) fn writing(&self) -> Result<Writing> {
         self.health.check()?;
-        let mut frames = vec![self.memory.lease_essential(Component::Frames, Size::Frame)?];
-        frames.extend((1..DEPTH).map_while(|_| self.memory.lease(Component::Frames, Size::Frame)));
-        Ok(Writing { file: self.clone(), queue: self.storage.queue()?, frames })
+        let slabs = (0..LEAST).map(|_| self.memory.lease_essential(Component::Frames, Size::Slab)).collect::<Result<_>>()?;
+        Ok(Writing { file: self.clone(), queue: self.storage.queue()?, slabs })
     }
 
     /// Reads pages, many requests in flight, into frames of `component`, in the order asked for. Does not look at what they hold.
@@ -144,34 +148,48 @@ fn offset(page: u32) -> u64 {
     u64::from(page) * PAGE as u64
 }
 
-/// A write of many pages that has its frames and its queue.
+/// A write of many pages that has its memory and its queue.
 #[derive(Debug)]
 pub(crate) struct Writing {
     file: PageFile,
     queue: Box<dyn Queue>,
-    frames: Vec<Block>,
+    slabs: Vec<Block>,
 }
 
 impl Writing {
-    /// Writes pages, many requests in flight, and syncs the file; `fill` makes the content of the i-th for its place. A failure poisons.
-    pub(crate) fn pages(mut self, cause: Cause, pages: &[u32], mut fill: impl FnMut(usize, Place, &mut Block)) -> Result<()> {
+    /// Writes pages, neighbours by one request and many in flight, and syncs the file; `fill` makes the content of the i-th for its place. A failure poisons.
+    pub(crate) fn pages(mut self, cause: Cause, pages: &[u32], mut fill: impl FnMut(usize, Place, &mut [u8])) -> Result<()> {
         self.file.traffic.written(cause, pages.len());
         let written = self.write(pages, &mut fill).and_then(|()| self.file.file.sync());
         written.map_err(|e| self.file.health.poison(e))
     }
 
-    fn write(&mut self, pages: &[u32], fill: &mut dyn FnMut(usize, Place, &mut Block)) -> Result<()> {
-        let mut result = Ok(());
-        for (i, &page) in pages.iter().enumerate() {
-            if self.frames.is_empty() {
-                result = self.queue.take_back(1, &mut self.frames);
+    fn write(&mut self, pages: &[u32], fill: &mut dyn FnMut(usize, Place, &mut [u8])) -> Result<()> {
+        let (mut result, mut filled) = (Ok(()), 0);
+        for run in pages.chunk_by(|page, next| page + 1 == *next).flat_map(|run| run.chunks(RUN)) {
+            if self.slabs.is_empty() {
+                result = self.make_room();
             }
-            let (true, Some(mut block)) = (result.is_ok(), self.frames.pop()) else { break };
-            fill(i, self.file.place(page), &mut block);
-            self.queue.submit(self.file.request(Op::Write, page, block, 0));
+            let (true, Some(mut slab)) = (result.is_ok(), self.slabs.pop()) else { break };
+            for (page, bytes) in run.iter().zip(slab.chunks_exact_mut(PAGE)) {
+                fill(filled, self.file.place(*page), bytes);
+                filled += 1;
+            }
+            let request = self.file.request(Op::Write, run[0], slab, 0);
+            self.queue.submit(Request { len: run.len() * PAGE, ..request });
         }
         // All of it is waited for, also when one failed: the queue goes back to its pool.
         let in_flight = self.queue.in_flight();
-        self.queue.take_back(in_flight, &mut self.frames).and(result)
+        self.queue.take_back(in_flight, &mut self.slabs).and(result)
+    }
+
+    /// One more slab where there is memory for it, or else those that come back.
+    fn make_room(&mut self) -> Result<()> {
+        let more = if self.queue.in_flight() < MOST { self.file.memory.lease(Component::Frames, Size::Slab) } else { None };
+        match more {
+            Some(slab) => self.slabs.push(slab),
+            None => self.queue.take_back(1, &mut self.slabs)?,
+        }
+        Ok(())
     }
 }

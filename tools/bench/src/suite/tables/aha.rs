@@ -9,7 +9,7 @@ use super::super::{
 use crate::{
     distribution::Shape::{Hotspot, Stretch, Uniform, Zipfian},
     store::Durability::{self, Buffered, None as Unlogged, Sync},
-    workload::Workload::{self, A, C, E, Load, Update},
+    workload::Workload::{self, A, Adapt, C, E, Load, Update},
 };
 
 const MEMORY: f64 = 0.1;
@@ -27,12 +27,18 @@ const FAST: &[(Workload, f64)] =
     &[(E, 0.01), (Update, 0.08), (E, 0.01), (Update, 0.08), (E, 0.01), (Update, 0.08), (E, 0.01), (Update, 0.08)];
 /// Scans that have a tenth adapt, updates of four times as many records as it has, and scans that have it adapt again.
 const READAPTATION: &[(Workload, f64)] = &[(E, 0.2), (Update, 0.4), (E, 0.4)];
+/// Scans all over the keys while all of these become pages, and before.
+const ADAPTING: &[(Workload, f64)] = &[(E, 0.03), (Adapt, 0.0), (E, 0.03)];
 const OSM: Keys = Keys::File { label: "osm", name: "osm_node_ids.du64.zst", scaled: None, arrival: false };
 
 /// The worst ten seconds of scans behind updates, of the steady state, at least.
 const EVENNESS: f64 = 0.7;
 /// Bytes that are rewritten, in those of the hot range, at most.
 const REWRITING: f64 = 3.0;
+
+/// Seconds to adapt a GB at most, and the worst second meanwhile, of before, at least.
+const ADAPTED_IN: f64 = 30.0;
+const MEANWHILE: f64 = 0.6;
 
 /// A value of an option of the engine, and the store with it.
 type Way = (&'static str, &'static str);
@@ -47,6 +53,7 @@ pub(in super::super) fn suite() -> Suite {
     let data = Data::synthetic(1_200_000, 10_000_000, 20, 128);
     let mut cells = steady(&data);
     cells.extend(phases(&data));
+    cells.push(adapting(&Data { small: 400_000, full: 7_000_000, ..data.clone() }));
     cells.extend(ways(&Data { small: 200_000, full: 500_000, ..data.clone() }));
     cells.extend(durable(&Data { small: 400_000, full: 3_000_000, ..data }));
     Suite {
@@ -84,6 +91,13 @@ fn phases(data: &Data) -> Vec<Cell> {
         figures(Cell::of_phases(Zipfian, data, MEMORY, SCATTERED)),
         oscillation(&osm).stretch(HOT),
     ]
+}
+
+/// All levels become pages in one go, beside scans, of a store that was just loaded.
+fn adapting(data: &Data) -> Cell {
+    let cell = Cell { stores: Some(&["adaptive"]), ..Cell::of_phases(Uniform, data, 2.0 * MEMORY, ADAPTING) };
+    cell.compare(Comparison::with(Side::Gigabyte, Metric::AdaptSeconds, None).goal(ADAPTED_IN))
+        .compare(Comparison::with(Side::Before, Metric::WorstMeanwhile, None).goal(MEANWHILE))
 }
 
 fn figures(cell: Cell) -> Cell {

@@ -97,13 +97,23 @@ fn a_full_disk_is_told_and_survived() {
 
 #[test]
 fn a_failed_write_or_sync_poisons() {
-    for ahead in [0, 3, 40, 80] {
-        let mut world = World::new(26 + ahead);
+    let scattered = || {
+        let mut world = World::new(26);
         world.scatter(Keys::Numbers, 10_000);
         let root = world.checkpoint().0;
         world.scatter(Keys::Numbers, 10_000);
-        let sync = world.index.nodes();
-        world.disk.fail_at(world.disk.io_index() + 2 + ahead.min(sync), std::io::ErrorKind::Other);
+        (world, root)
+    };
+    let mut world = scattered().0;
+    let (ios, writes) = (world.disk.io_index(), world.disk.counters().writes);
+    world.checkpoint();
+    let (ios, writes) = (world.disk.io_index() - ios, world.disk.counters().writes - writes);
+    assert!((4..world.index.nodes()).contains(&writes), "{writes} requests for {} pages", world.index.nodes());
+    // The last one is the sync, and the writes are right before it.
+    let sync = ios - 1;
+    for ahead in [sync - writes, sync - writes + 3, sync - 1, sync] {
+        let (mut world, root) = scattered();
+        world.disk.fail_at(world.disk.io_index() + ahead, std::io::ErrorKind::Other);
         let checkpoint = || world.index.write_checkpoint(world.index.begin_checkpoint(&world.space));
         assert!(checkpoint().is_err());
         let again = checkpoint().unwrap_err();
