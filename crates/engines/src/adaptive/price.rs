@@ -11,6 +11,9 @@ const SEEK: f64 = 1_200.0;
 const READ: f64 = 20_000.0;
 const MERGED: f64 = 60.0;
 const HIDDEN: f64 = 130.0;
+/// Nanoseconds that a request of a scan costs more for pages than for one run: these are not full, end with each segment, and take more to be looked at (`docs/performance.md`, "Pages
+/// that do not pay"). What is in memory costs as much either way.
+const AIR: f64 = 12_000.0;
 /// Nanoseconds that a scan loses to one more run.
 pub(super) const RUN: f64 = SEEK + READ;
 /// Nanoseconds of processor that an absorption, and a merge, cost for each byte that they read and write again, before one was timed. (By the clock, which goes on while
@@ -30,10 +33,11 @@ pub(super) const PIECE: f64 = 5e6;
 /// What was known of the price of a byte has as much weight as the next so many bytes.
 const KNOWN: f64 = 64e6;
 
-/// Nanoseconds that a scan lost in a stretch to sources besides one.
+/// Nanoseconds that a scan lost in a stretch to sources besides one, less what it would lose to pages in place of that one, which may be more.
 pub(super) fn waste(passage: &Passage<'_>) -> f64 {
     let merged = if passage.sources > 0 { passage.records as f64 * MERGED } else { 0.0 };
-    passage.sources as f64 * SEEK + passage.reads as f64 * READ + merged + passage.hidden as f64 * HIDDEN
+    let lost = passage.sources as f64 * SEEK + passage.reads as f64 * READ + merged + passage.hidden as f64 * HIDDEN;
+    lost - passage.main as f64 * AIR
 }
 
 /// Bytes that an absorption reads and writes, about: what counts, and the pages that have some of it.
@@ -101,8 +105,9 @@ mod tests {
 
     #[test]
     fn a_scan_of_one_source_loses_nothing() {
-        let waste = |sources, reads, hidden| waste(&Passage { from: b"a", records: 100, hidden, sources, reads });
-        assert_eq!((waste(0, 0, 0), waste(2, 1, 10)), (0.0, 2.0 * 1200.0 + 20_000.0 + 6000.0 + 1300.0));
+        let waste = |main, sources, reads, hidden| waste(&Passage { from: b"a", records: 100, hidden, main, sources, reads });
+        assert_eq!((waste(0, 0, 0, 0), waste(0, 2, 1, 10)), (0.0, 2.0 * 1200.0 + 20_000.0 + 6000.0 + 1300.0));
+        assert_eq!(waste(2, 2, 1, 10), waste(0, 2, 1, 10) - 2.0 * AIR, "pages would lose that");
     }
 
     #[test]

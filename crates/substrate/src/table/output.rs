@@ -2,8 +2,6 @@
 
 use std::{mem, sync::Arc};
 
-use ecotone_sys::chunk::Size;
-
 use super::Name;
 use crate::{
     Result,
@@ -14,7 +12,7 @@ use crate::{
     storage::{Access, Block, File, Op, Queue, Request, Storage},
 };
 
-/// Pieces in memory, if there is enough for them. Two are worth taking from caches: one is filled while the other is written.
+/// Pieces in memory, if there is enough for them.
 const PIECES: usize = 4;
 /// Bytes of which the space is reserved at a time.
 const RESERVE: u64 = 1 << 20;
@@ -43,10 +41,8 @@ impl Output {
     pub fn create(environment: &Environment, name: Name) -> Result<Output> {
         environment.health.check()?;
         let (storage, memory) = (environment.storage.clone(), &environment.memory);
-        let piece = memory.lease_essential(Component::Frames, Size::Slab)?;
-        let second = memory.lease_essential(Component::Frames, Size::Slab).ok();
-        let more = (2..PIECES).map_while(|_| memory.lease(Component::Frames, Size::Slab));
-        let free = second.into_iter().chain(more).collect();
+        let mut free = memory.lease_in_turn(Component::Frames, PIECES)?;
+        let piece = free.swap_remove(0);
         let (health, queue) = (environment.health.clone(), storage.queue()?);
         let file = storage.create(name.file(), Access::Direct)?;
         Ok(Output { storage, file, finished: false, health, queue, free, piece, filled: 0, offset: PAGE as u64, reserved: 0 })

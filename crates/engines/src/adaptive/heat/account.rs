@@ -56,14 +56,14 @@ impl Default for Account {
 }
 
 impl Account {
-    /// A scan has lost so much.
+    /// A scan has lost so much, or would have lost more otherwise.
     pub(super) fn scan(&mut self, waste: f64) {
         self.scans += 1.0;
         self.lately += 1.0;
-        self.waste += waste;
+        self.waste = (self.waste + waste).max(0.0);
         self.last = (self.last.0 * KEPT + 1.0, self.last.1 * KEPT + waste);
         if let Some(adapted) = &mut self.adapted {
-            adapted.saved += (self.lost - waste).max(0.0);
+            adapted.saved += (self.lost - waste.max(0.0)).max(0.0);
         }
     }
 
@@ -78,7 +78,7 @@ impl Account {
     /// What a scan loses now.
     fn loses(&self) -> f64 {
         let (scans, waste) = self.last;
-        if scans > 0.0 { waste / scans } else { 0.0 }
+        if scans > 0.0 { (waste / scans).max(0.0) } else { 0.0 }
     }
 
     /// What scans have lost.

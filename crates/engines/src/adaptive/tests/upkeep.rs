@@ -163,8 +163,8 @@ fn what_is_as_large_as_memory_is_merged() {
     (0..KEYS / 10).step_by(3).for_each(|number| world.put(&mut model, number, Some(&[9; 1500])));
     world.flush();
     world.pass(Duration::from_secs(6000));
-    scan(&world, (0, KEYS / 10), 60);
-    assert!(is_pages(&world, 50, KEYS / 10 - 50), "{:?}", world.keyspace.shapes());
+    scan(&world, (0, KEYS / 10), 120);
+    assert!(is_pages(&world, 70, KEYS / 10 - 50), "{:?}", world.keyspace.shapes());
     world.expect(&model);
 }
 
@@ -220,12 +220,12 @@ fn what_is_flushed_is_cut_where_scans_begin_to_go() {
 #[test]
 fn two_hot_ranges_become_pages() {
     let (world, model) = layered(AdaptiveOptions::default());
-    for _ in 0..30 {
+    for _ in 0..40 {
         scan(&world, (500, 700), 1);
         scan(&world, (3000, 3200), 1);
     }
-    assert!(is_pages(&world, 550, 680) && is_pages(&world, 3050, 3180), "{:?}", world.keyspace.shapes());
-    assert!(!is_pages(&world, 1500, 2500));
+    assert!(is_pages(&world, 550, 680) && is_pages(&world, 3100, 3180), "{:?}", world.keyspace.shapes());
+    assert!(!is_pages(&world, 1500, 2500), "{:?}", world.keyspace.shapes());
     world.expect(&model);
 }
 

@@ -9,7 +9,6 @@ use ecotone_substrate::{
     memory::Component,
     storage::{Block, Op, Queue, Request},
 };
-use ecotone_sys::chunk::Size;
 
 use super::Region;
 use crate::hash::log::{Address, HotLog, Page, Segment};
@@ -41,10 +40,7 @@ impl<'l> Windows<'l> {
     /// # Errors
     /// If memory is wanting for a single window.
     pub(super) fn new(environment: &Environment, log: &'l HotLog, region: Region) -> Result<Windows<'l>> {
-        let memory = &environment.memory;
-        let first = memory.lease_essential(Component::Frames, Size::Slab)?;
-        let more = (1..WINDOWS).map_while(|_| memory.lease(Component::Frames, Size::Slab));
-        let free = more.chain([first]).collect();
+        let free = environment.memory.lease_in_turn(Component::Frames, WINDOWS)?;
         Ok(Windows { log, queue: environment.storage.queue()?, free, asked: VecDeque::new(), left: region })
     }
 

@@ -9,7 +9,6 @@ use ecotone_substrate::{
     storage::{Block, Op, Queue, Request},
 };
 use ecotone_sys::{
-    chunk::Size,
     epoch,
     primitive::{Mutex, thread},
 };
@@ -153,10 +152,7 @@ struct Windows<'e> {
 
 impl<'e> Windows<'e> {
     fn new(environment: &'e Environment) -> Result<Windows<'e>> {
-        let memory = &environment.memory;
-        let first = memory.lease_essential(Component::Frames, Size::Slab)?;
-        let more = (1..WINDOWS).map_while(|_| memory.lease(Component::Frames, Size::Slab));
-        let free = more.chain([first]).collect();
+        let free = environment.memory.lease_in_turn(Component::Frames, WINDOWS)?;
         Ok(Windows { environment, queue: environment.storage.queue()?, free, failed: None })
     }
 

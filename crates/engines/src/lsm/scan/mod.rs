@@ -247,12 +247,13 @@ impl End {
                 Layer::Below(_) => has_base = true,
             }
         }
+        let main = if has_base { 0 } else { most };
         if !has_base && sources > 0 {
             sources -= 1;
-            reads -= most;
+            reads -= main;
         }
         lsm.below.add(u64::from(has_base));
-        base.passed(&Passage { from: &from, records, hidden: self.stored.hidden(), sources, reads });
+        base.passed(&Passage { from: &from, records, hidden: self.stored.hidden(), main, sources, reads });
     }
 
     /// The limit, if nothing is left before it.

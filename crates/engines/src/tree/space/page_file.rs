@@ -100,7 +100,7 @@ impl PageFile {
     /// Takes what [`Writing::pages`] needs, so that writing can fail only by a failure of the disk.
     pub(crate) fn writing(&self) -> Result<Writing> {
         self.health.check()?;
-        let slabs = (0..LEAST).map(|_| self.memory.lease_essential(Component::Frames, Size::Slab)).collect::<Result<_>>()?;
+        let slabs = self.memory.lease_in_turn(Component::Frames, LEAST)?;
         Ok(Writing { file: self.clone(), queue: self.storage.queue()?, slabs })
     }
 
