@@ -74,6 +74,8 @@ pub(crate) struct Phase<'a> {
 const LOOK: Duration = Duration::from_millis(20);
 /// Between two looks whether the store has adapted, for which it counts what there is of ranges.
 const ADAPTING: Duration = Duration::from_millis(500);
+/// And how long that may take.
+const LONGEST: Duration = Duration::from_secs(1800);
 
 impl<'a> Phase<'a> {
     pub(crate) fn new(bench: &'a Bench, plan: &'a Plan, manner: Manner, limit: Limit, accounts: &'a Accounts) -> Self {
@@ -123,6 +125,12 @@ impl<'a> Phase<'a> {
             if self.limit == Limit::Adapted && begin.elapsed() >= next {
                 self.stop.fetch_or(!self.bench.store.is_adapting(), Relaxed);
                 next = begin.elapsed() + ADAPTING;
+                if begin.elapsed() > LONGEST {
+                    self.stop.store(true, Relaxed);
+                    failure = Some(
+                        format!("it has not adapted in {} s: is there space and memory for that?", LONGEST.as_secs()).into(),
+                    );
+                }
             }
         }
         (outcome.longest_stall, outcome.timeline) = (self.completions.longest_stall(), timeline.finish());

@@ -169,10 +169,7 @@ impl<'a> Run<'a> {
                 (workload, plan) = (asked.workload, self.drawn(asked.workload)?);
             }
             let limit = match workload {
-                Workload::Adapt => {
-                    self.bench.store.adapt()?;
-                    Limit::Adapted
-                }
+                Workload::Adapt => Limit::Adapted,
                 _ => asked.operations.map_or(limit, Limit::Operations),
             };
             let measured = self.measure("measure", &plan, limit, manner, 2 + ((rounds.len() as u64) << 32))?;
@@ -203,6 +200,9 @@ impl<'a> Run<'a> {
     pub(crate) fn measure(&self, name: &'static str, plan: &Plan, limit: Limit, manner: Manner, phase: u64) -> Result<Measured> {
         let progress = Progress::new(name, limit);
         let (stats, kernel, cpu) = (self.bench.store.stats(), self.accounts.transfers(), process::cpu_time());
+        if limit == Limit::Adapted {
+            self.bench.store.adapt()?;
+        }
         let seed = self.options.seed.wrapping_mul(3).wrapping_add(phase);
         let outcome = Phase::new(&self.bench, plan, manner, limit, self.accounts).run(&progress, seed)?;
         let (cpu, stats) = (process::cpu_time() - cpu, self.bench.store.stats().since(&stats));

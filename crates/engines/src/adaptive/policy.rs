@@ -119,7 +119,11 @@ impl Policy {
         let (kind, price) = (self.kind_for(&part), self.price(&part));
         let Part { lower, upper, counted, may_be_run } = part;
         let is_one_run = may_be_run && !price::has_news(&lsm.counted(&lower, &upper));
-        if is_one_run || !self.heat.pays(&lower, &upper, (price, PIECE)) {
+        let pays = match kind {
+            Kind::Absorb => self.heat.pays_for_pages(&lower, &upper, (price, PIECE)),
+            _ => self.heat.pays(&lower, &upper, (price, PIECE)),
+        };
+        if is_one_run || !pays {
             return None;
         }
         if kind == Kind::Absorb {

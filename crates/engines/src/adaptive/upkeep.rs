@@ -105,7 +105,7 @@ impl Upkeep {
         let Some(mut state) = self.state.try_lock() else { return };
         if self.share > 0 {
             state.policy.is_idle = false;
-            state.policy.heat.note(passage.from, price::waste(passage));
+            state.policy.heat.note(passage.from, (price::waste(passage), price::air(passage)));
         } else if state.asked.is_empty() {
             return;
         }

@@ -19,7 +19,7 @@ pub(crate) struct Passage<'p> {
     /// Records that it gave, and older ones of the same keys that it came by.
     pub(crate) records: u64,
     pub(crate) hidden: u64,
-    /// Requests to the disk for the run or level that it read most of, if nothing was below.
+    /// Requests to the disk for the oldest run or level, if nothing was below.
     pub(crate) main: u64,
     /// Runs and levels besides that one, or besides what is below, and requests to the disk for them.
     pub(crate) sources: u64,

@@ -346,7 +346,11 @@ impl Tree {
         if pages.is_empty() {
             return Ok(());
         }
-        self.write_new(Cause::Overflow, &pages, |i, _, block| block.copy_from_slice(blocks[i]))
+        let written = self.write_new(Cause::Overflow, &pages, |i, _, block| block.copy_from_slice(blocks[i]));
+        if written.is_err() {
+            self.store.space.free_now(&pages)?;
+        }
+        written
     }
 
     /// Writes pages into free space and syncs them. What the page cache has of an earlier life of theirs is forgotten then.

@@ -217,14 +217,14 @@ impl Memory {
         shrunk.ok_or(Error::Memory { what: component.name(), budget: self.budget as u64 })
     }
 
-    /// Slabs for transfers, one of which is filled or looked at while the others are on their way: one whatever it costs, a second one if caches can do without it, since
-    /// each transfer would be waited for by itself otherwise, and as many more up to `most` as are free.
+    /// Slabs for transfers, one of which is filled or looked at while the others are on their way: one whatever it costs, a second one also from the reserve, since each
+    /// transfer would be waited for by itself otherwise, and as many more up to `most` as are free.
     ///
     /// # Errors
     /// [`Error::Memory`] if there is not even one.
     pub fn lease_in_turn(&self, component: Component, most: usize) -> Result<Vec<Block>> {
         let first = self.lease_essential(component, Size::Slab)?;
-        let second = self.lease_essential(component, Size::Slab).ok();
+        let second = self.arena.lease(Size::Slab, component as u8);
         let more = (2..most).map_while(|_| self.lease(component, Size::Slab));
         Ok([first].into_iter().chain(second).chain(more).collect())
     }

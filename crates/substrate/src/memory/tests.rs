@@ -22,6 +22,21 @@ fn caches_leave_the_reserve() {
     }
 }
 
+/// The second one comes from the reserve, and no cache is asked for it.
+#[test]
+fn transfers_have_two_slabs_where_caches_have_the_rest() {
+    let memory = Memory::new(16 * MIB);
+    let free = memory.lease_in_turn(Component::Frames, 4).unwrap();
+    assert_eq!(free.len(), 4);
+    drop(free);
+    let greedy = Greedy::new(&memory, &[Component::RecordCache]);
+    let slabs = memory.lease_in_turn(Component::Frames, 4).unwrap();
+    assert_eq!((slabs.len(), greedy.asked.load(SeqCst)), (2, 0));
+    let _rest: Vec<_> = std::iter::from_fn(|| memory.arena.lease(Size::Slab, 0)).collect();
+    let slabs = memory.lease_in_turn(Component::Frames, 4).unwrap();
+    assert_eq!((slabs.len(), greedy.asked.load(SeqCst)), (1, 1));
+}
+
 #[test]
 fn an_error_names_who_asked_and_the_budget() {
     let memory = Memory::new(16 * MIB + 5);

@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 use super::cell::{Cell, Scale, Variant, value};
-use crate::{error::Result, store};
+use crate::{error::Result, store, workload::Workload};
 
 /// What `run` shall do: a variant of a cell with some stores.
 pub(super) struct Request<'a> {
@@ -63,7 +63,7 @@ impl Request<'_> {
             Some((_, operations)) => option("operations", operations.to_string()),
         }
         phases.for_each(|(workload, operations)| {
-            let takes = if operations > 0 { format!(":{operations}") } else { String::new() };
+            let takes = if workload == Workload::Adapt { String::new() } else { format!(":{operations}") };
             option("then", value(&workload) + &takes);
         });
         if cell.read_share > 0.0 {

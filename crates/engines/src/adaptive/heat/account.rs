@@ -17,6 +17,8 @@ pub(super) struct Account {
     scans: f64,
     most_scans: f64,
     waste: f64,
+    /// What they would have lost to pages, which fades as well.
+    air: f64,
     /// The last scans, each of less weight than the next, and what they lost.
     last: (f64, f64),
     /// What one lost when they lost most, which fades.
@@ -51,19 +53,21 @@ impl Adapted {
 
 impl Default for Account {
     fn default() -> Account {
-        Account { scans: 0.0, most_scans: 0.0, waste: 0.0, last: (0.0, 0.0), lost: 0.0, lately: 0.0, caution: 1.0, adapted: None }
+        let (last, adapted) = ((0.0, 0.0), None);
+        Account { scans: 0.0, most_scans: 0.0, waste: 0.0, air: 0.0, last, lost: 0.0, lately: 0.0, caution: 1.0, adapted }
     }
 }
 
 impl Account {
-    /// A scan has lost so much, or would have lost more otherwise.
-    pub(super) fn scan(&mut self, waste: f64) {
+    /// A scan has lost so much, and would have lost so much to pages.
+    pub(super) fn scan(&mut self, (waste, air): (f64, f64)) {
         self.scans += 1.0;
         self.lately += 1.0;
-        self.waste = (self.waste + waste).max(0.0);
+        self.waste += waste;
+        self.air += air;
         self.last = (self.last.0 * KEPT + 1.0, self.last.1 * KEPT + waste);
         if let Some(adapted) = &mut self.adapted {
-            adapted.saved += (self.lost - waste.max(0.0)).max(0.0);
+            adapted.saved += (self.lost - waste).max(0.0);
         }
     }
 
@@ -72,18 +76,24 @@ impl Account {
         self.most_scans = self.most_scans.max(self.scans);
         self.scans *= part;
         self.waste *= part;
+        self.air *= part;
         self.lost = self.loses().max(self.lost * part);
     }
 
     /// What a scan loses now.
     fn loses(&self) -> f64 {
         let (scans, waste) = self.last;
-        if scans > 0.0 { (waste / scans).max(0.0) } else { 0.0 }
+        if scans > 0.0 { waste / scans } else { 0.0 }
     }
 
     /// What scans have lost.
     pub(super) fn waste(&self) -> f64 {
         self.waste
+    }
+
+    /// What they would have lost to pages.
+    pub(super) fn air(&self) -> f64 {
+        self.air
     }
 
     /// Scans that began in it.
@@ -133,7 +143,7 @@ impl Account {
         let begun = self.adapted.as_ref().filter(|adapted| !adapted.is_whole);
         let (paid, saved) = begun.map_or((0.0, 0.0), |adapted| (adapted.cost, adapted.saved));
         self.adapted = Some(Adapted { cost: paid + cost, saved, is_whole });
-        self.waste = 0.0;
+        (self.waste, self.air) = (0.0, 0.0);
         self.most_scans = self.scans;
     }
 
@@ -160,6 +170,7 @@ impl Account {
         self.lately /= 2.0;
         self.most_scans /= 2.0;
         self.waste /= 2.0;
+        self.air /= 2.0;
         self.last = (self.last.0 / 2.0, self.last.1 / 2.0);
         if let Some(Adapted { cost, saved, .. }) = &mut self.adapted {
             *cost /= 2.0;
@@ -174,6 +185,7 @@ impl Account {
         self.lately += other.lately;
         self.most_scans += other.most_scans;
         self.waste += other.waste;
+        self.air += other.air;
         self.last = (self.last.0 + other.last.0, self.last.1 + other.last.1);
         self.lost = self.lost.max(other.lost);
         self.caution = self.caution.max(other.caution);
@@ -190,9 +202,9 @@ mod tests {
     /// Absorbed once, after which scans lose as much.
     fn absorbed(scans: u32, waste: f64) -> Account {
         let mut account = Account::default();
-        (0..10).for_each(|_| account.scan(100.0));
+        (0..10).for_each(|_| account.scan((100.0, 0.0)));
         account.adapt(1000.0, true);
-        (0..scans).for_each(|_| account.scan(waste));
+        (0..scans).for_each(|_| account.scan((waste, 0.0)));
         account
     }
 
@@ -204,7 +216,7 @@ mod tests {
             account.adapt(1000.0, true);
             assert_eq!(account.caution(), times);
         }
-        (0..6).for_each(|_| account.scan(0.0));
+        (0..6).for_each(|_| account.scan((0.0, 0.0)));
         assert_eq!(account.caution(), 32.0);
         assert_eq!((absorbed(6, 0.0).caution(), absorbed(6, 90.0).caution()), (1.0, 2.0));
     }
@@ -212,15 +224,15 @@ mod tests {
     #[test]
     fn what_is_absorbed_place_by_place_is_judged_when_the_last_one_is() {
         let mut account = Account::default();
-        (0..10).for_each(|_| account.scan(100.0));
+        (0..10).for_each(|_| account.scan((100.0, 0.0)));
         account.adapt(600.0, false);
-        (0..5).for_each(|_| account.scan(100.0));
+        (0..5).for_each(|_| account.scan((100.0, 0.0)));
         assert_eq!((account.caution(), account.waste()), (1.0, 500.0));
         account.adapt(400.0, true);
         assert_eq!(account.caution(), 2.0, "of 1000 nothing is saved yet");
-        (0..4).for_each(|_| account.scan(0.0));
+        (0..4).for_each(|_| account.scan((0.0, 0.0)));
         assert_eq!(account.caution(), 2.0);
-        (0..2).for_each(|_| account.scan(0.0));
+        (0..2).for_each(|_| account.scan((0.0, 0.0)));
         assert_eq!(account.caution(), 1.0);
         account.adapt(600.0, false);
         account.leave();

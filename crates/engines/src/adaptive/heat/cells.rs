@@ -35,11 +35,11 @@ impl Default for Cells {
 }
 
 impl Cells {
-    /// A scan began at a key, and lost so many nanoseconds by sources besides one, or 1 where scans are counted alone.
-    pub(super) fn note(&mut self, from: &[u8], waste: f64) {
+    /// A scan began at a key, and lost so many nanoseconds by sources besides one, or 1 where scans are counted alone; and would have lost so many to pages.
+    pub(super) fn note(&mut self, from: &[u8], lost: (f64, f64)) {
         let cell = self.0.partition_point(|cell| cell.lower.as_slice() <= from).saturating_sub(1);
         let cell = &mut self.0[cell];
-        cell.account.scan(waste);
+        cell.account.scan(lost);
         cell.begin(from);
     }
 
@@ -152,7 +152,7 @@ mod tests {
     /// Scans of keys by turns, and a division after each hundred.
     fn scanned(cells: &mut Cells, keys: impl Fn(u32) -> u32, rounds: u32) {
         for round in 0..rounds {
-            (0..100).for_each(|scan| cells.note(&key(keys(round * 100 + scan)), 1000.0));
+            (0..100).for_each(|scan| cells.note(&key(keys(round * 100 + scan)), (1000.0, 0.0)));
             cells.divide();
         }
     }
@@ -210,7 +210,7 @@ mod tests {
         for number in 0..2000u32 {
             long.truncate(100);
             long.extend_from_slice(&key(random(number)));
-            cells.note(&long, 1.0);
+            cells.note(&long, (1.0, 0.0));
             cells.divide();
         }
         assert!(is_sound(&cells) && cells.len() <= 2);

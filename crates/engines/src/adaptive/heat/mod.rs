@@ -36,10 +36,10 @@ pub(super) struct Heat {
 }
 
 impl Heat {
-    /// A scan began at a key, and lost so many nanoseconds.
-    pub(super) fn note(&mut self, from: &[u8], waste: f64) {
-        self.cells.note(from, waste);
-        self.begun.note(from, 1.0);
+    /// A scan began at a key, lost so many nanoseconds, and would have lost so many to pages.
+    pub(super) fn note(&mut self, from: &[u8], lost: (f64, f64)) {
+        self.cells.note(from, lost);
+        self.begun.note(from, (1.0, 0.0));
     }
 
     /// It is so late now.
@@ -77,6 +77,12 @@ impl Heat {
     /// Whether scans of a range have lost enough for a price, and what an adaptation costs besides.
     pub(super) fn pays(&self, lower: &[u8], upper: &[u8], price: (f64, f64)) -> bool {
         self.of(lower, upper).1 >= self.stake(lower, upper, price)
+    }
+
+    /// The same, where that makes it pages.
+    pub(super) fn pays_for_pages(&self, lower: &[u8], upper: &[u8], price: (f64, f64)) -> bool {
+        let air = self.cells.within(lower, upper).map(|cell| self.cells.get(cell).account.air()).sum::<f64>();
+        self.of(lower, upper).1 - air >= self.stake(lower, upper, price)
     }
 
     /// What a row has lost, as a multiple of its price.
@@ -249,7 +255,7 @@ mod tests {
     /// Seconds of scans of a range, each of which loses 10 microseconds, a hundred a second.
     fn scan(heat: &mut Heat, now: &mut u64, seconds: u32, (lower, keys): (u32, u32)) {
         for second in 0..seconds {
-            (0..100).for_each(|scan| heat.note(&(lower + random(second * 100 + scan) % keys).to_be_bytes(), 10_000.0));
+            (0..100).for_each(|scan| heat.note(&(lower + random(second * 100 + scan) % keys).to_be_bytes(), (10_000.0, 4000.0)));
             *now += SECOND;
             heat.tick(*now);
         }
@@ -283,7 +289,11 @@ mod tests {
         assert!((19_500..=20_200).contains(&lower) && (20_700..=21_600).contains(&upper), "{lower} {upper}");
         assert_eq!(worth(&heat, 60e6, 1000.0), None, "its beginning alone costs as much as was lost");
         assert_eq!(heat.candidates(0.0, |_, _| None).next(), None, "there is nothing to absorb");
-        assert_eq!(heat.stake(&20_000u32.to_be_bytes(), &21_000u32.to_be_bytes(), (20e6, 1000.0)), 40_002_000.0);
+        let (from, to) = (&20_000u32.to_be_bytes(), &21_000u32.to_be_bytes());
+        assert_eq!(heat.stake(from, to, (20e6, 1000.0)), 40_002_000.0);
+        // Of 60 ms lost 24 would be lost to pages.
+        assert!(heat.pays(from, to, (28e6, 0.0)) && !heat.pays_for_pages(from, to, (28e6, 0.0)));
+        assert!(heat.pays_for_pages(from, to, (15e6, 0.0)));
         heat.absorbed(&lower.to_be_bytes(), &upper.to_be_bytes(), (20e6, true));
         assert_eq!(worth(&heat, 1000.0, 20_000.0), None);
     }
@@ -295,7 +305,7 @@ mod tests {
         for second in 0..400 {
             for scan in 0..100 {
                 let key = 20_000 + random(second * 100 + scan) % 1000;
-                heat.note(&key.to_be_bytes(), if key < 20_250 { 0.0 } else { 10_000.0 });
+                heat.note(&key.to_be_bytes(), if key < 20_250 { (0.0, 0.0) } else { (10_000.0, 0.0) });
             }
             now += SECOND;
             heat.tick(now);

@@ -236,21 +236,21 @@ impl End {
             (Direction::Down, Bound::Included(key) | Bound::Excluded(key)) if records > 0 => key.clone(),
             _ => sought,
         };
-        let (mut sources, mut reads, mut most, mut has_base) = (0, 0, 0, false);
+        let (mut sources, mut reads, mut most, mut main, mut has_base) = (0, 0, 0, 0, false);
         for layer in self.stored.sources() {
             match layer {
                 Layer::Tables(stored) => {
                     sources += 1;
-                    reads += stored.reads();
-                    most = most.max(stored.reads());
+                    main = stored.reads();
+                    reads += main;
+                    most = most.max(main);
                 }
-                Layer::Below(_) => has_base = true,
+                Layer::Below(_) => (has_base, main) = (true, 0),
             }
         }
-        let main = if has_base { 0 } else { most };
         if !has_base && sources > 0 {
             sources -= 1;
-            reads -= main;
+            reads -= most;
         }
         lsm.below.add(u64::from(has_base));
         base.passed(&Passage { from: &from, records, hidden: self.stored.hidden(), main, sources, reads });

@@ -167,16 +167,18 @@ impl Writing {
     fn write(&mut self, pages: &[u32], fill: &mut dyn FnMut(usize, Place, &mut [u8])) -> Result<()> {
         let (mut result, mut filled) = (Ok(()), 0);
         for run in pages.chunk_by(|page, next| page + 1 == *next).flat_map(|run| run.chunks(RUN)) {
-            if self.slabs.is_empty() {
+            if result.is_ok() && self.slabs.is_empty() {
                 result = self.make_room();
             }
-            let (true, Some(mut slab)) = (result.is_ok(), self.slabs.pop()) else { break };
+            let (Ok(()), Some(mut slab)) = (&result, self.slabs.pop()) else { break };
             for (page, bytes) in run.iter().zip(slab.chunks_exact_mut(PAGE)) {
                 fill(filled, self.file.place(*page), bytes);
                 filled += 1;
             }
             let request = self.file.request(Op::Write, run[0], slab, 0);
             self.queue.submit(Request { len: run.len() * PAGE, ..request });
+            // It starts, and nobody waits for it.
+            result = self.queue.take_back(0, &mut self.slabs);
         }
         // All of it is waited for, also when one failed: the queue goes back to its pool.
         let in_flight = self.queue.in_flight();

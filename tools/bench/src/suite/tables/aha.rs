@@ -27,8 +27,8 @@ const FAST: &[(Workload, f64)] =
     &[(E, 0.01), (Update, 0.08), (E, 0.01), (Update, 0.08), (E, 0.01), (Update, 0.08), (E, 0.01), (Update, 0.08)];
 /// Scans that have a tenth adapt, updates of four times as many records as it has, and scans that have it adapt again.
 const READAPTATION: &[(Workload, f64)] = &[(E, 0.2), (Update, 0.4), (E, 0.4)];
-/// Scans all over the keys while all of these become pages, and before.
-const ADAPTING: &[(Workload, f64)] = &[(E, 0.03), (Adapt, 0.0), (E, 0.03)];
+/// Scans all over the keys while all of these become pages, and before: at first the store is cold.
+const ADAPTING: &[(Workload, f64)] = &[(E, 0.03), (E, 0.03), (Adapt, 0.0), (E, 0.03)];
 const OSM: Keys = Keys::File { label: "osm", name: "osm_node_ids.du64.zst", scaled: None, arrival: false };
 
 /// The worst ten seconds of scans behind updates, of the steady state, at least.

@@ -131,7 +131,6 @@ impl World {
     }
 
     /// Checkpoints, and says how many pages that wrote.
-    /// The root, and the pages that were written for it.
     fn checkpoint(&mut self) -> (TreeRoot, u64) {
         let before = self.disk.counters().write_bytes;
         let root = self.index.write_checkpoint(self.index.begin_checkpoint(&self.space)).unwrap();
