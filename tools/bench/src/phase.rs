@@ -123,18 +123,22 @@ impl<'a> Phase<'a> {
             progress.show(done);
             timeline.look(begin.elapsed(), done);
             if self.limit == Limit::Adapted && begin.elapsed() >= next {
-                self.stop.fetch_or(!self.bench.store.is_adapting(), Relaxed);
+                failure = failure.or(self.look_at_shapes(begin.elapsed()).err());
                 next = begin.elapsed() + ADAPTING;
-                if begin.elapsed() > LONGEST {
-                    self.stop.store(true, Relaxed);
-                    failure = Some(
-                        format!("it has not adapted in {} s: is there space and memory for that?", LONGEST.as_secs()).into(),
-                    );
-                }
             }
         }
         (outcome.longest_stall, outcome.timeline) = (self.completions.longest_stall(), timeline.finish());
         failure.map_or(Ok(outcome), Err)
+    }
+
+    /// Stops the threads when the store has adapted, or takes too long for that.
+    fn look_at_shapes(&self, elapsed: Duration) -> Result<()> {
+        let (is_adapting, is_late) = (self.bench.store.is_adapting(), elapsed > LONGEST);
+        self.stop.fetch_or(!is_adapting || is_late, Relaxed);
+        if is_adapting && is_late {
+            return Err(format!("it has not adapted in {} s: is there space and memory for that?", LONGEST.as_secs()).into());
+        }
+        Ok(())
     }
 
     /// How long to wait for a result; stops the threads when time is up.

@@ -39,7 +39,7 @@ pub(super) fn waste(passage: &Passage<'_>) -> f64 {
     passage.sources as f64 * SEEK + passage.reads as f64 * READ + merged + passage.hidden as f64 * HIDDEN
 }
 
-/// Nanoseconds that it would have lost to pages in place of that one.
+/// Nanoseconds that it would have lost to pages in place of the oldest source.
 pub(super) fn air(passage: &Passage<'_>) -> f64 {
     passage.main as f64 * AIR
 }

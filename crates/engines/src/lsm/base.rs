@@ -21,7 +21,7 @@ pub(crate) struct Passage<'p> {
     pub(crate) hidden: u64,
     /// Requests to the disk for the oldest run or level, if nothing was below.
     pub(crate) main: u64,
-    /// Runs and levels besides that one, or besides what is below, and requests to the disk for them.
+    /// Runs and levels besides the one that it read most of, or besides what is below, and requests to the disk for them.
     pub(crate) sources: u64,
     pub(crate) reads: u64,
 }
