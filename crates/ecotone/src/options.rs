@@ -87,7 +87,7 @@ impl KeyspaceOptions {
     /// | lsm | `compression` | `none` | `lz4`: as many records go into a block as LZ4 packs into it, for cold data that repeats itself; unpacking takes a few microseconds (computed, not measured) at each access to a block. Chosen once |
     /// | lsm | `memtable` | an eighth of the budget | bytes of records that are gathered in memory before they become a table, 1 to 64 MiB; less where memory is short |
     /// | lsm | `table` | half a memtable | bytes of a table, 64 KiB to 64 MiB; at least a 4096th of the memory budget |
-    /// | adaptive | `adapt` | 66 | percent of the time in which ranges become pages or tables by themselves at most; 0: never. What [`Keyspace::hint`](crate::Keyspace::hint) asks for takes no rests |
+    /// | adaptive | `adapt` | 66 | percent of the time in which ranges become pages or tables at most; 0: never, and what [`Keyspace::hint`](crate::Keyspace::hint) asks for has all of the time |
     /// | adaptive | `insert` | `auto` | how what is written in a range that is pages alone gets into these: `tree` (when its memtable is flushed), `batch` (into a table above them, which is brought down when scans have paid for it), or `auto`: at each flush and for each range `tree` where the scans since the last flush would lose more to another table than it costs, and no memtable waits |
     /// | adaptive | `split` | `side` | what becomes pages of a range at once: `side`, all that its tables have, or `down`, what the oldest level has, and the next one when scans have paid for that too |
     /// | adaptive | `page_fill` | `even` | how full its pages are: `even`, all alike, to `fill` percent, or `spread`, from half full to full, so that pages which grow alike are not full at one time |

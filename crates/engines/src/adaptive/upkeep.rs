@@ -244,10 +244,8 @@ impl Upkeep {
             }
             Err(error) => return Err(error),
         }
-        // Who asked for it has said that it pays.
-        let owed = if task.reason == Reason::Hint { 0 } else { self.owed(worked) };
         self.put_back(task);
-        self.rest(owed);
+        self.rest(self.owed(worked));
         Ok(true)
     }
 
@@ -324,9 +322,9 @@ impl Upkeep {
         }
     }
 
-    /// How long it rests after so long at work.
+    /// How long it rests after so long at work. Where nothing is adapted but what somebody asks for, that has all of the time.
     fn owed(&self, worked: u64) -> u64 {
-        let share = u64::from(self.share.clamp(1, 100));
+        let share = if self.share == 0 { 100 } else { u64::from(self.share.min(100)) };
         (worked.saturating_mul(100 - share) / share).min(LONGEST)
     }
 

@@ -78,8 +78,8 @@ fn end(world: &World) {
 }
 
 /// Three runs.
-fn layered(workers: usize, clock: &Arc<Looks>) -> (World, Model) {
-    let options = AdaptiveOptions { adapt: 10, ..AdaptiveOptions::default() };
+fn layered(workers: usize, adapt: u8, clock: &Arc<Looks>) -> (World, Model) {
+    let options = AdaptiveOptions { adapt, ..AdaptiveOptions::default() };
     let (mut world, mut model) = (World::by(workers, options, clock.clone()), Model::new());
     for round in 0..3_u8 {
         let numbers = (0..KEYS).filter(|number| number % 3 == u32::from(round) || round == 0);
@@ -99,7 +99,7 @@ fn scan(world: &World, number: u32) {
 
 /// Three runs of which scans want a half in pages. Nanoseconds that it rested for so many pieces at least, and how many it made.
 fn adapted(clock: &Arc<Looks>, least: u64) -> (World, Model, u64, u64) {
-    let (world, model) = layered(2, clock);
+    let (world, model) = layered(2, 10, clock);
     let rests = |world: &World| (world.stat("absorbed_pieces"), clock.slept.load(Relaxed));
     let before = rests(&world).1;
     for number in (0..100_000).take_while(|_| rests(&world).0 < least) {
@@ -122,16 +122,33 @@ fn it_rests_for_what_it_worked_and_not_for_what_it_waited() {
 }
 
 #[test]
-fn it_rests_for_the_rest_of_the_time_and_does_at_once_what_somebody_asks_for() {
+fn it_rests_for_the_rest_of_the_time() {
     let clock = Looks::new(LOOK, LOOK);
     let (world, model, slept, pieces) = adapted(&clock, 3);
     // After the last one it may still be at rest.
     assert!(slept >= (pieces - 1) * 9 * LOOK, "{pieces} pieces, {slept} ns of rest");
+    world.expect(&model);
+}
+
+/// Three runs of which somebody wants a part in pages: pieces, and nanoseconds that it rested for them.
+fn hinted(adapt: u8) -> (u64, u64) {
+    let clock = Looks::new(LOOK, LOOK);
+    let (world, model) = layered(2, adapt, &clock);
+    let before = clock.slept.load(Relaxed);
     world.keyspace.hint(&range(0, 900), Hint::ReadMostly).unwrap();
     end(&world);
     let counted = world.keyspace.lsm.lsm().counted(&key(0), &key(900));
     assert!(counted.bytes == 0 && counted.pages > 0, "{:?}", world.keyspace.shapes());
     world.expect(&model);
+    (world.stat("absorbed_pieces"), clock.slept.load(Relaxed) - before)
+}
+
+#[test]
+fn it_rests_for_what_somebody_asks_for_unless_that_is_all_it_does() {
+    let (pieces, slept) = hinted(10);
+    assert!(pieces > 1 && slept >= (pieces - 1) * 9 * LOOK, "{pieces} pieces, {slept} ns of rest");
+    let (pieces, slept) = hinted(0);
+    assert!(pieces > 1 && slept == 0, "{pieces} pieces, {slept} ns of rest");
 }
 
 #[test]
@@ -159,7 +176,7 @@ fn it_chooses_the_more_seldom_the_longer_it_takes() {
 fn a_hint_does_not_wait_for_what_is_chosen_and_comes_before_it() {
     let chosen = |said: Option<(Range, Hint)>| {
         let clock = Looks::new(0, 0);
-        let (world, model) = layered(0, &clock);
+        let (world, model) = layered(0, 10, &clock);
         (0..2000).for_each(|number| scan(&world, number));
         let run = |world: &World| while world.environment.scheduler.run_one() {};
         run(&world);
