@@ -58,7 +58,7 @@ bugs:
     cargo test -p ecotone --features bugs bugs:: -- --nocapture
 
 # Everything that searches for lost data, one after the other
-soak POINTS="25000" TIMES="200": bugs damage histories (crashes POINTS) (kills TIMES)
+soak POINTS="25000" TIMES="200": bugs damage histories (crashes POINTS "crash_campaign") (kills TIMES)
 
 # One fuzz target for some seconds (nightly toolchain and cargo-fuzz; fuzz/README.md lists the targets)
 fuzz TARGET SECONDS="600":

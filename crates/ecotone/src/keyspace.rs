@@ -222,7 +222,8 @@ impl Keyspace {
     }
 
     /// Says how a range of keys will be used, for who knows it before the engine finds out: an adaptive keyspace has a range that is scanned in pages, and one that is
-    /// written in tables. Kept in memory, for at most 64 ranges; gone when the database is closed. Other engines have nothing to choose.
+    /// written in tables. What is there of the range is changed in the background, in the part of the time that the option `adapt` leaves. Kept in memory, for at most 64
+    /// ranges; gone when the database is closed. Other engines have nothing to choose.
     ///
     /// ```
     /// use ecotone::{Database, Engine, Hint, KeyspaceOptions};

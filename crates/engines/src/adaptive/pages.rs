@@ -63,8 +63,8 @@ impl Base for Pages {
         self.upkeep.passed(passage);
     }
 
-    fn rests(&self) {
-        self.upkeep.rests();
+    fn look(&self, is_idle: bool) {
+        self.upkeep.look(is_idle);
     }
 
     fn divert(&self, mut offers: Vec<Offer>) -> Vec<Offer> {
@@ -74,7 +74,7 @@ impl Base for Pages {
         match self.insert {
             Insert::Batch => Vec::new(),
             Insert::Tree => offers,
-            Insert::Auto if self.is_restless => {
+            Insert::Auto if self.is_restless && self.upkeep.chance().is_multiple_of(2) => {
                 offers.retain(|_| self.upkeep.chance().is_multiple_of(2));
                 offers
             }

@@ -35,9 +35,8 @@ const SELDOM: u64 = 32;
 /// Nanoseconds without a write after which a memtable rests: for good, as it seems, or for long enough where a range is to be absorbed, which is not to get more soon.
 const RESTS: u64 = 1_000_000_000;
 const RESTS_TO_ABSORB: u64 = TICK;
-/// Nanoseconds after which one who rests looks whether he still may, and that he rests after a piece at most.
+/// Nanoseconds for which one who rests keeps a worker that others may want.
 const STEP: u64 = 10_000_000;
-const LONGEST: u64 = 1_000_000_000;
 
 /// Nanoseconds after which it is tried again what somebody asked for and there was no room for.
 const PUT_OFF: u64 = 60_000_000_000;
@@ -76,6 +75,8 @@ struct State {
     said: Option<(Vec<u8>, Option<Vec<u8>>)>,
     /// When it is chosen again what comes next by itself.
     chosen_until: u64,
+    /// Nanoseconds for which it is to rest.
+    owed: u64,
     /// What was done, the last few.
     done: Vec<Task>,
     /// Records that were written to the active memtable when it was looked last, and since when there were no more of them, as far as was looked.
@@ -117,11 +118,11 @@ impl Upkeep {
         }
     }
 
-    /// Nobody uses the keyspace: what was worth absorbing while somebody did still is, and what is pages in part may be so wholly.
-    pub(super) fn rests(self: &Arc<Self>) {
-        let mut state = self.state.lock();
-        state.policy.is_idle = self.share > 0;
-        if self.share > 0 || !state.asked.is_empty() {
+    /// About a second has passed. If nobody uses the keyspace, what was worth absorbing while somebody did still is, and what is pages in part may be so wholly.
+    pub(super) fn look(self: &Arc<Self>, is_idle: bool) {
+        let (mut state, is_idle) = (self.state.lock(), is_idle && self.share > 0);
+        state.policy.is_idle |= is_idle;
+        if is_idle || !state.asked.is_empty() {
             drop(state);
             self.call();
         }
@@ -176,17 +177,18 @@ impl Upkeep {
         if upper.as_ref().is_some_and(|upper| *upper <= lower) {
             return Ok(());
         }
+        // What there is of it is counted without the lock, which scans and flushes want.
+        let clipped = lsm.ends().and_then(|ends| clip(&ends, &lower, upper.as_deref()));
+        let task = clipped.clone().and_then(|(lower, upper)| match hint {
+            Hint::ReadMostly => Some(Task::absorb(lsm, self.split, Reason::Hint, (lower, upper), 0.0)),
+            Hint::WriteMostly => Some(Task::new(Kind::Uncover, Reason::Hint, lower, upper)),
+            Hint::Auto => None,
+        });
         let mut state = self.state.lock();
         state.policy.hints.set(lower.clone(), upper.clone(), hint)?;
         state.forget_tasks(&lower, upper.as_deref());
-        let clipped = lsm.ends().and_then(|ends| clip(&ends, &lower, upper.as_deref()));
-        let Some((lower, upper)) = clipped else { return Ok(()) };
-        state.policy.heat.forget(&lower, &upper);
-        state.asked.push(match hint {
-            Hint::ReadMostly => Task::absorb(lsm, self.split, Reason::Hint, (lower, upper), 0.0),
-            Hint::WriteMostly => Task::new(Kind::Uncover, Reason::Hint, lower, upper),
-            Hint::Auto => return Ok(()),
-        });
+        clipped.iter().for_each(|(lower, upper)| state.policy.heat.forget(lower, upper));
+        state.asked.extend(task);
         drop(state);
         self.call();
         Ok(())
@@ -224,6 +226,10 @@ impl Upkeep {
             return Ok(false);
         }
         let Some(mut task) = self.next(keyspace.lsm()) else { return Ok(false) };
+        if self.rest() {
+            self.put_back(task);
+            return Ok(true);
+        }
         if task.is_new && task.reason == Reason::Scans && self.flush_what_rests(keyspace.lsm(), RESTS_TO_ABSORB)? {
             // It is chosen again, with what comes of that.
             self.state.lock().under_way = None;
@@ -245,7 +251,7 @@ impl Upkeep {
             Err(error) => return Err(error),
         }
         self.put_back(task);
-        self.rest(self.owed(worked));
+        self.owe(worked);
         Ok(true)
     }
 
@@ -279,7 +285,7 @@ impl Upkeep {
     /// What comes next: what somebody asked for, what is under way, or what scans pay for.
     fn next(&self, lsm: &Lsm) -> Option<Task> {
         let (now, mut state) = (self.shared.clock.now(), self.state.lock());
-        let due = state.asked.iter().position(|task| task.not_before <= now);
+        let due = state.due(now);
         state.under_way = due.map(|task| state.asked.remove(task)).or_else(|| {
             state.policy.heat.tick(now);
             (state.guards, state.looks) = (None, state.looks + 1);
@@ -322,18 +328,24 @@ impl Upkeep {
         }
     }
 
-    /// How long it rests after so long at work. Where nothing is adapted but what somebody asks for, that has all of the time.
-    fn owed(&self, worked: u64) -> u64 {
+    /// It was at work for so long, and is to rest as long as its part of the time wants. Where nothing is adapted but what somebody asks for, that has all of it.
+    fn owe(&self, worked: u64) {
         let share = if self.share == 0 { 100 } else { u64::from(self.share.min(100)) };
-        (worked.saturating_mul(100 - share) / share).min(LONGEST)
+        let mut state = self.state.lock();
+        state.owed = state.owed.saturating_add(worked.saturating_mul(100 - share) / share);
     }
 
-    fn rest(&self, mut owed: u64) {
-        while owed > 0 && self.shared.scheduler.is_threaded() && !self.shared.scheduler.is_stopping() {
-            let step = owed.min(STEP);
-            self.shared.clock.sleep(Duration::from_nanos(step));
-            owed -= step;
+    /// Rests for a while if it still is to. What is more urgent comes between this and the next time.
+    fn rest(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.owed == 0 || !self.shared.scheduler.is_threaded() {
+            return false;
         }
+        let step = state.owed.min(STEP);
+        state.owed -= step;
+        drop(state);
+        self.shared.clock.sleep(Duration::from_nanos(step));
+        true
     }
 
     /// Ranges that are no tables, or are to be pages or tables.
@@ -381,6 +393,14 @@ impl Upkeep {
 }
 
 impl State {
+    /// The first that somebody asked for and that may be tried now, if what was asked for before it of the same keys is done.
+    fn due(&self, now: u64) -> Option<usize> {
+        (0..self.asked.len()).find(|&number| {
+            let (task, before) = (&self.asked[number], &self.asked[..number]);
+            task.not_before <= now && !before.iter().any(|other| other.has_some_of(&task.lower, Some(&task.upper)))
+        })
+    }
+
     /// Somebody says what a range is to be, which has no end or this one: what was asked for within it counts no more, nor what chose some of it by itself.
     fn forget_tasks(&mut self, lower: &[u8], upper: Option<&[u8]>) {
         let is_over = |task: &Task| match task.reason {

@@ -82,8 +82,8 @@ pub(crate) trait Base: fmt::Debug + Send + Sync {
     fn keep_apart(&self, bounds: &mut dyn Iterator<Item = &[u8]>);
     /// A scan has gone through a stretch.
     fn passed(&self, passage: &Passage<'_>);
-    /// Nobody has used the keyspace for some time.
-    fn rests(&self);
+    /// About a second has passed, and nobody has used the keyspace for some time, or somebody has.
+    fn look(&self, is_idle: bool);
     /// Which of these ranges, ascending, get what a flush has of them at once; the others get it by a run. It is asked at every flush, if only with none.
     fn divert(&self, offers: Vec<Offer>) -> Vec<Offer>;
     /// Keys between which scans go elsewhere than beside them, ascending: tables of level 0 end there.

@@ -161,8 +161,9 @@ impl LsmFamily {
     ) -> LsmKeyspace {
         let sizes = self.sizes(&context, &options);
         let (pool, cache) = (self.pool(&context.shared), self.cache(&context.shared));
-        let is_empty = structure.is_none();
-        let around = Around { ledger: self.has_ledger.then(|| Arc::new(Ledger::new(is_empty))), ..around };
+        // Suites of several threads write no value twice.
+        let (is_empty, repeats) = (structure.is_none(), !context.shared.scheduler.is_threaded());
+        let around = Around { ledger: self.has_ledger.then(|| Arc::new(Ledger::new(is_empty, repeats))), ..around };
         let files = Files::new(context, options, structure.unwrap_or_default(), &cache);
         let make = if is_empty { LsmKeyspace::create } else { LsmKeyspace::open };
         make(files, sizes, pool, around)

@@ -53,10 +53,10 @@ impl Lsm {
             return false;
         }
         self.idle.tick((self.use_so_far(), self.front().map_or_else(Stats::new, |front| front.stats())));
-        if self.idle.is_idle() {
+        if self.is_idle() {
             self.call_compaction();
-            self.base().into_iter().for_each(|base| base.rests());
         }
+        self.base().into_iter().for_each(|base| base.look(self.is_idle()));
         true
     }
 

@@ -9,6 +9,7 @@ use super::{
     family::Sizes,
     handle::Handle,
     install::Files,
+    ledger::Ledger,
     pool::Pool,
     records::Lsm,
     room::Credit,
@@ -173,6 +174,11 @@ impl Engine for LsmKeyspace {
     fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
         let admission = self.admit(operation)?;
         self.apply(admission, seq, operation);
+        Ok(())
+    }
+
+    fn recovered(&self) -> Result<()> {
+        self.lsm().ledger().into_iter().for_each(Ledger::replayed);
         Ok(())
     }
 

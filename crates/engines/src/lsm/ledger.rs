@@ -61,6 +61,10 @@ struct State {
     /// What keys say that were not written yet.
     before: Content,
     now: Moment,
+    /// Until when what was written before was written again.
+    replayed: Moment,
+    /// Whether values that were written before may be written once more.
+    repeats: bool,
 }
 
 impl Content {
@@ -83,15 +87,26 @@ impl Write {
 
     /// Whether a record can be of this write.
     fn may_be(&self, met: &Met) -> bool {
-        self.content == Content::Unknown || (self.content == met.content && met.seq.is_none_or(|seq| seq == self.seq))
+        self.content == Content::Unknown || self.is_of(met)
+    }
+
+    /// Whether a record is of a write as this one.
+    fn is_of(&self, met: &Met) -> bool {
+        self.content == met.content && met.seq.is_none_or(|seq| seq == self.seq)
     }
 }
 
 impl Ledger {
-    /// Of a keyspace that is empty, or of which nothing is known yet.
-    pub(super) fn new(is_empty: bool) -> Ledger {
+    /// Of a keyspace that is empty, or of which nothing is known yet, to which the same values are written again and again, or are not.
+    pub(super) fn new(is_empty: bool, repeats: bool) -> Ledger {
         let before = if is_empty { Content::Nothing } else { Content::Unknown };
-        Ledger(Mutex::new(State { histories: BTreeMap::new(), before, now: Moment(0) }))
+        Ledger(Mutex::new(State { histories: BTreeMap::new(), before, now: Moment(0), replayed: Moment(0), repeats }))
+    }
+
+    /// Everything was replayed. What that has put above newer records of before is below these again.
+    pub(super) fn replayed(&self) {
+        let mut state = self.0.lock();
+        state.replayed = state.now;
     }
 
     /// A write is on its way; nobody can see it yet.
@@ -158,10 +173,10 @@ impl Ledger {
         }
     }
 
-    /// Whether it knows a key from its first write on. Of others no record can be found out of order: it may be of before the ledger began, whatever it says.
+    /// Whether it knows anything of a key.
     pub(super) fn knows(&self, key: &[u8]) -> bool {
         let state = self.0.lock();
-        state.histories.get(key).map_or(state.before, |writes| writes[0].content) != Content::Unknown
+        state.histories.contains_key(key) || state.before != Content::Unknown
     }
 
     /// Judges all that counts of a key that it knows.
@@ -171,13 +186,16 @@ impl Ledger {
     pub(super) fn judge(&self, key: &[u8], layers: &Layers) {
         let state = self.0.lock();
         let first = [Write::first(state.before)];
-        let writes = state.histories.get(key).map_or(&first[..], |writes| writes);
+        let all = state.histories.get(key).map_or(&first[..], |writes| writes);
         let (newest, older) = layers.tables.split_at(layers.tables.len().min(1));
-        let in_order = descend(writes, &layers.above).and_then(|above| {
+        let of_before = if state.repeats { all.len() } else { all.partition_point(|write| write.made <= state.replayed) };
+        let new = &all[of_before..];
+        let descend = |writes, records| descend(new, writes, records);
+        let in_order = descend(all, &layers.above).and_then(|above| {
             let newest = descend(above, newest)?;
             descend(newest, older).and(descend(newest, layers.below.as_slice()))
         });
-        assert!(in_order.is_some(), "the ledger has {writes:?} of key {key:?}, whose records are out of order: {layers:?}");
+        assert!(in_order.is_some(), "the ledger has {all:?} of key {key:?}, whose records are out of order: {layers:?}");
     }
 }
 
@@ -194,8 +212,13 @@ fn check(writes: &[Write], since: Moment, key: &[u8], value: Option<&[u8]>) {
     assert!(is_right, "the ledger has {writes:?} of key {key:?}, of which {met:?} was not the newest since {since:?}");
 }
 
-/// The writes of which records can be that follow these, from young to old; none if they are out of order. Each is taken for the newest that it can be of.
-fn descend<'w>(writes: &'w [Write], records: &[Met]) -> Option<&'w [Write]> {
-    let newest = |writes: &'w [Write], met: &Met| writes.iter().rposition(|write| write.may_be(met)).map(|at| &writes[..=at]);
+/// The writes of which records can be that follow these, from young to old; none if they are out of order. Each is taken for the newest that it can be of, and one that is
+/// of a write that is `new`, with a value that no other has, is of no other.
+fn descend<'w>(new: &[Write], writes: &'w [Write], records: &[Met]) -> Option<&'w [Write]> {
+    let newest = |writes: &'w [Write], met: &Met| {
+        let is_new = met.content != Content::Nothing && new.iter().any(|write| write.is_of(met));
+        let position = writes.iter().rposition(|write| if is_new { write.is_of(met) } else { write.may_be(met) });
+        position.map(|at| &writes[..=at])
+    };
     records.iter().try_fold(writes, newest)
 }

@@ -90,6 +90,10 @@ fn fresh(jobs: &[Job]) -> impl Iterator<Item = &(Attach, Block)> {
     jobs.iter().filter_map(|job| job.fresh.as_ref())
 }
 
+fn new_pages(jobs: &[Job]) -> Vec<u32> {
+    fresh(jobs).map(|(attach, _)| attach.overflow).collect()
+}
+
 impl Tree {
     /// Writes out until nothing below `below` is dirty.
     pub(crate) fn write_out_below(&self, below: Seq) -> Result<()> {
@@ -141,12 +145,11 @@ impl Tree {
     pub(crate) fn write_detached(&self, detached: Vec<Detached>, inserts: bool) -> Result<Leftover> {
         let mut jobs = Vec::new();
         let mut leftover = Leftover::default();
-        let written = self.prepare_jobs(detached, &mut jobs, &mut leftover).and_then(|()| {
-            self.sync_log()?;
-            self.write_fresh(&jobs)?;
-            self.attach_fresh(&jobs)?;
-            self.write_in_place(&mut jobs)
-        });
+        let prepared = self.prepare_jobs(detached, &mut jobs, &mut leftover);
+        let attached = prepared.and_then(|()| self.sync_log()).and_then(|()| self.attach_fresh(&jobs));
+        // No index names its new pages.
+        let attached = attached.or_else(|error| self.store.space.free_now(&new_pages(&jobs)).and(Err(error)));
+        let written = attached.and_then(|()| self.write_in_place(&mut jobs));
         for job in &jobs {
             let page = job.home.page;
             match &written {
@@ -340,17 +343,16 @@ impl Tree {
         self.context.shared.wal.commit(self.context.shared.wal.tail(), Durability::Sync)
     }
 
-    /// Writes new overflow pages into free space and syncs them.
-    fn write_fresh(&self, jobs: &[Job]) -> Result<()> {
-        let (pages, blocks): (Vec<u32>, Vec<&Block>) = fresh(jobs).map(|(attach, block)| (attach.overflow, block)).unzip();
-        if pages.is_empty() {
+    /// Writes new overflow pages into free space, syncs them, and has the index name them.
+    fn attach_fresh(&self, jobs: &[Job]) -> Result<()> {
+        let (attach, blocks): (Vec<Attach>, Vec<&Block>) = fresh(jobs).map(|(attach, block)| (attach.clone(), block)).unzip();
+        if attach.is_empty() {
             return Ok(());
         }
-        let written = self.write_new(Cause::Overflow, &pages, |i, _, block| block.copy_from_slice(blocks[i]));
-        if written.is_err() {
-            self.store.space.free_now(&pages)?;
-        }
-        written
+        self.write_new(Cause::Overflow, &new_pages(jobs), |i, _, block| block.copy_from_slice(blocks[i]))?;
+        let production = self.store.production.load(Ordering::Relaxed);
+        let structure = Structure { production, change: Change { attach, ..Change::default() } };
+        self.install(&structure).map(|replaced| self.give_back(&replaced))
     }
 
     /// Writes pages into free space and syncs them. What the page cache has of an earlier life of theirs is forgotten then.
@@ -363,21 +365,6 @@ impl Tree {
     /// To be called when pages are written, before anything relies on it (decision 8, invariant 17).
     fn forget_pages(&self, pages: &[u32]) {
         pages.iter().for_each(|page| self.pages.forget(self.page_id(*page)));
-    }
-
-    fn attach_fresh(&self, jobs: &[Job]) -> Result<()> {
-        let attach: Vec<Attach> = fresh(jobs).map(|(attach, _)| attach.clone()).collect();
-        if attach.is_empty() {
-            return Ok(());
-        }
-        let pages: Vec<u32> = attach.iter().map(|attach| attach.overflow).collect();
-        let production = self.store.production.load(Ordering::Relaxed);
-        let structure = Structure { production, change: Change { attach, ..Change::default() } };
-        let installed = self.install(&structure).map(|replaced| self.give_back(&replaced));
-        if installed.is_err() {
-            self.store.space.free_now(&pages)?;
-        }
-        installed
     }
 
     /// Writes changed pages through the double-write area.

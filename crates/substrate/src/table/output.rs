@@ -92,7 +92,7 @@ impl Output {
             self.queue.take_back(1, &mut self.free).map_err(|e| self.health.poison(e))?;
         }
         match self.free.pop() {
-            Some(next) => self.submit(next, len),
+            Some(next) => self.submit(next, len)?,
             // There is memory for one piece alone.
             None => self.file.write(&self.piece[..len], self.offset).map_err(|e| self.health.poison(e))?,
         }
@@ -100,9 +100,11 @@ impl Output {
         Ok(())
     }
 
-    fn submit(&mut self, next: Block, len: usize) {
+    /// It starts, and nobody waits for it.
+    fn submit(&mut self, next: Block, len: usize) -> Result<()> {
         let block = mem::replace(&mut self.piece, next);
         self.queue.submit(Request { file: self.file.clone(), op: Op::Write, offset: self.offset, block, len, tag: 0 });
+        self.queue.take_back(0, &mut self.free).map_err(|e| self.health.poison(e))
     }
 
     /// Nothing but this fails on a full disk.

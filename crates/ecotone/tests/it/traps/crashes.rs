@@ -1,12 +1,14 @@
 //! Traps that a crash springs: each story is ended at many of its I/Os, in several ways, and what the next life finds is judged.
 
-use ecotone::internal::substrate::storage::FileId;
+use std::ops::Bound;
+
+use ecotone::{Hint, internal::substrate::storage::FileId};
 use ecotone_testkit::{
     model::{Ending, Level},
     sim::{Crash, Phase},
 };
 
-use super::{Engine, World, value};
+use super::{Engine, KEYSPACE, World, value};
 use crate::{adaptive, hash, lsm, tree};
 
 type Story = dyn Fn(&mut World) -> ecotone::Result<()>;
@@ -91,6 +93,25 @@ fn trap_06_torn_tables() {
 #[test]
 fn trap_06_torn_pages_below_tables() {
     torn_pages(adaptive, ADAPTIVE, 5);
+}
+
+/// Pages below tables are overwritten where they are, since a flush has few records of them.
+#[test]
+fn trap_06_torn_pages_that_a_flush_writes() {
+    let world = World::loaded(adaptive, (0..40).map(|_| 900));
+    for phase in [Phase::DoubleWrite, Phase::Pages] {
+        end_everywhere(&world, &[phase], 8, &|world| {
+            world.store.hint(KEYSPACE, (Bound::Unbounded, Bound::Unbounded), Hint::ReadMostly)?;
+            while world.store.background() {}
+            for round in 1..13 {
+                for number in [round, 20 + round] {
+                    world.write(number, Some(value(number, round as u8, 900)), Level::Buffered)?;
+                }
+                world.store.flush()?;
+            }
+            Ok(())
+        });
+    }
 }
 
 fn checkpoint_against_truncation(engine: Engine, points: usize) {

@@ -7,8 +7,10 @@ use std::{iter, mem, ops::Range};
 
 use self::{account::Adapted, cells::Cells};
 
-/// Nanoseconds in which what was counted fades to 1/e.
+/// Nanoseconds of scans in which what was counted fades to 1/e.
 const MEMORY: f64 = 600e9;
+/// Nanoseconds from one look to the next that count as such at most.
+const LOOK: u64 = 1_000_000_000;
 /// How many times its price a range has to have lost: with no knowledge of what comes, renting until the rent is twice the price loses at most three times
 /// what who knows it loses.
 const PATIENCE: f64 = 2.0;
@@ -32,7 +34,9 @@ pub(super) struct Heat {
     cells: Cells,
     /// Where they began, whatever they lost: as if each had lost 1. Of ranges that lose nothing `cells` resolves nothing.
     begun: Cells,
-    faded_at: u64,
+    looked_at: u64,
+    /// Whether anybody has scanned since then.
+    is_used: bool,
 }
 
 impl Heat {
@@ -40,12 +44,13 @@ impl Heat {
     pub(super) fn note(&mut self, from: &[u8], lost: (f64, f64)) {
         self.cells.note(from, lost);
         self.begun.note(from, (1.0, 0.0));
+        self.is_used = true;
     }
 
-    /// It is so late now.
+    /// It is so late now. Time in which nobody scans does not count: who comes back from another phase finds what he left.
     pub(super) fn tick(&mut self, now: u64) {
-        let passed = now.saturating_sub(self.faded_at) as f64;
-        self.faded_at = now;
+        let passed = now.saturating_sub(mem::replace(&mut self.looked_at, now)).min(LOOK);
+        let passed = if mem::take(&mut self.is_used) { passed as f64 } else { 0.0 };
         for cells in [&mut self.cells, &mut self.begun] {
             cells.fade((-passed / MEMORY).exp());
             cells.divide();

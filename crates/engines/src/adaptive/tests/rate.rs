@@ -144,6 +144,14 @@ fn hinted(adapt: u8) -> (u64, u64) {
 }
 
 #[test]
+fn it_rests_long_for_a_long_piece() {
+    let clock = Looks::new(200 * LOOK, 200 * LOOK);
+    let (world, model, slept, pieces) = adapted(&clock, 2);
+    assert!(slept >= (pieces - 1) * 9 * 200 * LOOK, "{pieces} pieces, {slept} ns of rest");
+    world.expect(&model);
+}
+
+#[test]
 fn it_rests_for_what_somebody_asks_for_unless_that_is_all_it_does() {
     let (pieces, slept) = hinted(10);
     assert!(pieces > 1 && slept >= (pieces - 1) * 9 * LOOK, "{pieces} pieces, {slept} ns of rest");

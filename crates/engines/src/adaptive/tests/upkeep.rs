@@ -51,6 +51,14 @@ fn scan_by_tenths(world: &World, (lower, upper): (u32, u32), tenths: u32, scans:
     }
 }
 
+/// One scan a second, for long.
+fn scan_seldom(world: &World, (lower, upper): (u32, u32), seconds: u32) {
+    for second in 0..seconds {
+        assert!(step(&mut *world.keyspace.clone().cursor(range(lower + second % (upper - lower), KEYS)), false).is_some());
+        world.pass(SECOND);
+    }
+}
+
 /// Whether nothing counts of a range but pages.
 pub(super) fn is_pages(world: &World, lower: u32, upper: u32) -> bool {
     let counted = world.keyspace.lsm.lsm().counted(&key(lower), &key(upper));
@@ -162,7 +170,7 @@ fn what_is_as_large_as_memory_is_merged() {
     // A tenth of it is found room for as pages.
     (0..KEYS / 10).step_by(3).for_each(|number| world.put(&mut model, number, Some(&[9; 1500])));
     world.flush();
-    world.pass(Duration::from_secs(6000));
+    scan_seldom(&world, (0, KEYS / 10), 6000);
     scan(&world, (0, KEYS / 10), 120);
     assert!(is_pages(&world, 70, KEYS / 10 - 50), "{:?}", world.keyspace.shapes());
     world.expect(&model);
@@ -255,9 +263,26 @@ fn a_range_that_scans_have_left_becomes_tables_again() {
     let (world, model) = layered(AdaptiveOptions::default());
     scan(&world, (1000, 1400), 80);
     assert!(is_pages(&world, 1150, 1350));
-    world.pass(Duration::from_secs(2400));
-    scan(&world, (3000, 3010), 3);
+    scan_seldom(&world, (3000, 3010), 2400);
     assert!(!is_pages(&world, 1150, 1350) && world.stat("uncovered_pieces") > 0, "{:?}", world.keyspace.shapes());
+    world.expect(&model);
+}
+
+/// From one evening to the next, while others write and look up.
+#[test]
+fn a_range_that_nobody_scans_is_not_left() {
+    let (mut world, mut model) = layered(AdaptiveOptions::default());
+    scan(&world, (1000, 1400), 80);
+    assert!(is_pages(&world, 1150, 1350));
+    for round in 0..20 {
+        world.put(&mut model, 3000 + round, Some(b"by day"));
+        world.flush();
+        assert!(world.keyspace.get(&key(1200)).unwrap().is_some());
+        world.pass(3600 * SECOND);
+        (0..12).for_each(|_| world.tick());
+    }
+    scan(&world, (1150, 1200), 1);
+    assert!(is_pages(&world, 1150, 1350) && world.stat("uncovered_pieces") == 0, "{:?}", world.keyspace.shapes());
     world.expect(&model);
 }
 
@@ -271,9 +296,8 @@ fn a_range_of_an_earlier_life_that_scans_have_left_becomes_tables_again() {
     world.reopen();
     assert!(is_pages(&world, 1000, 1400) && is_pages(&world, 2000, 2400));
     world.keyspace.hint(&range(1000, 1400), Hint::ReadMostly).unwrap();
-    scan(&world, (1000, 2400), 10);
-    world.pass(Duration::from_secs(2400));
-    scan(&world, (3000, 3010), 3);
+    scan(&world, (1000, 2400), 40);
+    scan_seldom(&world, (3000, 3010), 2400);
     assert!(is_pages(&world, 1000, 1400) && !is_pages(&world, 2150, 2350), "{:?}", world.keyspace.shapes());
     world.expect(&model);
 }
@@ -288,8 +312,7 @@ fn a_cold_range_that_has_no_space_to_become_tables_stays_pages() {
     world.keyspace.hint(&range(1700, 2000), Hint::ReadMostly).unwrap();
     scan(&world, (1000, 2400), 10);
     world.disk.space_limit(world.disk.space_used());
-    world.pass(Duration::from_secs(2400));
-    scan(&world, (3000, 3010), 3);
+    scan_seldom(&world, (3000, 3010), 2400);
     assert!(world.stat("adaptations_given_up") > 0 && is_pages(&world, 1000, 2400), "{:?}", world.keyspace.shapes());
     world.disk.space_limit(u64::MAX);
     world.expect(&model);
@@ -403,6 +426,29 @@ fn a_full_disk_puts_it_off() {
     flush(&mut world, &mut model);
     world.pass(SECOND);
     assert!(is_pages(&world, 200, 3800) && world.stat("adaptations_given_up") == given_up, "{:?}", world.keyspace.shapes());
+    world.expect(&model);
+}
+
+/// What was said last counts, also where what was said before could not be done till then.
+#[test]
+fn a_hint_does_not_come_before_one_that_is_put_off() {
+    let options = AdaptiveOptions { adapt: 0, ..AdaptiveOptions::default() };
+    let (mut world, mut model) = (World::with_tables(6, options, 1 << 20), Model::new());
+    (0..KEYS).for_each(|number| world.put(&mut model, number, Some(&[number as u8; 800])));
+    world.flush();
+    world.disk.space_limit(world.disk.space_used());
+    world.keyspace.hint(&range(200, 3800), Hint::ReadMostly).unwrap();
+    world.pass(SECOND);
+    assert!(world.stat("adaptations_given_up") > 0);
+    world.disk.space_limit(u64::MAX);
+    world.keyspace.hint(&range(1000, 1400), Hint::WriteMostly).unwrap();
+    world.pass(SECOND);
+    world.pass(60 * SECOND);
+    // Points alone come.
+    assert!(world.keyspace.get(&key(1200)).unwrap().is_some());
+    world.tick();
+    assert!(is_pages(&world, 200, 900) && is_pages(&world, 1500, 3800), "{:?}", world.keyspace.shapes());
+    assert_eq!(world.keyspace.lsm.lsm().counted(&key(1050), &key(1350)).pages, 0, "{:?}", world.keyspace.shapes());
     world.expect(&model);
 }
 

@@ -31,7 +31,7 @@ fn write(ledger: &Ledger, key: &[u8], value: Option<&[u8]>, seq: u64) {
 
 /// A key that was written three times, and deleted before the last.
 fn written() -> Ledger {
-    let ledger = Ledger::new(true);
+    let ledger = Ledger::new(true, false);
     for (seq, value) in [(1, Some(&b"1"[..])), (2, Some(&b"2"[..])), (3, None), (4, Some(&b"4"[..]))] {
         write(&ledger, KEY, value, seq);
     }
@@ -40,7 +40,7 @@ fn written() -> Ledger {
 
 #[test]
 fn a_read_gives_what_was_the_newest_since_it_began() {
-    let ledger = Ledger::new(true);
+    let ledger = Ledger::new(true, false);
     let since = ledger.now();
     write(&ledger, KEY, Some(b"1"), 1);
     let later = ledger.now();
@@ -63,13 +63,21 @@ fn a_read_gives_what_was_the_newest_since_it_began() {
 
 #[test]
 fn what_was_before_the_ledger_began_is_not_judged() {
-    let ledger = Ledger::new(false);
+    let ledger = Ledger::new(false, false);
     [None, Some(&b"1"[..])].into_iter().for_each(|value| ledger.gave(ledger.now(), KEY, value));
     write(&ledger, KEY, Some(b"1"), 1);
     assert!(alarms(|| ledger.gave(ledger.now(), KEY, None)), "it was replaced before the read");
-    let met = |value: &'static [u8]| Met::new(Some(value), None);
-    ledger.judge(KEY, &Layers { tables: vec![met(b"1"), met(b"0"), met(b"1")], ..Layers::default() });
-    assert!(!ledger.knows(KEY) && !ledger.knows(b"other"), "what was before may be met again");
+    let tables = |values: [&'static [u8]; 3]| Layers {
+        tables: values.map(|value| Met::new(Some(value), None)).to_vec(),
+        ..Layers::default()
+    };
+    ledger.judge(KEY, &tables([b"1", b"0", b"before"]));
+    assert!(alarms(|| ledger.judge(KEY, &tables([b"0", b"1", b"before"]))), "what was before is older");
+    ledger.replayed();
+    ledger.judge(KEY, &tables([b"0", b"1", b"before"]));
+    write(&ledger, KEY, Some(b"2"), 2);
+    assert!(alarms(|| ledger.judge(KEY, &tables([b"1", b"2", b"before"]))), "what was replayed is older");
+    assert!(ledger.knows(KEY) && !ledger.knows(b"other"));
     let ledger = written();
     assert!(ledger.knows(KEY) && ledger.knows(b"other"));
     ledger.forget(b"a", b"z");
@@ -116,7 +124,7 @@ fn records_of_a_key_grow_older_from_layer_to_layer() {
 
 #[test]
 fn a_scan_passes_over_no_record() {
-    let ledger = Ledger::new(true);
+    let ledger = Ledger::new(true, false);
     let since = ledger.now();
     [b"a", b"b", b"c"].iter().for_each(|key| write(&ledger, &key[..], Some(b"1"), 1));
     let later = ledger.now();

@@ -126,7 +126,7 @@ impl World {
 
     /// The same whose reads are judged.
     pub(super) fn another_judged(&self, number: u32, sizes: Sizes) -> Arc<LsmKeyspace> {
-        let around = Around { ledger: Some(Arc::new(Ledger::new(true))), ..Around::default() };
+        let around = Around { ledger: Some(Arc::new(Ledger::new(true, false))), ..Around::default() };
         self.made(Context { keyspace: number, ..self.context.clone() }, LsmOptions::default(), sizes, around)
     }
 

@@ -109,3 +109,26 @@ fn an_absorption_that_fails_leaves_of_each_key_what_was_or_what_came() {
     assert!(all > 10, "{all}");
     (0..all).for_each(|failure| _ = absorb(Some(failure)));
 }
+
+/// Records that no page has room for, one for each segment, which are not thick enough to have them written anew.
+#[test]
+fn what_has_no_memory_leaves_no_page_that_nobody_names() {
+    let (world, mut model) = (World::new(1, TreeOptions::default()), Model::new());
+    let before: Records = (0..6000).map(|number| (key(number), Some(vec![1; 100]))).collect();
+    world.absorb(&before).unwrap();
+    over(&mut model, &before);
+    let added: Records = world.fences().iter().skip(1).map(|lower| ([&lower[..], b"+"].concat(), Some(vec![2; 1500]))).collect();
+    let mut failures = 0;
+    for spare in 0.. {
+        let taken = world.leave_memory(spare);
+        let absorbed = world.absorb(&added);
+        drop(taken);
+        if absorbed.is_ok() {
+            break;
+        }
+        failures += usize::from(absorbed.is_err_and(|error| error.is_shortage()));
+    }
+    over(&mut model, &added);
+    assert!(failures > 3, "{failures}");
+    world.expect(&model);
+}

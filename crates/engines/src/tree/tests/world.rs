@@ -1,13 +1,18 @@
 //! A tree on a disk, as tests drive it.
 
-use std::{collections::BTreeMap, ops::Bound, sync::Arc};
+use std::{collections::BTreeMap, iter, ops::Bound, sync::Arc};
 
-use ecotone_substrate::{Result, wal::WalOptions};
+use ecotone_substrate::{
+    Result,
+    memory::Component,
+    wal::{Durability, WalOptions},
+};
+use ecotone_sys::chunk::{Block, Size};
 use ecotone_testkit::sim::SimStorage;
 
 use crate::{
     engine::{Context, Engine, Family, Ordered},
-    tests::context,
+    tests::{context, stat},
     tree::{PageFill, Tree, TreeFamily, TreeOptions, space::PageFile},
 };
 
@@ -42,6 +47,14 @@ impl World {
         self.tree.absorb(&mut records.iter().map(|(key, value)| Ok((key.clone(), value.clone()))), true)
     }
 
+    /// Takes all memory but so many frames, until it is dropped.
+    pub(super) fn leave_memory(&self, frames: usize) -> Vec<Block> {
+        let memory = &self.context.shared.memory;
+        let mut taken: Vec<_> = iter::from_fn(|| memory.lease_essential(Component::Frames, Size::Frame).ok()).collect();
+        taken.truncate(taken.len() - frames);
+        taken
+    }
+
     /// Lower fences of all segments.
     pub(super) fn fences(&self) -> Vec<Vec<u8>> {
         self.tree.store.index.snapshot().ascend(&[]).map(|(lower, _)| lower).collect()
@@ -59,9 +72,15 @@ impl World {
         assert_eq!((check.problems, check.records), (vec![], model.len() as u64));
         assert!(all(self.tree.clone()).eq(model));
         let root = self.tree.checkpoint().unwrap();
+        self.tree.checkpoint_is_durable();
+        let wal = &self.context.shared.wal;
+        wal.commit(wal.tail(), Durability::Sync).unwrap();
+        self.tree.store.space.release(wal.synced());
         let opened = TreeFamily::default().open(self.context.clone(), &root).unwrap();
         opened.engine().structure_recovered().unwrap();
         assert_eq!(opened.engine().verify().unwrap().records, model.len() as u64);
+        let used = |stats| stat(&stats, "used_bytes");
+        assert_eq!(used(self.tree.stats()), used(opened.engine().stats()), "pages that nobody names are in use");
     }
 }
 
