@@ -50,21 +50,26 @@ impl<'l> Windows<'l> {
     /// If it cannot be read.
     pub(super) fn next(&mut self) -> Result<Option<Window>> {
         self.ask()?;
-        let Some((segment, region, mut bytes)) = self.asked.pop_front() else { return Ok(None) };
-        while bytes.is_none() {
-            let mut done = Vec::new();
-            self.queue.complete(1, &mut done);
-            for completion in done {
-                completion.result?;
-                let from = Address::new(completion.request.tag);
-                let block = Some(completion.request.block);
-                match self.asked.iter_mut().find(|(_, asked, _)| asked.from == from) {
-                    Some((.., place)) => *place = block,
-                    None => bytes = block,
-                }
+        // What was asked for starts, also where what comes next is there already.
+        self.receive(0)?;
+        while self.asked.front().is_some_and(|(.., bytes)| bytes.is_none()) {
+            self.receive(1)?;
+        }
+        Ok(self.asked.pop_front().and_then(|(segment, region, bytes)| Some(Window { segment, region, bytes: bytes? })))
+    }
+
+    /// Receives what has come, and waits until so many windows have.
+    fn receive(&mut self, least: usize) -> Result<()> {
+        let mut done = Vec::new();
+        self.queue.complete(least, &mut done);
+        for completion in done {
+            completion.result?;
+            let from = Address::new(completion.request.tag);
+            if let Some((.., bytes)) = self.asked.iter_mut().find(|(_, asked, _)| asked.from == from) {
+                *bytes = Some(completion.request.block);
             }
         }
-        Ok(bytes.map(|bytes| Window { segment, region, bytes }))
+        Ok(())
     }
 
     /// Takes back what was looked at.
