@@ -53,10 +53,11 @@ impl Lsm {
             return false;
         }
         self.idle.tick((self.use_so_far(), self.front().map_or_else(Stats::new, |front| front.stats())));
-        if self.is_idle() {
+        let is_idle = self.is_idle();
+        if is_idle {
             self.call_compaction();
         }
-        self.base().into_iter().for_each(|base| base.look(self.is_idle()));
+        self.base().into_iter().for_each(|base| base.look(is_idle));
         true
     }
 

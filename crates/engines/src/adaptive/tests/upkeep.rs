@@ -399,9 +399,8 @@ fn what_is_hinted_to_be_written_is_not_adapted_however_it_is_scanned() {
     world.expect(&model);
 }
 
-/// On a full disk nothing is adapted, nothing is lost, and what somebody asked for is tried again a minute later, also where nothing is done by itself.
-#[test]
-fn a_full_disk_puts_it_off() {
+/// Nothing is done by itself, and what somebody asked for found the disk full, which it is no more.
+fn put_off() -> (World, Model) {
     let options = AdaptiveOptions { adapt: 0, ..AdaptiveOptions::default() };
     let (mut world, mut model) = (World::with_tables(6, options, 1 << 20), Model::new());
     // The page file has a MiB to begin with, and would need three.
@@ -410,11 +409,18 @@ fn a_full_disk_puts_it_off() {
     world.disk.space_limit(world.disk.space_used());
     world.keyspace.hint(&range(200, 3800), Hint::ReadMostly).unwrap();
     world.pass(SECOND);
+    assert!(world.stat("adaptations_given_up") > 0 && !is_pages(&world, 200, 3800));
+    world.disk.space_limit(u64::MAX);
+    (world, model)
+}
+
+/// On a full disk nothing is adapted, nothing is lost, and what somebody asked for is tried again a minute later.
+#[test]
+fn a_full_disk_puts_it_off() {
+    let (mut world, mut model) = put_off();
     let given_up = world.stat("adaptations_given_up");
-    assert!(given_up > 0 && !is_pages(&world, 200, 3800));
     assert!(shapes(&world).contains(&("to be pages", "hint")), "{:?}", world.keyspace.shapes());
     world.environment.health.check().unwrap();
-    world.disk.space_limit(u64::MAX);
     let flush = |world: &mut World, model: &mut Model| {
         world.put(model, 1, Some(b"1"));
         world.flush();
@@ -432,15 +438,7 @@ fn a_full_disk_puts_it_off() {
 /// What was said last counts, also where what was said before could not be done till then.
 #[test]
 fn a_hint_does_not_come_before_one_that_is_put_off() {
-    let options = AdaptiveOptions { adapt: 0, ..AdaptiveOptions::default() };
-    let (mut world, mut model) = (World::with_tables(6, options, 1 << 20), Model::new());
-    (0..KEYS).for_each(|number| world.put(&mut model, number, Some(&[number as u8; 800])));
-    world.flush();
-    world.disk.space_limit(world.disk.space_used());
-    world.keyspace.hint(&range(200, 3800), Hint::ReadMostly).unwrap();
-    world.pass(SECOND);
-    assert!(world.stat("adaptations_given_up") > 0);
-    world.disk.space_limit(u64::MAX);
+    let (world, model) = put_off();
     world.keyspace.hint(&range(1000, 1400), Hint::WriteMostly).unwrap();
     world.pass(SECOND);
     world.pass(60 * SECOND);
