@@ -44,6 +44,10 @@ interleavings SCHEDULES="10000":
     cargo test -p ecotone --features shuttle,bugs --test interleavings bugs:: -- --nocapture
     cargo test --release -p ecotone-sys -p ecotone-substrate -p ecotone-engines --features ecotone-sys/loom,ecotone-substrate/loom,ecotone-engines/loom --lib orders -- --nocapture
 
+# Many threads in small budgets, in every way there is: every call must return in time
+liveness EPISODES="100":
+    ECOTONE_LIVENESS={{EPISODES}} cargo test -p ecotone --test it -- --nocapture --test-threads 1 liveness
+
 # Real child processes, killed with SIGKILL at random moments
 kills TIMES="100":
     ECOTONE_KILLS={{TIMES}} cargo test --release -p ecotone-cli --test it kills_at_any_moment -- --nocapture

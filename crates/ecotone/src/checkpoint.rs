@@ -3,7 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use ecotone_engines::engine::Root;
-use ecotone_substrate::{Seq, bug, manifest::Manifest, scheduler::Priority};
+use ecotone_substrate::{
+    Seq, bug,
+    held::{self, Kind},
+    manifest::Manifest,
+    scheduler::Priority,
+};
 
 use crate::{Durability, Result, database::Inner, space::Space};
 
@@ -72,12 +77,14 @@ impl Inner {
     /// Brings everything into the files, unlogged keyspaces included, and checkpoints.
     pub(crate) fn flush_all(&self) -> Result<()> {
         // This is the caller's thread; what panics on the scheduler's is seen to there.
-        self.health.unless_panics("a flush", || {
-            self.wal.commit(self.wal.tail(), Durability::Sync)?;
-            for space in self.all_spaces() {
-                space.engine().flush(Seq::MAX)?;
-            }
-            self.checkpoint()
+        self.flushes.run(|| {
+            self.health.unless_panics("a flush", || {
+                self.wal.commit(self.wal.tail(), Durability::Sync)?;
+                for space in self.all_spaces() {
+                    space.engine().flush(Seq::MAX)?;
+                }
+                self.checkpoint()
+            })
         })
     }
 
@@ -96,6 +103,7 @@ impl Inner {
     /// Makes all structure durable, stores a manifest that says so, and recycles the log that it makes unneeded.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         let mut manifest = self.manifest.lock();
+        let _held = held::hold(Kind::Manifest);
         let applied = self.wal.applied();
         let taken = self.all_spaces().into_iter().map(|space| take(space, applied)).collect::<Result<Vec<_>>>()?;
         // A manifest must not know more than the log does after a power failure: its positions would be given out again.

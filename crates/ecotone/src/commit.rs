@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use ecotone_engines::engine::{Admission, Operation};
 use ecotone_substrate::{
     Seq,
+    held::{self, Held, Kind},
     wal::{BatchEncoder, RecordKind, Room, Wal},
 };
 
@@ -52,17 +53,14 @@ impl Inner {
         }
         self.health.check()?;
         targets.iter().try_for_each(|target| limits_check::operation(target.operation))?;
-        // Large batches pass one at a time, so that two of them cannot each hold half of the memory that both need.
-        let bytes: usize =
-            targets.iter().map(|target| target.operation.key.len() + target.operation.value.map_or(0, <[u8]>::len)).sum();
-        let _turn = (bytes > limits::MAX_BATCH / 16).then(|| self.large_batches.lock());
         if targets.iter().any(|target| target.space.latch_free().is_some()) {
             return self.write_singly(targets, durability);
         }
-        self.write_together(targets, durability)
+        self.patiently(|| self.write_together(targets, durability))
     }
 
     fn write_together(&self, targets: &[Target<'_>], durability: Durability) -> Result<()> {
+        let _inside = self.batches.enter(&self.scheduler, targets.iter().map(|target| target.operation))?;
         let stripes = targets.iter().map(|target| self.stripes.of(target.space.id, target.operation.key)).collect();
         self.commit(targets, durability, || Some(self.stripes.lock_all(stripes))).map(|_| ())
     }
@@ -70,9 +68,9 @@ impl Inner {
     /// Writes an unlogged batch of which an engine takes a part without stripes: that part is a row of single writes, after the others.
     fn write_singly(&self, targets: &[Target<'_>], durability: Durability) -> Result<()> {
         let others: Vec<Target<'_>> = targets.iter().copied().filter(|target| target.space.latch_free().is_none()).collect();
-        self.write_together(&others, durability)?;
+        self.patiently(|| self.write_together(&others, durability))?;
         let singles = targets.iter().filter_map(|target| Some((target.space.latch_free()?, target.operation)));
-        singles.into_iter().try_for_each(|(engine, operation)| engine.put(operation))
+        singles.into_iter().try_for_each(|(engine, operation)| self.patiently(|| engine.put(operation)))
     }
 
     /// Writes one operation. What the log need not have may replace a record that is not written out yet: that takes no admission. An engine that orders the
@@ -105,6 +103,7 @@ impl Inner {
         durability: Durability,
         lock: impl FnOnce() -> Option<Locked<'a>>,
     ) -> Result<bool> {
+        pace(targets)?;
         if targets.iter().all(|target| !target.space.logged) {
             return self.commit_unlogged(targets, lock);
         }
@@ -134,10 +133,28 @@ impl Inner {
     }
 }
 
+/// Delays a write or a batch where its keyspaces are behind, once for each of them.
+fn pace(targets: &[Target<'_>]) -> Result<()> {
+    if let [Target { space, operation }] = targets {
+        return space.engine().pace(bytes(*operation), operation.value.is_some());
+    }
+    let mut spaces: Vec<(&Space, usize, bool)> = Vec::new();
+    for Target { space, operation } in targets {
+        match spaces.iter_mut().find(|(there, ..)| there.id == space.id) {
+            Some((_, sum, adds)) => (*sum, *adds) = (*sum + bytes(*operation), *adds || operation.value.is_some()),
+            None => spaces.push((space, bytes(*operation), operation.value.is_some())),
+        }
+    }
+    spaces.into_iter().try_for_each(|(space, bytes, adds)| space.engine().pace(bytes, adds))
+}
+
+fn bytes(operation: Operation<'_>) -> usize {
+    operation.key.len() + operation.value.map_or(0, <[u8]>::len) + RECORD_OVERHEAD
+}
+
 /// Tells the log which record an operation at or before `at` has.
 pub(crate) fn weigh(wal: &Wal, at: Seq, keyspace: u32, operation: Operation<'_>) {
-    let bytes = operation.key.len() + operation.value.map_or(0, <[u8]>::len) + RECORD_OVERHEAD;
-    wal.weigh(at, stripes::hash(keyspace, operation.key), bytes);
+    wal.weigh(at, stripes::hash(keyspace, operation.key), bytes(operation));
 }
 
 fn encode(targets: &[Target<'_>], body: &mut Vec<u8>) -> Result<()> {
@@ -157,6 +174,7 @@ fn encode(targets: &[Target<'_>], body: &mut Vec<u8>) -> Result<()> {
 struct Admitted<'t, 'a> {
     targets: &'t [Target<'a>],
     admissions: Admissions,
+    _held: Held,
 }
 
 /// One admission needs no allocation.
@@ -167,11 +185,12 @@ enum Admissions {
 
 impl<'t, 'a> Admitted<'t, 'a> {
     fn all(targets: &'t [Target<'a>]) -> Result<Self> {
+        let _held = held::hold(Kind::Admission);
         if let [target] = targets {
             let admission = target.space.engine().admit(target.operation)?;
-            return Ok(Admitted { targets, admissions: Admissions::One(Some(admission)) });
+            return Ok(Admitted { targets, admissions: Admissions::One(Some(admission)), _held });
         }
-        let mut admitted = Admitted { targets, admissions: Admissions::Many(Vec::with_capacity(targets.len())) };
+        let mut admitted = Admitted { targets, admissions: Admissions::Many(Vec::with_capacity(targets.len())), _held };
         for target in targets {
             let admission = target.space.engine().admit(target.operation)?;
             admitted.admissions.push(admission);

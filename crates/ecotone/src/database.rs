@@ -13,6 +13,7 @@ use std::{
 use ecotone_engines::engine::{Context, Family, Made, Root, Shared};
 use ecotone_substrate::{
     health::Health,
+    held::{self, Kind},
     manifest::{KeyspaceRecord, Manifest},
     memory::Memory,
     scheduler::Scheduler,
@@ -23,7 +24,8 @@ use ecotone_sys::primitive::{Mutex, RwLock};
 
 use crate::{
     Batch, Builder, Check, Durability, Error, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Result, Stats,
-    handle::Handle, limits, limits_check, options::Creation, recovery, relief::Relief, space::Space, stats, stripes::Stripes,
+    batch_gate::BatchGate, handle::Handle, limits, limits_check, options::Creation, recovery, relief::Relief,
+    shared_work::SharedWork, space::Space, stats, stripes::Stripes,
 };
 
 /// A handle of an open database. Clones share it; the last one to go (keyspaces and batches count) closes it.
@@ -40,7 +42,7 @@ pub(crate) struct Inner {
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) health: Arc<Health>,
     pub(crate) stripes: Stripes,
-    pub(crate) large_batches: Mutex<()>,
+    pub(crate) batches: BatchGate,
     pub(crate) spaces: RwLock<BTreeMap<String, Arc<Space>>>,
     /// The manifest as last stored. Locked for the whole of a checkpoint, a creation and a drop, which so happen one at a time.
     pub(crate) manifest: Mutex<Manifest>,
@@ -49,6 +51,9 @@ pub(crate) struct Inner {
     families: Vec<Arc<dyn Family>>,
     closed: AtomicBool,
     pub(crate) relief: Relief,
+    pub(crate) flushes: SharedWork,
+    /// Held by the scan that reads without memory of its own.
+    pub(crate) closed_scans: Mutex<()>,
 }
 
 /// What [`Database::keyspaces`] tells of each keyspace.
@@ -126,6 +131,7 @@ impl Database {
         let inner = &self.inner;
         inner.check_writable()?;
         let mut manifest = inner.manifest.lock();
+        let _held = held::hold(Kind::Manifest);
         let space = inner.spaces.read().get(name).cloned().ok_or_else(|| Error::UnknownKeyspace { name: name.to_owned() })?;
         let mut next = manifest.clone();
         next.keyspaces.retain(|record| record.id != space.id);
@@ -144,7 +150,7 @@ impl Database {
     /// open has nothing to replay. Long if much is unwritten.
     pub fn flush(&self) -> Result<()> {
         self.inner.check_writable()?;
-        self.inner.flush_all()
+        self.inner.patiently(|| self.inner.flush_all())
     }
 
     /// Makes everything written to logged keyspaces so far survive a power failure: one sync of the log.
@@ -162,7 +168,12 @@ impl Database {
     pub fn verify(&self) -> Result<Vec<(String, Check)>> {
         self.inner.check_open()?;
         let spaces: Vec<_> = self.inner.spaces.read().values().cloned().collect();
-        spaces.iter().map(|space| Ok((space.name.clone(), space.engine().verify()?))).collect()
+        let checked = spaces.iter().filter_map(|space| match self.inner.patiently(|| space.engine().verify()) {
+            // It was dropped meanwhile.
+            Err(Error::Closed { .. }) if !self.inner.has(space) => None,
+            check => Some(check.map(|check| (space.name.clone(), check))),
+        });
+        checked.collect()
     }
 
     /// Why writing has stopped, or `None` while all is well.
@@ -211,6 +222,7 @@ impl Database {
         let inner = &self.inner;
         inner.check_writable()?;
         let mut manifest = inner.manifest.lock();
+        let _held = held::hold(Kind::Manifest);
         if inner.spaces.read().contains_key(name) {
             drop(manifest);
             let exists = || Err(Error::Invalid(format!("there is already a keyspace named {name:?}")));
@@ -241,7 +253,7 @@ impl Inner {
             scheduler: shared.scheduler.clone(),
             health: shared.health.clone(),
             stripes: Stripes::new(),
-            large_batches: Mutex::new(()),
+            batches: BatchGate::new(shared.memory.budget()),
             spaces: RwLock::new(spaces.into_iter().map(|space| (space.name.clone(), Arc::new(space))).collect()),
             manifest: Mutex::new(manifest),
             durability,
@@ -249,7 +261,14 @@ impl Inner {
             families,
             closed: AtomicBool::new(false),
             relief: Relief::default(),
+            flushes: SharedWork::default(),
+            closed_scans: Mutex::new(()),
         }
+    }
+
+    /// Whether a keyspace was not dropped.
+    pub(crate) fn has(&self, space: &Arc<Space>) -> bool {
+        self.spaces.read().get(&space.name).is_some_and(|there| Arc::ptr_eq(there, space))
     }
 
     /// Fails if the database was closed.
@@ -314,7 +333,7 @@ impl Inner {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let flushed = self.health.check().and_then(|()| self.flush_all());
+        let flushed = self.health.check().and_then(|()| self.patiently(|| self.flush_all()));
         self.scheduler.stop();
         flushed
     }

@@ -3,8 +3,9 @@
 use std::{fmt, sync::Arc};
 
 use ecotone_engines::engine::{Engine, Operation};
+use ecotone_substrate::held::{self, Wait};
 
-use crate::{Database, Durability, KeyspaceStats, Result, commit::Target, limits_check, space::Space, stats};
+use crate::{Database, Durability, Error, KeyspaceStats, Result, commit::Target, limits_check, space::Space, stats};
 
 /// A keyspace of an open database, with its engine as one that does what its kind does.
 pub(crate) struct Handle<E: ?Sized> {
@@ -33,12 +34,12 @@ impl<E: Engine + ?Sized> Handle<E> {
 
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.readable(key)?;
-        self.engine.get(key)
+        self.database.inner.patiently(|| self.engine.get(key))
     }
 
     pub(crate) fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.readable(key)?;
-        self.engine.get_into(key, value)
+        self.database.inner.patiently(|| self.engine.get_into(key, value))
     }
 
     pub(crate) fn multi_get<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) -> Result<Vec<Option<Vec<u8>>>> {
@@ -52,18 +53,40 @@ impl<E: Engine + ?Sized> Handle<E> {
     pub(crate) fn multi_get_with(&self, keys: &[&[u8]], mut found: impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
         self.database.inner.check_open()?;
         keys.iter().try_for_each(|key| limits_check::key(key))?;
-        self.engine.multi_get(keys, &mut found)
+        let mut is_found = vec![false; keys.len()];
+        let looked = self.engine.multi_get(keys, &mut |number, value| {
+            is_found[number] = true;
+            held::about_to_wait(Wait::Caller);
+            found(number, value);
+        });
+        match looked {
+            Err(Error::Memory { .. }) => self.database.inner.patiently(|| self.find_the_rest(keys, &mut is_found, &mut found)),
+            looked => looked,
+        }
+    }
+
+    /// Looks for the keys that are not found yet.
+    #[cold]
+    fn find_the_rest(&self, keys: &[&[u8]], is_found: &mut [bool], found: &mut impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
+        let numbers: Vec<usize> = (0..keys.len()).filter(|number| !is_found[*number]).collect();
+        let rest: Vec<&[u8]> = numbers.iter().map(|number| keys[*number]).collect();
+        self.engine.multi_get(&rest, &mut |place, value| {
+            is_found[numbers[place]] = true;
+            found(numbers[place], value);
+        })
     }
 
     pub(crate) fn write(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         self.database.inner.check_open()?;
-        self.database.inner.write(self.target(key, value), self.durability)
+        let inner = &self.database.inner;
+        inner.patiently(|| inner.write(self.target(key, value), self.durability))
     }
 
     /// Writes if no write of the key came since its stripe had this version.
     pub(crate) fn write_if(&self, key: &[u8], value: Option<&[u8]>, version: u64) -> Result<bool> {
         self.database.inner.check_open()?;
-        self.database.inner.write_if(self.target(key, value), version, self.durability)
+        let inner = &self.database.inner;
+        inner.patiently(|| inner.write_if(self.target(key, value), version, self.durability))
     }
 
     pub(crate) fn stats(&self) -> KeyspaceStats {

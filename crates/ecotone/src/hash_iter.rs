@@ -14,12 +14,12 @@ pub struct HashIter {
     /// The records, or an error to give and then nothing.
     records: std::result::Result<Box<dyn Walk>, Option<Error>>,
     // Below the walk, since fields go in this order and the walk uses the database.
-    _database: Database,
+    database: Database,
 }
 
 impl HashIter {
     pub(crate) fn new(database: Database, records: Result<Box<dyn Walk>>) -> Self {
-        HashIter { records: records.map_err(Some), _database: database }
+        HashIter { records: records.map_err(Some), database }
     }
 
     /// As [`next`](Iterator::next), but key and value are lent until the next call.
@@ -28,7 +28,10 @@ impl HashIter {
     /// Those of a read; the iterator has ended then.
     pub fn next_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         match &mut self.records {
-            Ok(walk) => walk.next(),
+            Ok(walk) => {
+                self.database.inner.patiently(|| walk.prepare())?;
+                walk.next()
+            }
             Err(error) => error.take().map_or(Ok(None), Err),
         }
     }

@@ -1,7 +1,7 @@
 //! An ordered keyspace: the methods follow `BTreeMap`, keys and values are byte strings.
 
 use std::{
-    fmt,
+    fmt, iter,
     ops::{Bound, RangeBounds},
 };
 
@@ -9,6 +9,7 @@ use ecotone_engines::{
     engine::{Hint, Operation, Ordered, RangeShape},
     merge::Merge,
 };
+use ecotone_substrate::held::{self, Wait};
 
 use crate::{Durability, Iter, KeyspaceStats, Result, Survey, Swap, handle::Handle, limits_check};
 
@@ -126,9 +127,12 @@ impl Keyspace {
 
     /// Replaces the value of `key` by what `update` makes of it (`None`: no value, or delete), atomically, and gives the value before.
     ///
-    /// `update` runs without locks, and *again* whenever another write came between, so it should be cheap and have no effects of its own.
-    /// It may use the database, except that writing `key` itself makes it run forever. If it panics, nothing is written.
-    /// Making nothing of nothing writes nothing, so it promises no more than a read.
+    /// `update` runs without locks, and *again* whenever another write gave the key another value meanwhile, so it should be cheap and have no effects of its own.
+    /// It may use the database. If it panics, nothing is written. Making nothing of nothing writes nothing, so it promises no more than a read.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert); [`Error::Invalid`](crate::Error::Invalid) if it was overtaken a hundred thousand times: by an `update` that itself writes
+    /// another value to `key` in each run.
     pub fn fetch_update(
         &self,
         key: impl AsRef<[u8]>,
@@ -178,10 +182,12 @@ impl Keyspace {
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
         let inner = &self.handle.database.inner;
         inner.check_writable()?;
-        let mut records = records.into_iter().map(|(key, value)| {
+        let mut source = records.into_iter();
+        let mut records = iter::from_fn(|| {
+            held::about_to_wait(Wait::Caller);
+            let (key, value) = source.next()?;
             let (key, value) = (key.as_ref().to_vec(), value.as_ref().to_vec());
-            limits_check::operation(Operation { key: &key, value: Some(&value) })?;
-            Ok((key, value))
+            Some(limits_check::operation(Operation { key: &key, value: Some(&value) }).map(|()| (key, value)))
         });
         inner.settle(&self.handle.space)?;
         self.handle.engine.clone().bulk_load(&mut records)
@@ -207,7 +213,10 @@ impl Keyspace {
     /// [`Error::NoSpace`](crate::Error::NoSpace) while the disk is full, and what reading what is there can fail with. What was merged until then stays so.
     pub fn compact(&self, mut progress: impl FnMut(u64, u64)) -> Result<bool> {
         self.handle.database.inner.check_writable()?;
-        self.handle.engine.compact(&mut progress)
+        self.handle.engine.compact(&mut |moved, all| {
+            held::about_to_wait(Wait::Caller);
+            progress(moved, all);
+        })
     }
 
     /// This keyspace's own numbers.
@@ -250,8 +259,7 @@ impl Keyspace {
 
     fn cursor(&self, start: Bound<Vec<u8>>, end: Bound<Vec<u8>>) -> Iter {
         let Handle { database, engine, .. } = &self.handle;
-        let cursor = database.inner.check_open().map(|()| engine.clone().cursor((start, end)));
-        Iter::new(database.clone(), cursor)
+        Iter::new(database.clone(), engine, (start, end))
     }
 }
 

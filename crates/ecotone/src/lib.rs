@@ -36,6 +36,7 @@
 //! visible key by key. Iterators are consistent per key, see [`Iter`].
 
 mod batch;
+mod batch_gate;
 mod builder;
 mod checkpoint;
 mod commit;
@@ -47,9 +48,11 @@ mod iter;
 mod keyspace;
 mod limits_check;
 mod options;
+mod patience;
 mod recovery;
 mod relief;
 mod repair;
+mod shared_work;
 mod space;
 mod stats;
 mod stripes;

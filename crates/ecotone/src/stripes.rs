@@ -2,6 +2,7 @@
 
 use std::hash::BuildHasher;
 
+use ecotone_substrate::held::{self, Held, Kind};
 use ecotone_sys::primitive::{Mutex, MutexGuard};
 use foldhash::fast::FixedState;
 
@@ -17,6 +18,13 @@ pub(crate) struct Stripes {
 /// Locked stripes; dropping it counts their versions up and unlocks them.
 pub(crate) struct Locked<'a> {
     guards: Guards<'a>,
+    _held: Held,
+}
+
+impl<'a> Locked<'a> {
+    fn new(guards: Guards<'a>) -> Self {
+        Locked { guards, _held: held::hold(Kind::Stripes) }
+    }
 }
 
 enum Guards<'a> {
@@ -47,20 +55,20 @@ impl Stripes {
 
     /// Locks one stripe.
     pub(crate) fn lock(&self, stripe: usize) -> Locked<'_> {
-        Locked { guards: Guards::One(self.versions[stripe].lock()) }
+        Locked::new(Guards::One(self.versions[stripe].lock()))
     }
 
     /// Locks one stripe if its version is still `version`.
     pub(crate) fn lock_if(&self, stripe: usize, version: u64) -> Option<Locked<'_>> {
         let guard = self.versions[stripe].lock();
-        (*guard == version).then(|| Locked { guards: Guards::One(guard) })
+        (*guard == version).then(|| Locked::new(Guards::One(guard)))
     }
 
     /// Locks several stripes, each once, in ascending order, so that no two batches wait for each other.
     pub(crate) fn lock_all(&self, mut stripes: Vec<usize>) -> Locked<'_> {
         stripes.sort_unstable();
         stripes.dedup();
-        Locked { guards: Guards::Many(stripes.into_iter().map(|stripe| self.versions[stripe].lock()).collect()) }
+        Locked::new(Guards::Many(stripes.into_iter().map(|stripe| self.versions[stripe].lock()).collect()))
     }
 }
 

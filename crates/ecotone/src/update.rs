@@ -1,14 +1,21 @@
 //! Reading a record and writing it anew, as one.
 //!
-//! Mostly this is a read and a write that happens only if no other write of the key came between, which the version of the key's stripe tells (decision 1,
-//! "Commit"). The engine of an unlogged hashed keyspace does it by itself, without stripes (decision 10, "Operations").
+//! Mostly this is a read and a write that happens only if no other write of the key came between. The version of the key's stripe tells that none came
+//! (decision 1, "Commit"). Other keys share the stripe, so a version that has moved only means that the key is read again: where it still has the value that
+//! the closure got, what the closure gave is written without a second run. The engine of an unlogged hashed keyspace does all this by itself, without stripes
+//! (decision 10, "Operations").
 
 use ecotone_engines::{
     engine::{Engine, Hashed, Operation, Outcome},
     merge::Merge,
 };
+use ecotone_substrate::held::{self, Wait};
 
-use crate::{Result, handle::Handle, limits_check};
+use crate::{Error, Result, handle::Handle, limits_check};
+
+/// Runs of one update's closure, each overtaken by another write of the key, after which the update gives up. Other threads cannot overtake it so often; a
+/// closure that writes the key itself, differently each time, would do so for ever.
+const MOST_RUNS: u32 = 100_000;
 
 /// What [`Keyspace::compare_and_swap`](crate::Keyspace::compare_and_swap) did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,8 +79,14 @@ impl<E: Engine + ?Sized> Handle<E> {
     }
 
     /// Replaces a value by what `update` makes of it. An error of `update` is the answer, and nothing is written.
-    fn update(&self, key: &[u8], update: impl FnMut(Option<&[u8]>) -> Result<Next>) -> Result<Updated> {
+    fn update(&self, key: &[u8], mut update: impl FnMut(Option<&[u8]>) -> Result<Next>) -> Result<Updated> {
         limits_check::key(key)?;
+        let mut runs = 0;
+        let update = |before: Option<&[u8]>| {
+            runs += 1;
+            held::about_to_wait(Wait::Caller);
+            if runs <= MOST_RUNS { update(before) } else { Err(overtaken()) }
+        };
         match self.space.latch_free() {
             Some(engine) => self.update_in_engine(&**engine, key, update),
             None => self.update_by_version(key, update),
@@ -83,17 +96,22 @@ impl<E: Engine + ?Sized> Handle<E> {
     fn update_by_version(&self, key: &[u8], mut update: impl FnMut(Option<&[u8]>) -> Result<Next>) -> Result<Updated> {
         let stripes = &self.database.inner.stripes;
         let stripe = stripes.of(self.space.id, key);
+        let mut last: Option<Updated> = None;
         loop {
             let version = stripes.version(stripe);
             self.readable(key)?;
-            let before = self.engine.get_to_update(key)?;
-            let after = match update(before.as_deref())? {
-                Next::Replace(after) if before.is_some() || after.is_some() => after,
-                Next::Replace(_) | Next::Keep => return Ok(Updated { after: before.clone(), before }),
+            let before = self.database.inner.patiently(|| self.engine.get_to_update(key))?;
+            let updated = match last.filter(|last| last.before == before) {
+                Some(last) => last,
+                None => match update(before.as_deref())? {
+                    Next::Replace(after) if before.is_some() || after.is_some() => Updated { before, after },
+                    Next::Replace(_) | Next::Keep => return Ok(Updated { after: before.clone(), before }),
+                },
             };
-            if self.write_if(key, after.as_deref(), version)? {
-                return Ok(Updated { before, after });
+            if self.write_if(key, updated.after.as_deref(), version)? {
+                return Ok(updated);
             }
+            last = Some(updated);
         }
     }
 
@@ -103,9 +121,14 @@ impl<E: Engine + ?Sized> Handle<E> {
         key: &[u8],
         mut update: impl FnMut(Option<&[u8]>) -> Result<Next>,
     ) -> Result<Updated> {
-        let mut updated = Updated { before: None, after: None };
+        let mut last: Option<(Updated, Outcome)> = None;
         self.modify(engine, key, |before, after| {
-            updated.before = before.map(<[u8]>::to_vec);
+            // Another key's write, or want of room, has the engine ask again.
+            if let Some((updated, outcome)) = last.as_ref().filter(|(updated, _)| updated.before.as_deref() == before) {
+                after.extend_from_slice(updated.after.as_deref().filter(|_| *outcome == Outcome::Store).unwrap_or_default());
+                return Ok(*outcome);
+            }
+            let mut updated = Updated { before: before.map(<[u8]>::to_vec), after: None };
             let (next, outcome) = match update(before)? {
                 Next::Replace(Some(value)) => {
                     after.extend_from_slice(&value);
@@ -115,9 +138,10 @@ impl<E: Engine + ?Sized> Handle<E> {
                 Next::Replace(None) | Next::Keep => (updated.before.clone(), Outcome::Keep),
             };
             updated.after = next;
+            last = Some((updated, outcome));
             Ok(outcome)
         })?;
-        Ok(updated)
+        Ok(last.map_or(Updated { before: None, after: None }, |(updated, _)| updated))
     }
 
     /// Whether an engine may be asked to change a record by itself.
@@ -148,4 +172,9 @@ impl<E: Engine + ?Sized> Handle<E> {
         })?;
         refused.map_or(Ok(()), Err)
     }
+}
+
+fn overtaken() -> Error {
+    let what = "an update was overtaken by other writes of its key in each of its runs; does its closure write the key?";
+    Error::Invalid(format!("{what} (after {MOST_RUNS} runs)"))
 }

@@ -4,12 +4,20 @@
 use std::{fmt, ops::Bound, sync::Arc};
 
 use ecotone_substrate::{
-    Error, Result, Seq, clock::Clock, double_write::DoubleWrite, environment::Environment, health::Health, memory::Memory,
-    scheduler::Scheduler, storage::Storage, wal::Wal,
+    Error, Result, Seq,
+    clock::Clock,
+    double_write::DoubleWrite,
+    environment::Environment,
+    health::Health,
+    memory::{Component, Memory},
+    scheduler::Scheduler,
+    storage::Storage,
+    wal::Wal,
 };
 use ecotone_sys::epoch::Domain;
 
 use crate::merge::Merge;
+pub use crate::rest::Direction;
 
 /// What all keyspaces of a database share.
 #[derive(Debug, Clone)]
@@ -95,14 +103,31 @@ pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 /// Goes through a range from both ends; each record is given by one of them. After an error it ends. What it gives is lent until the next call, so that an
 /// engine need not copy records.
 pub trait Cursor: Send {
+    /// Goes to the next record from one end, which may take I/O and memory. False if there is none.
+    fn advance(&mut self, direction: Direction) -> Result<bool>;
+    /// Takes the record that it went to. Once for each that it goes to; `None` if that lies beyond the other end.
+    fn take(&mut self) -> Result<Option<RecordRef<'_>>>;
+    /// The keys that it has not given, also after an error.
+    fn rest(&self) -> Range;
     /// The record with the smallest key that is left.
-    fn next(&mut self) -> Result<Option<RecordRef<'_>>>;
+    fn next(&mut self) -> Result<Option<RecordRef<'_>>> {
+        if self.advance(Direction::Up)? { self.take() } else { Ok(None) }
+    }
     /// The record with the largest key that is left.
-    fn next_back(&mut self) -> Result<Option<RecordRef<'_>>>;
+    fn next_back(&mut self) -> Result<Option<RecordRef<'_>>> {
+        if self.advance(Direction::Down)? { self.take() } else { Ok(None) }
+    }
 }
 
 /// Goes once through all records of a hashed keyspace, in an order of its own. After an error it ends. What it gives is lent until the next call.
 pub trait Walk: Send {
+    /// Reads what the next record is found in, if that is not in memory.
+    ///
+    /// # Errors
+    /// Those of a read. After [`Error::Memory`] it may be called again.
+    fn prepare(&mut self) -> Result<()> {
+        Ok(())
+    }
     /// A record that was not given yet.
     fn next(&mut self) -> Result<Option<RecordRef<'_>>>;
 }
@@ -251,6 +276,14 @@ pub trait Engine: Send + Sync + fmt::Debug {
     /// locked then. After an error not all keys have been looked for.
     fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()>;
 
+    /// Delays who is about to write so many bytes in one write or batch, while the background is behind and works, and has it work if it does not. `adds` is false
+    /// for deletes alone. Called before the operations are admitted.
+    ///
+    /// # Errors
+    /// If the keyspace was dropped, the database is closed, or writing has stopped.
+    fn pace(&self, _bytes: usize, _adds: bool) -> Result<()> {
+        Ok(())
+    }
     /// Takes whatever `operation` needs so that applying it cannot fail. May wait and do I/O.
     fn admit(&self, operation: Operation<'_>) -> Result<Admission>;
     /// Makes the operation visible. Infallible, no I/O.
@@ -306,8 +339,13 @@ pub trait Engine: Send + Sync + fmt::Debug {
 /// A keyspace whose keys have an order.
 pub trait Ordered: Engine {
     /// The records of a range. Consistent per key: each key is given at most once, with a value that was the newest at some time since the cursor
-    /// was made, and a key that exists all that time is given.
-    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor>;
+    /// was made, and a key that exists all that time is given. What it reads lies in memory of this component. With
+    /// [`Component::Windows`] it fails with [`Error::Memory`] if all cursors together have their part.
+    fn cursor_in(self: Arc<Self>, range: Range, memory: Component) -> Box<dyn Cursor>;
+    /// The same in whatever memory there is, for who lets it go soon.
+    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
+        self.cursor_in(range, Component::Frames)
+    }
     /// Loads records that come in ascending order, all above every key present. Gives the number of records. They are durable when it returns; after
     /// a crash in between a prefix of them is there.
     fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64>;

@@ -3,9 +3,12 @@
 //! A read that takes too little is followed by another request; one that takes too much moves pages that nobody looks at. Which costs more depends on how
 //! many scans go on, so that is counted, and the cheapest width for each place in a scan follows from the counts.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU8, AtomicU32, Ordering::Relaxed},
+};
 
-use ecotone_substrate::limits::PAGE;
+use ecotone_substrate::{limits::PAGE, memory::Component};
 use ecotone_sys::chunk::Size;
 
 /// Pages of the largest read, which fill a slab.
@@ -49,6 +52,15 @@ fn beginning(first: u8, before: usize) -> u8 {
         1..3 => 2 * first,
         _ => WIDEST as u8 | AHEAD,
     }
+}
+
+/// How a scan reads ahead.
+#[derive(Debug, Clone)]
+pub(crate) struct ReadAhead {
+    /// As far as scans went on for lately.
+    pub(crate) lengths: Arc<Lengths>,
+    /// Whose memory that takes.
+    pub(crate) memory: Component,
 }
 
 impl Lengths {

@@ -1,6 +1,7 @@
 //! The engines of Ecotone behind one contract, [`engine::Engine`].
 
 pub mod adaptive;
+mod answers;
 mod bulk;
 mod delay;
 pub mod engine;
@@ -15,3 +16,4 @@ mod rest;
 #[cfg(test)]
 mod tests;
 pub mod tree;
+mod turn;

@@ -6,7 +6,7 @@ use crate::engine::Range;
 
 /// The way in which one end of a scan goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub enum Direction {
     /// From the smallest key on.
     Up,
     /// From the largest key on.
@@ -16,7 +16,7 @@ pub(crate) enum Direction {
 impl Direction {
     /// The order in which two keys come.
     #[inline]
-    pub(crate) fn order(self, one: &[u8], other: &[u8]) -> Ordering {
+    pub fn order(self, one: &[u8], other: &[u8]) -> Ordering {
         match self {
             Direction::Up => one.cmp(other),
             Direction::Down => other.cmp(one),
@@ -34,6 +34,11 @@ pub(crate) struct Rest {
 impl Rest {
     pub(crate) fn new((low, high): Range) -> Self {
         Rest { low, high }
+    }
+
+    /// Its bounds.
+    pub(crate) fn range(&self) -> Range {
+        (self.low.clone(), self.high.clone())
     }
 
     /// Whether the bounds leave no key between them.

@@ -46,6 +46,8 @@ pub enum Bug {
     BeginBeforeRun,
     OrdinalBelowFloor,
     SinkBelowFloor,
+    KeepPlace,
+    CallUnderPin,
 }
 
 #[cfg(feature = "bugs")]

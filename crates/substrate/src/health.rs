@@ -2,12 +2,24 @@
 
 use std::sync::{Arc, OnceLock};
 
+use ecotone_sys::primitive::Mutex;
+
 use crate::{Error, Result};
 
 /// The health of one database, shared by everything that writes.
 #[derive(Debug, Default)]
 pub struct Health {
     cause: OnceLock<Arc<Error>>,
+    postponed: Mutex<Postponed>,
+}
+
+/// Background work that was put off, since memory or space was wanting.
+#[derive(Debug, Clone, Default)]
+pub struct Postponed {
+    /// How often.
+    pub times: u64,
+    /// What was put off last, and why.
+    pub last: Option<(&'static str, Error)>,
 }
 
 impl Health {
@@ -19,6 +31,27 @@ impl Health {
             tracing::error!(%error, "the database stops writing");
         }
         error
+    }
+
+    /// Background work has failed: writing stops, unless memory or space was wanting. Then it is tried again later, and until then told in the log and in
+    /// statistics.
+    pub fn postpone(&self, what: &'static str, error: Error) -> Error {
+        if error.is_shortage() {
+            let mut postponed = self.postponed.lock();
+            postponed.times += 1;
+            let is_new = postponed.last.as_ref().is_none_or(|(last, _)| *last != what);
+            // Once for each row of the same: it is tried again several times a second.
+            if is_new || postponed.times.is_power_of_two() {
+                tracing::warn!(%error, times = postponed.times, "put off: {what}");
+            }
+            postponed.last = Some((what, error.clone()));
+        }
+        self.poison(error)
+    }
+
+    /// What was put off so far.
+    pub fn postponed(&self) -> Postponed {
+        self.postponed.lock().clone()
     }
 
     /// Does `work`; if it panics, writing stops, since part of its effect may be there. The panic goes on.

@@ -16,6 +16,10 @@ const LONGEST_SLEEP: u64 = 20_000_000;
 const LONGEST: f64 = 10_000_000.0;
 /// The delay at half of the way, in nanoseconds, times two.
 const SCALE: f64 = 100_000.0;
+/// Bytes of a write from which on it counts as several: a batch as so many writes of this size, however many records it has.
+const LARGE: usize = 1 << 10;
+/// Longest delay of a batch, in nanoseconds. It waits for room besides.
+const LONGEST_OF_A_BATCH: u64 = 100_000_000;
 
 /// What the writers to one thing owe.
 #[derive(Debug, Default)]
@@ -24,10 +28,11 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A write at this fullness, from 0 (free of charge) to 1 (full). Gives how long the caller should sleep: for most writes not at all, and then once for
+    /// A write of so many bytes at this fullness, from 0 (free of charge) to 1 (full). Gives how long the caller should sleep: for most writes not at all, and then once for
     /// several, its own or those of other threads. What is owed above 20 ms stays owed, and is paid by who comes next.
-    pub fn charge(&self, fullness: f64) -> Option<Duration> {
-        let delay = delay(fullness);
+    pub fn charge(&self, fullness: f64, bytes: usize) -> Option<Duration> {
+        let writes = (bytes / LARGE).max(1) as u64;
+        let delay = (delay(fullness) * writes).min(LONGEST_OF_A_BATCH);
         let owed = self.owed.fetch_add(delay, Ordering::Relaxed).saturating_add(delay);
         if owed < PORTION {
             return None;
@@ -59,10 +64,18 @@ mod tests {
     #[test]
     fn small_delays_are_paid_together_and_none_is_lost() {
         let pace = Pace::default();
-        let paid: Vec<Duration> = (0..1000).filter_map(|_| pace.charge(0.5)).collect();
+        let paid: Vec<Duration> = (0..1000).filter_map(|_| pace.charge(0.5, 100)).collect();
         assert_eq!(paid, [Duration::from_micros(500); 100]);
-        assert_eq!(pace.charge(1.0), Some(Duration::from_millis(10)));
-        assert_eq!(pace.charge(0.0), None);
+        assert_eq!(pace.charge(1.0, 0), Some(Duration::from_millis(10)));
+        assert_eq!(pace.charge(0.0, 0), None);
+    }
+
+    #[test]
+    fn a_batch_counts_by_its_bytes_and_is_not_held_up_for_long() {
+        let pace = Pace::default();
+        assert_eq!(pace.charge(0.5, 20 << 10), Some(Duration::from_millis(1)), "as twenty writes");
+        let paid: Duration = std::iter::successors(pace.charge(1.0, 1 << 20), |_| pace.charge(0.0, 0)).sum();
+        assert_eq!(paid, Duration::from_millis(100));
     }
 
     #[test]
@@ -70,14 +83,15 @@ mod tests {
         const THREADS: u64 = 64;
         const WRITES: u64 = 50;
         let pace = Pace::default();
-        let write =
-            || (0..WRITES).filter_map(|_| pace.charge(1.0)).inspect(|sleep| assert!(sleep.as_millis() <= 20)).sum::<Duration>();
+        let write = || {
+            (0..WRITES).filter_map(|_| pace.charge(1.0, 1000)).inspect(|sleep| assert!(sleep.as_millis() <= 20)).sum::<Duration>()
+        };
         let mut paid: Duration = std::thread::scope(|scope| {
             let writers: Vec<_> = (0..THREADS).map(|_| scope.spawn(write)).collect();
             writers.into_iter().map(|writer| writer.join().unwrap()).sum()
         });
         pace.owed.fetch_add(640_000_000, Ordering::Relaxed);
-        let rest: Vec<Duration> = std::iter::from_fn(|| pace.charge(0.0)).collect();
+        let rest: Vec<Duration> = std::iter::from_fn(|| pace.charge(0.0, 0)).collect();
         assert!(rest.len() >= 32 && rest.iter().all(|sleep| sleep.as_millis() <= 20), "{rest:?}");
         paid += rest.into_iter().sum::<Duration>();
         assert_eq!(paid, Duration::from_millis(10 * THREADS * WRITES + 640));

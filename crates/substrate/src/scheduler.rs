@@ -14,7 +14,7 @@ use std::{
 
 use ecotone_sys::primitive::{Condvar, Mutex, thread::JoinHandle};
 
-use crate::{Error, Result, health::Health};
+use crate::{Error, Result, health::Health, held};
 
 /// What is more urgent runs first; equals in the order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -266,7 +266,7 @@ impl Scheduler {
 
     /// A panic poisons.
     fn guard(&self, name: &'static str, run: impl FnOnce()) {
-        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| held::aside(run))).is_err() {
             self.health.poison(Error::Invalid(format!("the background job {name:?} panicked")));
         }
     }

@@ -4,6 +4,8 @@
 //! A bug that is noticed once may have been noticed by luck. So there are three runs over different histories, each with its third of the effort,
 //! and each of them must notice: together they do three times what it takes.
 
+use std::time::Duration;
+
 use ecotone::internal::substrate::bug::{Bug, switch};
 use ecotone_testkit::suite::{
     campaign::{self, Fill},
@@ -13,7 +15,7 @@ use ecotone_testkit::suite::{
     interleave,
 };
 
-use crate::{adaptive, append_only, busy, in_place, lsm, store::Simulated, tree};
+use crate::{adaptive, append_only, busy, in_place, liveness, lsm, store::Simulated, tree};
 
 /// `IgnoreIncarnation` is left to the log's own tests (`log_bugs` of the substrate): since a write blanks the rest of its page, only what a crash leaves of a torn page brings
 /// a record of a former life to the end of the log, and histories of keyspaces are too few for that.
@@ -68,6 +70,9 @@ const ON_ADAPTIVE: [Bug; 6] = [
 
 /// Those that the threads of `concurrent` must notice too, whatever their schedule.
 const SEEN_BY_THREADS: [Bug; 4] = [Bug::AcknowledgeBeforeSync, Bug::SkipBatchTail, Bug::DropTombstone, Bug::CleanAfterRewrite];
+
+/// What has calls wait for ever, each with the engine on which it shows.
+const FOR_EVER: [(Bug, &str); 2] = [(Bug::KeepPlace, "tree"), (Bug::CallUnderPin, "hash")];
 
 /// Runs over different histories, each of which must notice every bug.
 const RUNS: u64 = 3;
@@ -137,10 +142,17 @@ fn noticed_by_threads() -> Result<(), String> {
 }
 
 /// What notices a bug in each run of these suites.
-fn answers(bug: Bug, suites: fn(u64) -> Result<(), String>) -> Vec<Option<String>> {
+fn answers(bug: Bug, suites: impl Fn(u64) -> Result<(), String> + Sync) -> Vec<Option<String>> {
     switch(bug);
     let answers = std::thread::scope(|scope| {
-        let runs: Vec<_> = (0..RUNS).map(|run| scope.spawn(move || suites(run).err())).collect();
+        let runs: Vec<_> = (0..RUNS)
+            .map(|run| {
+                scope.spawn({
+                    let suites = &suites;
+                    move || suites(run).err()
+                })
+            })
+            .collect();
         runs.into_iter().map(|run| run.join().expect("the suites catch panics")).collect()
     });
     switch(Bug::None);
@@ -153,6 +165,12 @@ fn answer_of_threads(bug: Bug) -> Option<String> {
     let answer = noticed_by_threads().err();
     switch(Bug::None);
     answer
+}
+
+/// Whether what waits for ever is noticed: in a quarter of the time that is given elsewhere.
+fn noticed_by_time(engine: &'static str, run: u64) -> Result<(), String> {
+    let bounds = liveness::Bounds { call: Duration::from_secs(5), episode: Duration::from_secs(60) };
+    liveness::run(engine, first_seed(run)..first_seed(run) + 4, bounds)
 }
 
 #[test]
@@ -178,6 +196,9 @@ fn every_known_bug_is_noticed_in_every_run() {
         .into_iter()
         .filter(wanted)
         .for_each(|bug| judge(bug, " on an adaptive keyspace", answers(bug, noticed_on_adaptive)));
+    for (bug, engine) in FOR_EVER.into_iter().filter(|(bug, _)| wanted(bug)) {
+        judge(bug, " by time", answers(bug, |run| noticed_by_time(engine, run)));
+    }
     drop(std::panic::take_hook());
     assert!(missed.is_empty(), "some run did not notice {missed:?}");
 }

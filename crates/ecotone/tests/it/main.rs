@@ -26,8 +26,11 @@ mod hash_failures;
 mod hash_keyspace;
 #[cfg(not(feature = "bugs"))]
 mod in_time;
+mod liveness;
 #[cfg(not(feature = "bugs"))]
 mod lsm_engine;
+#[cfg(not(feature = "bugs"))]
+mod many_iterators;
 #[cfg(not(feature = "bugs"))]
 mod mixed;
 #[cfg(not(feature = "bugs"))]
@@ -38,6 +41,8 @@ mod overwrites;
 mod poisoned;
 #[cfg(not(feature = "bugs"))]
 mod record_cache;
+#[cfg(not(feature = "bugs"))]
+mod reentry;
 #[cfg(not(feature = "bugs"))]
 mod relief;
 #[cfg(not(feature = "bugs"))]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_substrate::{Error, Result, Seq};
+use ecotone_substrate::{Error, Result, Seq, memory::Component};
 
 use super::{
     AdaptiveOptions,
@@ -90,6 +90,10 @@ impl Engine for AdaptiveKeyspace {
 
     fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
         self.lsm.multi_get(keys, found)
+    }
+
+    fn pace(&self, bytes: usize, adds: bool) -> Result<()> {
+        self.lsm.pace(bytes, adds)
     }
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
@@ -202,8 +206,8 @@ impl Engine for AdaptiveKeyspace {
 }
 
 impl Ordered for AdaptiveKeyspace {
-    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
-        self.lsm.clone().cursor(range)
+    fn cursor_in(self: Arc<Self>, range: Range, memory: Component) -> Box<dyn Cursor> {
+        self.lsm.clone().cursor_in(range, memory)
     }
 
     fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {

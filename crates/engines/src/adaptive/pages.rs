@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_substrate::Result;
+use ecotone_substrate::{Result, memory::Component};
 
 use super::{insert::Insert, upkeep::Upkeep};
 use crate::{
@@ -31,8 +31,8 @@ impl Base for Pages {
         self.tree.find_many_in_pages(keys, found)
     }
 
-    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
-        self.tree.clone().cursor(range)
+    fn cursor_in(self: Arc<Self>, range: Range, memory: Component) -> Box<dyn Cursor> {
+        self.tree.clone().cursor_in(range, memory)
     }
 
     fn carve(&self, lower: &[u8], upper: Option<&[u8]>) -> Result<()> {

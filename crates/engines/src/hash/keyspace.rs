@@ -74,19 +74,24 @@ impl HashKeyspace {
         Ok(hash)
     }
 
-    /// The records, for who writes something that `adds` to them, or deletes. It is delayed while compaction is behind.
+    /// Delays who writes something that `adds` to the records, or deletes, while compaction is behind.
     #[inline]
-    fn write(&self, adds: bool) -> Result<&Arc<Hash>> {
-        let Running { hash, upkeep } = self.live()?;
+    fn delay(&self, bytes: usize, adds: bool) -> Result<()> {
+        self.live()?.upkeep.call_for_write(bytes, adds)
+    }
+
+    /// The records, for one who writes.
+    #[inline]
+    fn write(&self) -> Result<&Arc<Hash>> {
+        let Running { hash, .. } = self.live()?;
         hash.count_uses(1);
-        upkeep.call_for_write(adds)?;
         Ok(hash)
     }
 
     /// The same for an operation, which is refused if it adds something and there is no space left.
     #[inline]
     fn write_value(&self, is_value: bool) -> Result<&Arc<Hash>> {
-        let hash = self.write(is_value)?;
+        let hash = self.write()?;
         match self.running().upkeep.refusal() {
             Some(refusal) if is_value => Err(refusal),
             _ => Ok(hash),
@@ -112,6 +117,10 @@ impl Engine for HashKeyspace {
 
     fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()> {
         self.read(keys.len())?.multi_get(&*self.files.environment().storage, keys, found)
+    }
+
+    fn pace(&self, bytes: usize, adds: bool) -> Result<()> {
+        self.delay(bytes, adds)
     }
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
@@ -163,8 +172,9 @@ impl Engine for HashKeyspace {
     }
 
     fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
-        // What was acknowledged is not refused.
-        let admission = self.write(operation.value.is_some())?.admit(operation).map(Admission)?;
+        // What was acknowledged is not refused, and nobody is kept waiting by it for the pace of what comes later.
+        self.live()?.upkeep.call();
+        let admission = self.write()?.admit(operation).map(Admission)?;
         self.apply(admission, seq, operation);
         Ok(())
     }
@@ -193,7 +203,8 @@ impl Hashed for HashKeyspace {
     }
 
     fn modify(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
-        let hash = self.write(true)?;
+        self.delay(0, true)?;
+        let hash = self.write()?;
         let Some(refusal) = self.running().upkeep.refusal() else { return hash.modify(key, change) };
         let mut refused = false;
         hash.modify(key, &mut |old, new| {
@@ -205,10 +216,12 @@ impl Hashed for HashKeyspace {
     }
 
     fn merge(&self, key: &[u8], merge: Merge<'_>) -> Result<()> {
+        self.delay(0, true)?;
         self.write_value(true)?.merge(key, merge)
     }
 
     fn put(&self, operation: Operation<'_>) -> Result<()> {
+        self.delay(0, operation.value.is_some())?;
         self.write_value(operation.value.is_some())?.put(operation)
     }
 }

@@ -55,7 +55,7 @@ impl Hash {
                 match step {
                     Step::Again => step = self.begin_again(&search.key, &mut value)?,
                     Step::Reads(lookup) => {
-                        let Some(block) = block.take().or_else(|| self.room.free_frame()) else {
+                        let Some(block) = block.take().or_else(|| self.room.window()) else {
                             break waiting = Some((search, lookup));
                         };
                         let (file, offset, len) = lookup.wanted();
@@ -63,6 +63,8 @@ impl Hash {
                         break reads.ask((search, lookup), file, offset, len, block);
                     }
                     Step::Ended(seen) => {
+                        // What is no window is not held while the caller does what he likes.
+                        block = block.filter(Reads::<()>::may_keep);
                         ended(&search, &seen, &value);
                         let Some(next) = waiting.take_if(|_| block.is_some()) else { break };
                         (search, step) = (next.0, Step::Reads(next.1));

@@ -123,6 +123,11 @@ impl Room {
         self.memory.lease_essential(Component::Frames, Size::Frame).ok()
     }
 
+    /// A block for a read of many that may be in flight, if windows may have one more.
+    pub(super) fn window(&self) -> Option<Block> {
+        self.memory.lease_essential(Component::Windows, Size::Frame).ok()
+    }
+
     /// The first block of a hot log, which it cannot do without.
     pub(super) fn first_frame(&self) -> Result<Block> {
         self.memory.lease_essential(Component::HotLog, BLOCK)

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use ecotone_substrate::{
-    Error, Result, environment::Environment, metrics::Histogram, pace::Pace, scheduler::Priority, single::Single,
+    Error, Result, environment::Environment, metrics::Histogram, pace::Pace, retry::Retry, scheduler::Priority, single::Single,
 };
 use ecotone_sys::{
     epoch,
@@ -71,6 +71,7 @@ pub(super) struct Upkeep {
     full: AtomicBool,
     /// What writers owe while it is behind.
     pace: Pace,
+    retry: Retry,
     delays: Histogram,
 }
 
@@ -85,8 +86,22 @@ const TRY_AGAIN: Duration = Duration::from_millis(1);
 impl Upkeep {
     pub(super) fn new(hash: Arc<Hash>, files: Arc<Files>, goals: Goals) -> Arc<Upkeep> {
         let environment = files.environment().clone();
-        let (jobs, steps, in_vain, behind, behind_for_deletes, full, pace, delays) = Default::default();
-        Arc::new(Upkeep { hash, files, environment, goals, jobs, steps, in_vain, behind, behind_for_deletes, full, pace, delays })
+        let (jobs, steps, in_vain, behind, behind_for_deletes, full, pace, retry, delays) = Default::default();
+        Arc::new(Upkeep {
+            hash,
+            files,
+            environment,
+            goals,
+            jobs,
+            steps,
+            in_vain,
+            behind,
+            behind_for_deletes,
+            full,
+            pace,
+            retry,
+            delays,
+        })
     }
 
     /// Has the background do what there is to do, if the keyspace has taken memory since it was asked last.
@@ -99,14 +114,14 @@ impl Upkeep {
 
     /// The same for who writes, and is delayed a little while compaction is behind or space is short, and stopped for a step while it is far behind or there is none.
     #[inline]
-    pub(super) fn call_for_write(self: &Arc<Self>, adds: bool) -> Result<()> {
+    pub(super) fn call_for_write(self: &Arc<Self>, bytes: usize, adds: bool) -> Result<()> {
         if self.hash.room.has_grown() || self.full.load(Ordering::Relaxed) {
             self.hold_back()?;
         }
         let behind = if adds { &self.behind } else { &self.behind_for_deletes };
         match behind.load(Ordering::Relaxed) {
             0 => {}
-            behind => self.slow_down(f64::from_bits(behind)),
+            behind => self.slow_down(f64::from_bits(behind), bytes),
         }
         Ok(())
     }
@@ -143,7 +158,8 @@ impl Upkeep {
             }
             let mut delay = self.no_delay();
             delay.begin();
-            scheduler.wait_until("compaction", || self.steps.load(Ordering::Acquire) != before)?;
+            // If nothing is due there is nothing to wait for.
+            scheduler.wait_until("compaction", || self.steps.load(Ordering::Acquire) != before || !self.is_busy(&Work::ALL))?;
             if !is_short {
                 return Ok(());
             }
@@ -172,8 +188,18 @@ impl Upkeep {
     }
 
     #[cold]
-    fn slow_down(&self, behind: f64) {
-        if let Some(owed) = self.pace.charge(behind) {
+    fn slow_down(self: &Arc<Self>, behind: f64, bytes: usize) {
+        if !self.is_busy(&Work::ALL) {
+            // Nobody waits for what nobody does: it is asked for, and what there is to do now may be less than it was.
+            if self.retry.is_due(&*self.files.context().shared.clock) {
+                self.begin();
+            }
+            self.look_behind();
+        }
+        if self.retry.has_failed() || !self.is_busy(&Work::ALL) {
+            return;
+        }
+        if let Some(owed) = self.pace.charge(behind, bytes) {
             self.no_delay().sleep(owed);
         }
     }
@@ -233,15 +259,19 @@ impl Upkeep {
             }
         }
         match done {
-            Ok(true) => self.begin(),
-            // There is no more to do. Without memory or space it is tried again when the keyspace has taken more memory.
-            Ok(false) => {}
+            Ok(true) => {
+                self.retry.succeeded();
+                self.begin();
+            }
+            // There is no more to do. Without memory or space it is tried again when the keyspace has taken more memory, or when writers come while it is behind.
+            Ok(false) => self.retry.succeeded(),
             Err(_) if self.files.is_retired() => {}
             Err(error) => {
                 if error.is_shortage() {
                     self.hash.counts.postponed.increment();
                 }
-                self.environment.health.poison(error);
+                self.retry.failed(&*self.files.context().shared.clock);
+                self.environment.health.postpone(work.name(), error);
             }
         }
         if self.behind.load(Ordering::Relaxed) > 0 {

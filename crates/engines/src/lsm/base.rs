@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use ecotone_substrate::Result;
+use ecotone_substrate::{Result, memory::Component};
 
 use super::{ledger::Ledger, merged::Source};
 use crate::{
@@ -67,7 +67,7 @@ pub(crate) trait Base: fmt::Debug + Send + Sync {
     /// The same for many keys; `found` gets the number and the value of each, in whatever order.
     fn find_many(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()>;
     /// Goes through the records of a range that is covered.
-    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor>;
+    fn cursor_in(self: Arc<Self>, range: Range, memory: Component) -> Box<dyn Cursor>;
     /// Empties a range that nothing covers, which has no end or this one, and keeps its bounds apart from what is beside it.
     fn carve(&self, lower: &[u8], upper: Option<&[u8]>) -> Result<()>;
     /// Whether such a range is empty as carving leaves it, or as good as that.
@@ -109,8 +109,8 @@ pub(super) struct Based {
 
 impl Based {
     /// On the first that is left.
-    pub(super) fn begin(base: &Arc<dyn Base>, rest: Rest, direction: Direction) -> Result<Based> {
-        let cursor = base.clone().cursor((rest.low, rest.high));
+    pub(super) fn begin(base: &Arc<dyn Base>, rest: Rest, direction: Direction, memory: Component) -> Result<Based> {
+        let cursor = base.clone().cursor_in((rest.low, rest.high), memory);
         let mut source = Based { cursor, direction, there: false, key: Vec::new(), value: Vec::new() };
         source.step().map(|()| source)
     }

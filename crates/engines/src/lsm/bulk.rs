@@ -2,7 +2,7 @@
 
 use std::{iter, ops::Bound, sync::Arc};
 
-use ecotone_substrate::{Result, Seq};
+use ecotone_substrate::{Result, Seq, memory::Component};
 
 use super::{
     compact::cuts::Cuts,
@@ -53,7 +53,7 @@ impl Lsm {
 
     /// The largest key.
     fn last_key(self: &Arc<Self>) -> Result<Option<Vec<u8>>> {
-        let mut scan = Scan::new(self.clone(), (Bound::Unbounded, Bound::Unbounded));
+        let mut scan = Scan::new(self.clone(), (Bound::Unbounded, Bound::Unbounded), Component::Frames);
         Ok(scan.next_back()?.map(|(key, _)| key.to_vec()))
     }
 }

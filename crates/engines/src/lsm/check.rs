@@ -2,7 +2,7 @@
 
 use std::{ops::Bound, sync::Arc};
 
-use ecotone_substrate::Result;
+use ecotone_substrate::{Result, memory::Component};
 
 use super::{records::Lsm, scan::Scan};
 use crate::engine::{Check, Cursor};
@@ -20,7 +20,7 @@ impl Lsm {
         }
         let spent = version.spent(version.covers());
         check.problems.extend(spent.map(|handle| format!("nothing of {} counts", handle.table().name().file())));
-        let mut scan = Scan::new(self.clone(), (Bound::Unbounded, Bound::Unbounded));
+        let mut scan = Scan::new(self.clone(), (Bound::Unbounded, Bound::Unbounded), Component::Frames);
         check.count_records(|| Ok(scan.next()?.is_some()))?;
         Ok(check)
     }

@@ -12,8 +12,8 @@ use super::{
     lift::is_free,
     memtable::{Cursor, Memtable},
     records::Lsm,
-    turn::Turn,
 };
+use crate::turn::Turn;
 
 /// Ranges, ascending, of which all that a memtable has is below the tables.
 #[derive(Debug, Default)]

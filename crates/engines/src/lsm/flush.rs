@@ -86,7 +86,7 @@ impl Lsm {
     }
 
     /// Whether a memtable waits for its flush.
-    fn memtables_wait(&self) -> bool {
+    pub(super) fn memtables_wait(&self) -> bool {
         self.present.load(&self.present.pin()).memtables.len() > 1
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use ecotone_substrate::{Error, Result, Seq, storage::FileId};
+use ecotone_substrate::{Error, Result, Seq, memory::Component, storage::FileId};
 
 use super::{
     base::Around,
@@ -120,6 +120,11 @@ impl Engine for LsmKeyspace {
         self.live()?.multi_get(keys, found)
     }
 
+    fn pace(&self, bytes: usize, _adds: bool) -> Result<()> {
+        self.live()?.pace(bytes);
+        Ok(())
+    }
+
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
         self.live()?.admit(operation).map(|credit| Admission(credit.words()))
     }
@@ -201,8 +206,8 @@ impl Engine for LsmKeyspace {
 }
 
 impl Ordered for LsmKeyspace {
-    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
-        Box::new(Scan::new(self.lsm().clone(), range))
+    fn cursor_in(self: Arc<Self>, range: Range, memory: Component) -> Box<dyn Cursor> {
+        Box::new(Scan::new(self.lsm().clone(), range, memory))
     }
 
     fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {

@@ -44,7 +44,6 @@ mod table_cache;
 #[cfg(test)]
 mod tests;
 mod toll;
-mod turn;
 mod uncover;
 mod version;
 mod view;

@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, ptr, sync::Arc};
 
 use ecotone_substrate::{
-    Error, Result,
+    Result,
     limits::PAGE,
     storage::{Block, Queue, Reads},
     table::Answer,
@@ -19,6 +19,7 @@ use super::{
     version::{Run, Version},
 };
 use crate::{
+    answers::Answers,
     engine::VisitValue,
     front::{Front, Look as Looked, Ticket},
 };
@@ -53,6 +54,7 @@ struct Search<'v, 'k> {
     free: Vec<Block>,
     /// Keys that the run does not have.
     missing: Vec<Sought<'k>>,
+    answers: Answers,
 }
 
 impl Lsm {
@@ -128,21 +130,19 @@ impl Lsm {
         mut keys: Vec<Sought<'k>>,
         found: &mut VisitValue<'_>,
     ) -> (Vec<Sought<'k>>, Arc<Version<Handle>>) {
-        let (mut answers, mut values, mut value) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut answers, mut value) = (Answers::default(), Vec::new());
         let version = {
             let pin = self.present.pin();
             let view = self.present.load(&pin);
             keys.retain(|sought| {
                 value.clear();
                 let answer = view.find((sought.hash, sought.key), &mut value);
-                let start = values.len();
-                values.extend_from_slice(&value);
-                answers.extend(answer.map(|answer| (sought.number, (answer == Answer::Value).then_some(start..values.len()))));
+                answer.iter().for_each(|answer| answers.push(sought.number, (*answer == Answer::Value).then_some(&value)));
                 answer.is_none()
             });
             view.version.clone()
         };
-        answers.into_iter().for_each(|(number, place)| found(number, place.map(|place| &values[place])));
+        answers.tell(found);
         (keys, version)
     }
 
@@ -154,7 +154,7 @@ impl Lsm {
         queue: &mut dyn Queue,
         found: &mut VisitValue<'_>,
     ) -> Result<Vec<Sought<'k>>> {
-        let mut search = Search { looks: VecDeque::new(), free: Vec::new(), missing: Vec::new() };
+        let mut search = Search { looks: VecDeque::new(), free: Vec::new(), missing: Vec::new(), answers: Answers::default() };
         search.begin(run, keys, self.files.loader().cache(), queue)?;
         let mut reads = Reads::new(queue);
         loop {
@@ -228,7 +228,7 @@ impl<'v, 'k> Search<'v, 'k> {
     fn ask(&mut self, lsm: &Lsm, reads: &mut Reads<'_, Look<'v, 'k>>) -> Result<()> {
         while let Some(look) = self.looks.pop_front() {
             let table = look.handle.table();
-            let Some(memory) = self.memory(lsm, table, reads.in_flight())? else {
+            let Some(memory) = self.memory(lsm, table, reads)? else {
                 self.looks.push_front(look);
                 break;
             };
@@ -238,29 +238,27 @@ impl<'v, 'k> Search<'v, 'k> {
         Ok(())
     }
 
-    /// Memory for one more block of a table, beside so many that are being read. `None` if there is some when one of them has been.
-    fn memory(&mut self, lsm: &Lsm, table: &Table, in_flight: usize) -> Result<Option<Block>> {
+    /// Memory for one more block of a table, beside those that are being read. `None` if there is some when one of them has been.
+    fn memory(&mut self, lsm: &Lsm, table: &Table, reads: &Reads<'_, Look<'v, 'k>>) -> Result<Option<Block>> {
         let most = if table.bytes_for_a_block() > PAGE { IN_FLIGHT_OF_SLABS } else { IN_FLIGHT };
-        if in_flight >= most {
+        if reads.in_flight() >= most {
             return Ok(None);
         }
         if let Some(memory) = self.free.pop().filter(|memory| memory.len() >= table.bytes_for_a_block()) {
             return Ok(Some(memory));
         }
-        match table.memory_for_a_block(lsm.files.environment()) {
-            Err(Error::Memory { .. }) if in_flight > 0 => Ok(None),
-            memory => memory.map(Some),
-        }
+        reads.lease(&lsm.files.environment().memory, table.size_for_a_block())
     }
 
-    /// Looks for keys in their block, which was read.
+    /// Looks for keys in their block, which was read. The block is given back before `found` is called, which may call the database.
     fn resume(&mut self, look: Look<'v, 'k>, mut memory: Block, found: &mut VisitValue<'_>) -> Result<()> {
         let (table, number) = (look.handle.table(), look.block);
         let block = table.parse(number, &mut memory)?;
+        self.answers.clear();
         for (sought, mut left) in look.keys {
             let goes_on = match block.find(sought.key).map_err(|e| table.damaged(number, e))? {
                 Find::Found(value) => {
-                    found(sought.number, value);
+                    self.answers.push(sought.number, value);
                     continue;
                 }
                 Find::Within => false,
@@ -274,7 +272,8 @@ impl<'v, 'k> Search<'v, 'k> {
                 self.missing.push(sought);
             }
         }
-        self.free.push(memory);
+        self.free.extend(Some(memory).filter(Reads::<()>::may_keep));
+        self.answers.tell(found);
         Ok(())
     }
 }

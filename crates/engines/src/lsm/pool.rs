@@ -174,7 +174,7 @@ impl Pool {
             let given = lsm.map_or(Ok(()), |lsm| lsm.try_to_give_memory());
             pool.relieving.store(false, Ordering::Release);
             // Without memory or space it is tried again when writers need it.
-            given.unwrap_or_else(|error| drop(health.poison(error)));
+            given.unwrap_or_else(|error| drop(health.postpone("flushing memtables for memory", error)));
         });
     }
 }

@@ -1,6 +1,8 @@
 //! How far the background is behind those who write, and how these are slowed down: early, and by little (decision 11, "Pressure"; decision 1, "Slowing down").
 
-use ecotone_substrate::pace::Pace;
+use std::sync::Arc;
+
+use ecotone_substrate::{pace::Pace, retry::Retry};
 use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
 
 use super::{handle::Handle, records::Lsm, structure::Place, version::Version};
@@ -27,6 +29,9 @@ pub(super) struct Pressure {
     /// How far compaction is behind: the bits of a part, 0 as long as nobody is delayed for it.
     behind: AtomicU64,
     pace: Pace,
+    /// Of the job that compacts, and of the one that flushes.
+    pub(super) compaction: Retry,
+    pub(super) flush: Retry,
     /// Runs of level 0 that the present job takes wholly, bytes of its tables, and of records of these that have passed.
     job_runs: AtomicU64,
     job_bytes: AtomicU64,
@@ -61,25 +66,45 @@ impl Pressure {
 }
 
 impl Lsm {
-    /// Delays a writer a little while the background is behind. `filled` is the part of the active memtable that is filled, and `waiting` how many are older.
-    /// Without threads in the background nobody would catch up.
+    /// Delays who is about to write so many bytes a little while the background is behind. Without threads in the background nobody would catch up.
     #[inline]
-    pub(super) fn slow_down(&self, filled: f64, waiting: usize, delay: &mut Delay<'_>) {
-        let fullness = self.behind().max(fullness_of_memtables(filled, waiting)).max(self.pool.fullness());
-        if fullness > 0.0 && self.files.environment().scheduler.is_threaded() {
-            self.charge(fullness, delay);
+    pub(super) fn pace(self: &Arc<Self>, bytes: usize) {
+        let (filled, waiting, _) = self.fill_level();
+        let memory = fullness_of_memtables(filled, waiting).max(self.pool.fullness());
+        if memory.max(self.behind()) > 0.0 && self.files.environment().scheduler.is_threaded() {
+            self.slow_down(memory, bytes);
         }
     }
 
+    /// Nobody waits for what nobody does: it is asked for, and what has failed is not waited for.
     #[cold]
-    fn charge(&self, fullness: f64, delay: &mut Delay<'_>) {
-        if let Some(owed) = self.pressure.pace.charge(fullness) {
-            if self.pool.fullness() > 0.0 {
-                // Whose memtables are large may not write any more, and nobody else asks for their flush before he needs memory.
-                self.pool.relieve();
-            }
-            delay.sleep(owed);
+    fn slow_down(self: &Arc<Self>, memory: f64, bytes: usize) {
+        let memory = if memory > 0.0 && self.is_flushed() { memory } else { 0.0 };
+        let behind = if self.behind() > 0.0 && self.is_compacted() { self.behind() } else { 0.0 };
+        if let Some(owed) = self.pressure.pace.charge(memory.max(behind), bytes) {
+            Delay::new(&self.delays, &*self.files.context().shared.clock).sleep(owed);
         }
+    }
+
+    /// Whether somebody flushes, now that it was asked for.
+    fn is_flushed(self: &Arc<Self>) -> bool {
+        if self.pool.fullness() > 0.0 {
+            // Whose memtables are large may not write any more, and nobody else asks for their flush before he needs memory.
+            self.pool.relieve();
+        }
+        if self.memtables_wait() && self.pressure.flush.is_due(&*self.files.context().shared.clock) {
+            self.call_flush();
+        }
+        !self.pressure.flush.has_failed()
+    }
+
+    /// Whether somebody compacts, now that it was asked for.
+    fn is_compacted(self: &Arc<Self>) -> bool {
+        if self.compaction_job.is_idle() && self.pressure.compaction.is_due(&*self.files.context().shared.clock) {
+            self.call_compaction();
+        }
+        let is_busy = !self.compaction_job.is_idle() || self.compacting.is_taken();
+        is_busy && !self.pressure.compaction.has_failed()
     }
 
     /// How far compaction is behind, from 0 to 1.

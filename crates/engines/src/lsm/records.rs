@@ -4,6 +4,7 @@ use std::{array, sync::Arc};
 
 use ecotone_substrate::{
     Error, Result, Seq,
+    held::Kind,
     limits::MAX_LEVELS,
     metrics::{Counter, Histogram},
     single::Single,
@@ -26,12 +27,11 @@ use super::{
     room::{Credit, Room},
     structure::Place,
     toll::Toll,
-    turn::Turn,
     version::Version,
     view::{Beyond, Hashed, Present},
     worked::Worked,
 };
-use crate::{engine::Operation, front::Front, lengths::Lengths};
+use crate::{engine::Operation, front::Front, lengths::Lengths, turn::Turn};
 
 /// What the records of one keyspace are in.
 #[derive(Debug)]
@@ -98,8 +98,8 @@ impl Lsm {
             files: files.clone(),
             around,
             sizes,
-            flushing: Turn::default(),
-            compacting: Turn::default(),
+            flushing: Turn::of(Kind::FlushTurn),
+            compacting: Turn::of(Kind::CompactionTurn),
             absorbing: Absorbing::default(),
             leaving: Leaving::default(),
             flush_job: Single::default(),

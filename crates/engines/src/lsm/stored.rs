@@ -1,9 +1,6 @@
 //! The records of a run of level 0, or of a level, from table to table.
 
-use std::{
-    ops::{Bound, Range},
-    sync::Arc,
-};
+use std::ops::{Bound, Range};
 
 use ecotone_substrate::{
     Result, Seq,
@@ -19,7 +16,7 @@ use super::{
     version::{Ranged, Run},
 };
 use crate::{
-    lengths::Lengths,
+    lengths::ReadAhead,
     rest::{Direction, Rest},
 };
 
@@ -27,7 +24,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(super) enum Reading {
     /// As many as scans went on for lately, and those behind meanwhile where it goes on for long, if there is memory to spare.
-    Learned(Arc<Lengths>),
+    Learned(ReadAhead),
     /// As many as a slab has, and those of the next slab meanwhile.
     Ahead,
 }
@@ -172,19 +169,22 @@ impl Stored {
     fn open(&self, handle: &Handle) -> Result<Cursor> {
         let (table, environment) = (handle.table(), handle.table().environment());
         let slab = || environment.memory.lease_essential(Component::Frames, Size::Slab);
-        let to_spare = || environment.memory.lease(Component::Frames, Size::Slab);
-        let slabs = match &self.reading {
-            Reading::Learned(lengths) if lengths.stride(self.before.pages).is_some() => None,
-            Reading::Learned(_) => to_spare().and_then(|window| Some((window, to_spare()?))),
-            Reading::Ahead => Some((slab()?, slab()?)),
-        };
-        let (memory, ahead) = match slabs {
-            Some((window, ahead)) => (window, Some(ahead)),
-            None => (table.memory_for_a_block(environment)?, None),
+        let (memory, ahead, follows) = match &self.reading {
+            Reading::Ahead => (slab()?, Some(slab()?), None),
+            Reading::Learned(follows) => {
+                let to_spare = || environment.memory.lease(follows.memory, Size::Slab);
+                let is_long = follows.lengths.stride(self.before.pages).is_none();
+                match is_long.then(|| Some((to_spare()?, to_spare()?))).flatten() {
+                    Some((window, ahead)) => (window, Some(ahead), Some(follows)),
+                    None => {
+                        let block = environment.memory.lease_essential(follows.memory, table.size_for_a_block())?;
+                        (block, None, Some(follows))
+                    }
+                }
+            }
         };
         let mut cursor = Cursor::new(self.direction, table.clone(), 0..table.blocks(), memory);
-        let lengths = if let Reading::Learned(lengths) = &self.reading { Some(lengths.clone()) } else { None };
-        cursor.follow(lengths, self.before);
+        cursor.follow(follows.cloned(), self.before);
         if let Some(ahead) = ahead {
             cursor.read_ahead(environment.storage.queue()?, ahead);
         }
@@ -204,8 +204,8 @@ impl Stored {
 impl Drop for Stored {
     /// The scan ends here.
     fn drop(&mut self) {
-        if let (Reading::Learned(lengths), pages @ 1..) = (&self.reading, self.progress().pages) {
-            lengths.count(pages);
+        if let (Reading::Learned(follows), pages @ 1..) = (&self.reading, self.progress().pages) {
+            follows.lengths.count(pages);
         }
     }
 }

@@ -11,15 +11,12 @@ use crate::delay::Delay;
 const GROWN: usize = 3;
 
 impl Lsm {
-    /// Sees to it that the active memtable is not full. Whoever finds too many that wait flushes one, and whoever finds that it comes to this soon is delayed.
+    /// Sees to it that the active memtable is not full. Whoever finds too many that wait flushes one.
     pub(super) fn make_room(self: &Arc<Self>) -> Result<()> {
         let mut delay = Delay::new(&self.delays, &*self.files.context().shared.clock);
         loop {
-            let (filled, waiting, full) = self.fill_level();
-            let Some(full) = full else {
-                self.slow_down(filled, waiting, &mut delay);
-                return Ok(());
-            };
+            let (_, waiting, full) = self.fill_level();
+            let Some(full) = full else { return Ok(()) };
             if waiting >= WAITING {
                 delay.begin();
                 self.flush_if(|| matches!(self.fill_level(), (_, WAITING.., Some(_))))?;
@@ -73,7 +70,7 @@ impl Lsm {
 
     /// The part of the active memtable that is filled, how many are older, and the active one if it is full.
     #[inline]
-    fn fill_level(&self) -> (f64, usize, Option<Weak<Member>>) {
+    pub(super) fn fill_level(&self) -> (f64, usize, Option<Weak<Member>>) {
         let pin = self.present.pin();
         let memtables = &self.present.load(&pin).memtables;
         let (active, full) = (&memtables[0].memtable, self.pool.full(self.sizes.memtable));
@@ -114,8 +111,14 @@ impl Lsm {
         self.files.environment().scheduler.spawn(Priority::Flush, "flush memtables", move || {
             let Some(lsm) = lsm.upgrade() else { return };
             lsm.flush_job.begin();
-            // Without memory or space it is tried again when writers need it.
-            lsm.flush_waiting().unwrap_or_else(|error| drop(lsm.files.environment().health.poison(error)));
+            match lsm.flush_waiting() {
+                Ok(()) => lsm.pressure.flush.succeeded(),
+                // Without memory or space it is tried again when writers need it.
+                Err(error) => {
+                    lsm.pressure.flush.failed(&*lsm.files.context().shared.clock);
+                    drop(lsm.files.environment().health.postpone("flushing memtables", error));
+                }
+            }
             if lsm.flush_job.end() {
                 lsm.schedule_flush();
             }

@@ -2,7 +2,7 @@
 
 use std::{ops::Bound, sync::Arc};
 
-use ecotone_substrate::{Result, table::File};
+use ecotone_substrate::{Result, memory::Component, table::File};
 
 use super::{
     base::{Base, Based},
@@ -110,7 +110,7 @@ impl Lsm {
         (lower, upper): &Span,
     ) -> Result<Vec<Arc<Handle>>> {
         let rest = Rest::new((Bound::Included(lower.clone()), Bound::Excluded(upper.clone())));
-        let below = Based::begin(base, rest, Direction::Up)?;
+        let below = Based::begin(base, rest, Direction::Up, Component::Frames)?;
         let a_record = match (tables, below.record()) {
             ([], None) => return Ok(Vec::new()),
             ([], Some((key, value))) => key.len() + value.len(),

@@ -2,7 +2,7 @@
 
 use ecotone_substrate::{Result, limits::PAGE};
 
-use super::{Tree, records::Records, reorganise::Neighbourhood, store::descending};
+use super::{Tree, records::Records, reorganise::Neighbourhood, store::Located};
 use crate::{bulk::ascends, engine::Record};
 
 /// Bytes of records in one chunk.
@@ -34,29 +34,36 @@ impl Tree {
         }
     }
 
-    /// Replaces the last segment by its own records and the chunk's.
+    /// Loads a chunk, segment by segment: mostly all of it goes into the last one, but others may have written above it meanwhile, and these have segments of
+    /// their own then.
     fn load_chunk(&self, chunk: Records) -> Result<u64> {
-        let records = chunk.len() as u64;
-        if chunk.is_empty() {
-            return Ok(0);
+        let mut loaded = 0;
+        while loaded < chunk.len() {
+            self.check_live()?;
+            let mut claim = self.store.claims.claim();
+            let key = chunk.get(loaded).0;
+            let at = loop {
+                if let Some(at) = self.claim_segment(&mut claim, &self.store.locate(key)) {
+                    break at;
+                }
+                // Its holder is in the middle of a write-out.
+                self.context.shared.health.check()?;
+                ecotone_sys::primitive::thread::sleep(std::time::Duration::from_micros(100));
+            };
+            let end = at.upper.as_ref().map_or(chunk.len(), |upper| chunk.lower_bound(upper));
+            self.load_into(at, chunk.part(loaded..end))?;
+            loaded = end;
         }
-        self.check_live()?;
-        let mut claim = self.store.claims.claim();
-        let last = loop {
-            let snapshot = self.store.index.snapshot();
-            let last = descending(&snapshot, None, true, 1).pop().expect("there is a last segment");
-            if let Some(last) = self.claim_segment(&mut claim, &last) {
-                break last;
-            }
-            // Its holder is in the middle of a write-out.
-            self.context.shared.health.check()?;
-            ecotone_sys::primitive::thread::sleep(std::time::Duration::from_micros(100));
-        };
-        let mut hood = Neighbourhood::new(vec![last]);
-        hood.records = chunk;
-        let layout = |tree: &Tree, hood: &Neighbourhood| Some(tree.plan(&hood.records, hood.lower(), hood.upper(), true));
+        Ok(loaded as u64)
+    }
+
+    /// Replaces a claimed segment by its own records and these.
+    fn load_into(&self, at: Located, records: Records) -> Result<()> {
+        let is_last = at.upper.is_none();
+        let mut hood = Neighbourhood::new(vec![at]);
+        hood.records = records;
+        let layout = |tree: &Tree, hood: &Neighbourhood| Some(tree.plan(&hood.records, hood.lower(), hood.upper(), is_last));
         // This is the caller's thread; what panics on the scheduler's is seen to there.
-        self.context.shared.health.unless_panics("a bulk load", || self.rebuild(vec![hood], layout))?;
-        Ok(records)
+        self.context.shared.health.unless_panics("a bulk load", || self.rebuild(vec![hood], layout))
     }
 }

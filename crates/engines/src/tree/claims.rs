@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use ecotone_substrate::held::{self, Held, Kind};
 use ecotone_sys::primitive::Mutex;
 
 /// The base pages that are claimed. A claim is only ever tried: whoever fails does something else or comes back.
@@ -15,12 +16,13 @@ pub(crate) struct Claims {
 pub(crate) struct Claim<'a> {
     claims: &'a Claims,
     pages: Vec<u32>,
+    _held: Held,
 }
 
 impl Claims {
     /// An empty claim, to be extended.
     pub(crate) fn claim(&self) -> Claim<'_> {
-        Claim { claims: self, pages: Vec::new() }
+        Claim { claims: self, pages: Vec::new(), _held: held::hold(Kind::Claims) }
     }
 
     /// Whether somebody holds `page`.

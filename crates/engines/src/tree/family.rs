@@ -3,7 +3,7 @@
 use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
-use ecotone_substrate::{Error, Result, page::PageKind};
+use ecotone_substrate::{Error, Result, held::Kind, page::PageKind};
 use ecotone_sys::primitive::Mutex;
 
 use super::{
@@ -22,6 +22,7 @@ use crate::{
     engine::{Context, Family, Made, Root, Shared},
     lengths::Lengths,
     page_cache::PageCache,
+    turn::Turn,
 };
 
 /// Pages of the first read of a scan as long as nothing is known.
@@ -78,6 +79,7 @@ impl TreeFamily {
             options,
             page_fill,
             writeback: commons.writeback.clone(),
+            sweeping: Turn::of(Kind::FlushTurn),
             counters: Counters::default(),
             lengths: Lengths::new(FIRST_READ),
             forecast: Forecast::new(

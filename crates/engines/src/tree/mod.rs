@@ -38,7 +38,10 @@ mod write_out;
 mod writeback;
 
 use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use ecotone_substrate::{
     Error, Result, Seq, bug,
@@ -62,12 +65,16 @@ use crate::{
     engine::{Admission, Check, Context, Cursor, Engine, Operation, Ordered, Range, Record, Root, Stats, Survey, VisitValue},
     lengths::Lengths,
     page_cache::{PageCache, PageId},
+    turn::Turn,
 };
 
 pub use self::{family::TreeFamily, forecast::ForecastKind, goals::PageFill, layout::Model, options::TreeOptions};
 
 /// Page reads that one `multi_get` keeps in flight.
 const IN_FLIGHT: usize = 64;
+/// How often a write looks for room in the cache while nothing is dirty, and the time between two looks.
+const MOST_TRIES: u32 = 500;
+const TRY_AGAIN: Duration = Duration::from_millis(2);
 
 /// One of many keys, which the cache does not hold.
 #[derive(Debug)]
@@ -91,6 +98,8 @@ pub struct Tree {
     options: TreeOptions,
     page_fill: PageFill,
     writeback: Arc<Writeback>,
+    /// Held by the one that sweeps over its dirty pages, across I/O.
+    sweeping: Turn,
     counters: Counters,
     /// How long scans are.
     lengths: Lengths,
@@ -104,6 +113,11 @@ pub struct Tree {
 impl Tree {
     fn check_live(&self) -> Result<()> {
         if self.retired.load(Ordering::Acquire) { Err(Error::Closed { what: "the keyspace" }) } else { Ok(()) }
+    }
+
+    /// Whether jobs run on threads of their own.
+    fn is_threaded(&self) -> bool {
+        self.context.shared.scheduler.is_threaded()
     }
 
     fn page_of(&self, key: &[u8]) -> u32 {
@@ -121,14 +135,27 @@ impl Tree {
     }
 
     /// A slot in the cache for an operation, once write-out has made room for it.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if nothing is dirty and there is no room for long: what takes it is not the cache's.
     fn take_slot(&self, operation: Operation<'_>, delay: &mut Delay<'_>) -> Result<Admission> {
-        loop {
+        let shared = &self.context.shared;
+        for _ in 0..MOST_TRIES {
             let value_len = operation.value.map_or(0, <[u8]>::len);
             if let Some(slot) = self.cache.reserve(self.number, operation.key, value_len) {
                 return Ok(Admission(slot));
             }
-            self.writeback.make_room(&self.context.shared, delay)?;
+            while self.cache.dirty_bytes() > 0 {
+                self.writeback.make_room(shared, delay)?;
+                if let Some(slot) = self.cache.reserve(self.number, operation.key, value_len) {
+                    return Ok(Admission(slot));
+                }
+            }
+            // Others have reserved room for writes that they are about to make.
+            shared.health.check()?;
+            delay.sleep(TRY_AGAIN);
         }
+        Err(Error::Memory { what: Component::RecordCache.name(), budget: shared.memory.budget() as u64 })
     }
 
     fn no_delay(&self) -> Delay<'_> {
@@ -223,15 +250,18 @@ impl Engine for Tree {
         if lookups.is_empty() { Ok(()) } else { self.get_from_pages(keys, lookups, found) }
     }
 
+    fn pace(&self, bytes: usize, _adds: bool) -> Result<()> {
+        self.check_live()?;
+        self.writeback.slow_down(&self.context.shared, bytes, &mut self.no_delay())?;
+        if self.is_crowded() {
+            self.writeback.start(&self.context.shared);
+        }
+        Ok(())
+    }
+
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
         self.check_live()?;
-        let shared = &self.context.shared;
-        let mut delay = self.no_delay();
-        self.writeback.slow_down(shared, &mut delay)?;
-        if self.is_crowded() {
-            self.writeback.start(shared);
-        }
-        self.take_slot(operation, &mut delay)
+        self.take_slot(operation, &mut self.no_delay())
     }
 
     fn apply(&self, admission: Admission, seq: Seq, operation: Operation<'_>) {
@@ -315,8 +345,8 @@ impl Engine for Tree {
 }
 
 impl Ordered for Tree {
-    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
-        Box::new(scan::Scan::new(self, range))
+    fn cursor_in(self: Arc<Self>, range: Range, memory: Component) -> Box<dyn Cursor> {
+        Box::new(scan::Scan::new(self, range, memory))
     }
 
     fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {
@@ -332,15 +362,15 @@ impl Tree {
         self.get_from_pages(keys, (0..keys.len()).map(|position| (position, None)).collect(), found)
     }
 
-    /// Searches the pages for keys that the cache does not hold, with many reads in flight.
+    /// Searches the pages for keys that the cache does not hold, with many reads in flight. While `found` runs, which may call the database, nothing is held but
+    /// windows.
     fn get_from_pages(&self, keys: &[&[u8]], missing: Vec<(usize, Option<Ticket>)>, found: &mut VisitValue<'_>) -> Result<()> {
         let mut queue = self.context.shared.storage.queue()?;
-        let (mut reads, mut missing) = (Reads::new(&mut *queue), missing.into_iter());
+        let (mut reads, mut missing) = (Reads::new(&mut *queue), missing.into_iter().peekable());
         loop {
-            while reads.in_flight() < IN_FLIGHT
-                && let Some((position, ticket)) = missing.next()
-            {
-                let block = self.context.shared.memory.lease_essential(Component::Frames, Size::Frame)?;
+            while reads.in_flight() < IN_FLIGHT && missing.peek().is_some() {
+                let Some(block) = reads.lease(&self.context.shared.memory, Size::Frame)? else { break };
+                let Some((position, ticket)) = missing.next() else { break };
                 let (lookup, page) = Lookup::begin(&self.store, keys[position]);
                 self.ask(&mut reads, Sought { position, ticket, lookup }, page, block);
             }
@@ -348,6 +378,7 @@ impl Tree {
             match sought.lookup.resume(&self.store, &mut block)? {
                 Step::Read(page) => self.ask(&mut reads, sought, page, block),
                 Step::Done(value) => {
+                    drop(block);
                     if let Some((value, ticket)) = value.as_deref().zip(sought.ticket.as_ref()) {
                         self.admit_clean(keys[sought.position], value, ticket);
                     }

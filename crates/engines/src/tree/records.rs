@@ -39,10 +39,6 @@ impl Records {
         self.bytes.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
     /// Key and value at a position.
     ///
     /// # Panics

@@ -95,12 +95,21 @@ fn new_pages(jobs: &[Job]) -> Vec<u32> {
 }
 
 impl Tree {
-    /// Writes out until nothing below `below` is dirty.
+    /// Writes out until nothing below `below` is dirty. One thread sweeps at a time: several that each claim some pages of a full segment would keep each
+    /// other from reorganising it, for ever if they are many.
     pub(crate) fn write_out_below(&self, below: Seq) -> Result<()> {
-        while self.cache.first_dirty(self.number).is_some_and(|first| first < below) {
-            let pages = self.cache.dirty_pages(self.number, below);
-            if !self.writeback.write_all(&self.context.shared, self, pages)? {
-                // Others hold the claims; their write-out ends ours.
+        let is_dirty = || self.cache.first_dirty(self.number).is_some_and(|first| first < below);
+        while is_dirty() {
+            // The jobs of a manual scheduler run on the thread that waits, which may have the turn.
+            let turn = if self.is_threaded() { Some(self.sweeping.lock()) } else { self.sweeping.try_lock() };
+            // Another has swept meanwhile.
+            let done = !is_dirty() || {
+                let pages = self.cache.dirty_pages(self.number, below);
+                self.writeback.write_all(&self.context.shared, self, pages)?
+            };
+            drop(turn);
+            if !done {
+                // Others hold the claims, of whom each does one thing and ends: a check, a reorganisation.
                 self.context.shared.health.check()?;
                 ecotone_sys::primitive::thread::sleep(std::time::Duration::from_micros(100));
             }

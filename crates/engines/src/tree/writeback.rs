@@ -11,8 +11,10 @@ use std::{
 
 use ecotone_substrate::{
     Error, Result,
+    held::{self, Wait},
     metrics::{Counter, Histogram},
     pace::Pace,
+    retry::Retry,
     scheduler::Priority,
 };
 use ecotone_sys::primitive::Mutex;
@@ -29,6 +31,13 @@ const LOW: usize = 11;
 /// Tidying rests while more than this part of the hard limit is dirty.
 const BUSY: usize = 16;
 
+/// What a round came to.
+enum Round {
+    Ended,
+    /// Another sweeps over the keyspace that was due.
+    LeftToAnother,
+}
+
 /// The background of one database's trees.
 #[derive(Debug)]
 pub(crate) struct Writeback {
@@ -39,10 +48,13 @@ pub(crate) struct Writeback {
     trimming: AtomicBool,
     /// Batches that were written out and rounds that have ended: whoever waits for room looks again.
     steps: AtomicU64,
+    /// Whether somebody found no room: then a batch is written out, however little is dirty.
+    wanted: AtomicBool,
     /// What writers owe while much is dirty.
     pace: Pace,
-    /// Why the last round ended early: a full disk.
+    /// Why the last round ended early: a full disk, or want of memory.
     failure: Mutex<Option<Error>>,
+    retry: Retry,
     /// Dirty bytes at which writers and replay wait.
     hard_limit: AtomicUsize,
     /// Writers that waited for write-out.
@@ -61,8 +73,10 @@ impl Writeback {
             tidying: AtomicBool::new(false),
             trimming: AtomicBool::new(false),
             steps: AtomicU64::new(0),
+            wanted: AtomicBool::new(false),
             pace: Pace::default(),
             failure: Mutex::default(),
+            retry: Retry::default(),
             hard_limit: AtomicUsize::new(hard_limit),
             stalls: Counter::default(),
             delays: Histogram::default(),
@@ -85,7 +99,7 @@ impl Writeback {
     }
 
     /// Delays a writer a little when much is dirty, and stops it when too much is.
-    pub(crate) fn slow_down(self: &Arc<Self>, shared: &Shared, held: &mut Delay<'_>) -> Result<()> {
+    pub(crate) fn slow_down(self: &Arc<Self>, shared: &Shared, bytes: usize, delay: &mut Delay<'_>) -> Result<()> {
         let (dirty, hard) = (self.cache.dirty_bytes(), self.hard_limit());
         let soft = hard / 16 * SOFT;
         if dirty <= soft {
@@ -93,13 +107,15 @@ impl Writeback {
         }
         self.start(shared);
         if dirty >= hard {
-            return self.make_room(shared, held);
+            return self.make_room(shared, delay);
         }
         let fullness = (dirty - soft) as f64 / (hard - soft) as f64;
+        // Nobody waits for what cannot be done: who finds no room is told why.
         if shared.scheduler.is_threaded()
-            && let Some(owed) = self.pace.charge(fullness)
+            && !self.retry.has_failed()
+            && let Some(owed) = self.pace.charge(fullness, bytes)
         {
-            held.sleep(owed);
+            delay.sleep(owed);
         }
         Ok(())
     }
@@ -110,21 +126,28 @@ impl Writeback {
     }
 
     /// Waits until write-out has made some room: a batch is written, or it ended.
-    pub(crate) fn make_room(self: &Arc<Self>, shared: &Shared, held: &mut Delay<'_>) -> Result<()> {
-        held.begin();
+    pub(crate) fn make_room(self: &Arc<Self>, shared: &Shared, delay: &mut Delay<'_>) -> Result<()> {
+        held::about_to_wait(Wait::Room);
+        delay.begin();
         self.stalls.increment();
         let before = self.steps.load(Ordering::Acquire);
         self.failure.lock().take();
-        self.start(shared);
-        let stepped = || self.steps.load(Ordering::Acquire) != before;
-        shared.scheduler.wait_until("write-out", || stepped() || self.failure.lock().is_some())?;
+        self.retry.succeeded();
+        self.wanted.store(true, Ordering::Release);
+        let stepped = || self.steps.load(Ordering::Acquire) != before || self.failure.lock().is_some();
+        shared.scheduler.wait_until("write-out", || {
+            // Again and again: a round that finds another sweeping leaves the work to that one, and that one may have just ended.
+            self.start(shared);
+            stepped()
+        })?;
         shared.health.check()?;
         self.failure.lock().clone().map_or(Ok(()), Err)
     }
 
     /// Has the background write out, unless it does.
     pub(crate) fn start(self: &Arc<Self>, shared: &Shared) {
-        if self.writing.load(Ordering::Relaxed) || self.writing.swap(true, Ordering::AcqRel) {
+        if self.writing.load(Ordering::Relaxed) || !self.retry.is_due(&*shared.clock) || self.writing.swap(true, Ordering::AcqRel)
+        {
             return;
         }
         let (writeback, shared) = (self.clone(), shared.clone());
@@ -135,9 +158,15 @@ impl Writeback {
     fn run(self: Arc<Self>, shared: &Shared) {
         let ended = self.round(shared);
         self.writing.store(false, Ordering::Release);
-        if let Err(error) = ended {
-            let error = shared.health.poison(error);
-            *self.failure.lock() = Some(error);
+        match ended {
+            // Who sweeps makes the steps.
+            Ok(Round::LeftToAnother) => return,
+            Ok(Round::Ended) => self.retry.succeeded(),
+            Err(error) => {
+                self.retry.failed(&*shared.clock);
+                let error = shared.health.postpone("writing out dirty pages", error);
+                *self.failure.lock() = Some(error);
+            }
         }
         self.step(shared);
         self.start_trimming(shared);
@@ -150,22 +179,29 @@ impl Writeback {
     }
 
     /// Writes out until little enough is dirty, sweeping over the keyspace that has the most dirty pages, and until none is crowded.
-    fn round(self: &Arc<Self>, shared: &Shared) -> Result<()> {
+    fn round(self: &Arc<Self>, shared: &Shared) -> Result<Round> {
         while let Some(tree) = self.due() {
+            // A worker does not wait for a flush.
+            let turn = tree.sweeping.try_lock();
+            if turn.is_none() && tree.is_threaded() {
+                return Ok(Round::LeftToAnother);
+            }
             let pages = tree.sweep();
             let sweep = Arc::new(Sweep::of_round(&tree, pages));
             if !self.sweep(shared, &sweep, Priority::Flush)? {
-                return Ok(());
+                break;
             }
         }
-        Ok(())
+        self.wanted.store(false, Ordering::Release);
+        Ok(Round::Ended)
     }
 
     /// The keyspace that is to be written out next, if any.
     fn due(&self) -> Option<Arc<Tree>> {
         let mut trees = self.living().into_iter();
-        if self.is_above_low() {
-            trees.max_by_key(|tree| self.cache.dirty_records(tree.number))
+        if self.is_above_low() || self.wanted.load(Ordering::Acquire) {
+            let dirty = trees.map(|tree| (self.cache.dirty_records(tree.number), tree)).filter(|(dirty, _)| *dirty > 0);
+            dirty.max_by_key(|(dirty, _)| *dirty).map(|(_, tree)| tree)
         } else {
             trees.find(|tree| tree.is_crowded())
         }
@@ -200,9 +236,10 @@ impl Writeback {
 
     /// Writes out batches of a sweep until it is over, or a round has cleaned enough.
     fn write(&self, shared: &Shared, sweep: &Sweep) -> Result<()> {
-        while !sweep.is_round() || self.is_above_low() || sweep.is_crowded() {
+        while !sweep.is_round() || self.is_above_low() || sweep.is_crowded() || self.wanted.load(Ordering::Acquire) {
             let Some(batch) = sweep.next_batch() else { return Ok(()) };
             shared.health.check()?;
+            self.wanted.store(false, Ordering::Release);
             sweep.write(batch)?;
             self.step(shared);
         }
@@ -228,7 +265,7 @@ impl Writeback {
             match more {
                 Ok(true) => writeback.start_tidying(&shared),
                 Ok(false) => {}
-                Err(error) => drop(shared.health.poison(error)),
+                Err(error) => drop(shared.health.postpone("reorganising overflow pages", error)),
             }
             shared.scheduler.notify();
         });
@@ -247,7 +284,7 @@ impl Writeback {
             let trimmed = shared.health.check().and_then(|()| trees.iter().try_for_each(|tree| tree.store.space.trim()));
             writeback.trimming.store(false, Ordering::Release);
             if let Err(error) = trimmed {
-                drop(shared.health.poison(error));
+                drop(shared.health.postpone("giving free space back", error));
             }
             shared.scheduler.notify();
         });

@@ -46,6 +46,8 @@ pub enum Component {
     Filter,
     /// Blocks in use by I/O.
     Frames,
+    /// What iterators and reads of many keys have read ahead, which they may hold while they wait for their callers.
+    Windows,
     /// The write-ahead log.
     Log,
     /// The double-write area.
@@ -68,7 +70,7 @@ pub enum Component {
 
 impl Component {
     /// All of them, in the order of [`Memory::usage`].
-    pub const ALL: [Component; 18] = [
+    pub const ALL: [Component; 19] = [
         Component::RecordCache,
         Component::CacheTable,
         Component::DirtyChains,
@@ -78,6 +80,7 @@ impl Component {
         Component::TableIndex,
         Component::Filter,
         Component::Frames,
+        Component::Windows,
         Component::Log,
         Component::DoubleWrite,
         Component::Memtable,
@@ -101,6 +104,7 @@ impl Component {
             Component::TableIndex => "table index",
             Component::Filter => "filters",
             Component::Frames => "frames",
+            Component::Windows => "read windows",
             Component::Log => "log",
             Component::DoubleWrite => "double-write",
             Component::Memtable => "memtable",
@@ -113,6 +117,9 @@ impl Component {
         }
     }
 }
+
+/// The part of the budget that windows have at most.
+const WINDOWS: usize = 4;
 
 /// The largest reserve. What work needs at one moment goes by workers and callers, not by the budget.
 const MOST_RESERVE: usize = 4 * CHUNK_BYTES;
@@ -157,6 +164,9 @@ impl fmt::Debug for Held {
 /// fair part may have it back from those above theirs. Fair parts follow from the requests to the disk that each could save
 /// ([`Share::count`]; decision 8): where misses fall with the logarithm of the memory, as under Zipf, this division saves the most.
 ///
+/// Windows are held while callers do what they like, so they may have a part of the memory and no more, whoever asks: what writes and background work need is
+/// never theirs (`docs/design/waiting.md`, rule 4).
+///
 /// # Rules
 /// 1. [`lease_essential`](Self::lease_essential) and [`Share::reclaim`] call shrinkers on the caller's thread, so they must not be called while holding a lock
 ///    that any shrinker takes.
@@ -192,29 +202,50 @@ impl Memory {
     /// Leases for a cache, which can do without: `None` when less than the reserve would stay free: a 32nd of the budget, at least 1 MiB, at most 4.
     pub fn lease(&self, component: Component, size: Size) -> Option<Block> {
         epoch::assert_unpinned();
-        self.arena.lease_keeping(size, component as u8, self.reserve)
+        self.take(component, size, self.reserve)
+    }
+
+    /// A block, if so many bytes stay free.
+    fn take(&self, component: Component, size: Size, keep: usize) -> Option<Block> {
+        if component != Component::Windows {
+            return self.arena.lease_keeping(size, component as u8, keep);
+        }
+        if self.windows_left() < size.bytes() {
+            return None;
+        }
+        let block = self.arena.lease_keeping(size, component as u8, keep)?;
+        // Others may have looked at the same moment.
+        (self.used(&[component]) <= self.budget / WINDOWS).then_some(block)
+    }
+
+    /// Bytes that windows may still have.
+    pub fn windows_left(&self) -> usize {
+        (self.budget / WINDOWS).saturating_sub(self.used(&[Component::Windows]))
     }
 
     /// Leases for work that must go on, from the reserve too. When nothing is left it asks the shares, each as long as it gives something, until one has made
     /// room: what they give may lie apart, and what is wanted may not. If none has, it fails with [`Error::Memory`]. See the rules above.
     pub fn lease_essential(&self, component: Component, size: Size) -> Result<Block> {
         epoch::assert_unpinned();
-        let tag = component as u8;
-        if let Some(block) = self.arena.lease(size, tag) {
+        let refused = || Error::Memory { what: component.name(), budget: self.budget as u64 };
+        if component == Component::Windows && self.windows_left() < size.bytes() {
+            return Err(refused());
+        }
+        if let Some(block) = self.take(component, size, 0) {
             return Ok(block);
         }
         let members = self.members();
         let shrunk = members.iter().find_map(|member| {
             loop {
                 let given = member.shrink(size.bytes());
-                let block = self.arena.lease(size, tag);
+                let block = self.take(component, size, 0);
                 if block.is_some() || given == 0 {
                     break block;
                 }
             }
         });
         self.peak.fetch_max(self.essential(&members), Ordering::Relaxed);
-        shrunk.ok_or(Error::Memory { what: component.name(), budget: self.budget as u64 })
+        shrunk.ok_or_else(refused)
     }
 
     /// Slabs for transfers, one of which is filled or looked at while the others are on their way: one whatever it costs, a second one also from the reserve, since each

@@ -2,8 +2,13 @@
 
 use std::sync::Arc;
 
+use ecotone_sys::chunk::Size;
+
 use super::{Block, Completion, File, Op, Queue, Request};
-use crate::Result;
+use crate::{
+    Result,
+    memory::{Component, Memory},
+};
 
 /// Reads in flight, each with what waits for it.
 #[derive(Debug)]
@@ -15,17 +20,41 @@ pub struct Reads<'q, W> {
     free: Vec<usize>,
     /// What has ended and was not given out yet.
     done: Vec<Completion>,
+    /// Those in flight whose blocks are not of the windows' memory.
+    scarce: usize,
 }
 
 impl<'q, W> Reads<'q, W> {
     /// Over a queue with nothing in flight.
     pub fn new(queue: &'q mut dyn Queue) -> Self {
-        Reads { queue, waiting: Vec::new(), free: Vec::new(), done: Vec::new() }
+        Reads { queue, waiting: Vec::new(), free: Vec::new(), done: Vec::new(), scarce: 0 }
     }
 
     /// Reads that something waits for.
     pub fn in_flight(&self) -> usize {
         self.waiting.len() - self.free.len()
+    }
+
+    /// A block for one more read of a call that gives what it has read to its caller's closure, which may hold it for long: one of the windows' memory. If windows
+    /// have their part, one of the memory that others need, for one read at a time: then nothing else is in flight, and it is given back before the closure runs.
+    /// `None` if those in flight have to end first.
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory) if there is not even one.
+    pub fn lease(&self, memory: &Memory, size: Size) -> Result<Option<Block>> {
+        if self.scarce > 0 {
+            return Ok(None);
+        }
+        match memory.lease_essential(Component::Windows, size) {
+            Ok(block) => Ok(Some(block)),
+            Err(_) if self.in_flight() > 0 => Ok(None),
+            Err(_) => memory.lease_essential(Component::Frames, size).map(Some),
+        }
+    }
+
+    /// Whether a closure may run while this block is held.
+    pub fn may_keep(block: &Block) -> bool {
+        block.tag() == Component::Windows as u8
     }
 
     /// Asks for `len` bytes of a file from `offset` on, which the block gets. It begins with the next [`wait`](Self::wait) at the latest.
@@ -35,6 +64,7 @@ impl<'q, W> Reads<'q, W> {
             self.waiting.len() - 1
         });
         self.waiting[tag] = Some(waits);
+        self.scarce += usize::from(!Self::may_keep(&block));
         self.queue.submit(Request { file, op: Op::Read, offset, block, len, tag: tag as u64 });
     }
 
@@ -50,6 +80,7 @@ impl<'q, W> Reads<'q, W> {
         let tag = request.tag as usize;
         let waits = self.waiting[tag].take().expect("something waits for each read");
         self.free.push(tag);
+        self.scarce -= usize::from(!Self::may_keep(&request.block));
         result?;
         Ok(Some((waits, request.block)))
     }

@@ -8,7 +8,11 @@ use super::{
     mark::MARK_BYTES,
     record::{self, FRAME_BYTES, Frame, RecordKind},
 };
-use crate::{Error, Result, Seq, limits::MAX_LOG_RECORD};
+use crate::{
+    Error, Result, Seq,
+    held::{self, Held, Kind, Wait},
+    limits::MAX_LOG_RECORD,
+};
 
 /// Part of the limit, in eighths, from which on writers are slowed down, so that few ever wait for truncation.
 const SLOW_FROM: u64 = 6;
@@ -88,6 +92,7 @@ impl Appending {
 pub struct Reservation<'a> {
     wal: &'a Wal,
     bytes: u64,
+    _held: Held,
 }
 
 impl Drop for Reservation<'_> {
@@ -119,6 +124,10 @@ impl Wal {
             return Err(Error::Limit { what: "the length of a log record in bytes", limit: longest, actual: body_bytes as u64 });
         }
         let bytes = (body_bytes + FRAME_BYTES + MARK_BYTES) as u64;
+        if room != Room::Structure {
+            held::about_to_wait(Wait::Room);
+        }
+        let _held = held::hold(Kind::LogRoom);
         self.call_if_half_full(bytes);
         if room == Room::Write {
             self.slow_down();
@@ -126,7 +135,7 @@ impl Wal {
         loop {
             self.health.check()?;
             match self.take_room(room, bytes) {
-                None => return Ok(Reservation { wal: self, bytes }),
+                None => return Ok(Reservation { wal: self, bytes, _held }),
                 Some(Short::Limit) => self.wait_for_truncation(room, bytes)?,
                 Some(Short::Segments) => self.grow(room, bytes)?,
                 Some(Short::Buffer) => self.drain(bytes)?,
@@ -142,7 +151,7 @@ impl Wal {
             return;
         }
         let fullness = (used - from) as f64 / (limit - from) as f64;
-        if let Some(delay) = self.pace.charge(fullness) {
+        if let Some(delay) = self.pace.charge(fullness, 0) {
             self.delays.increment();
             self.delay_ns.add(delay.as_nanos() as u64);
             ecotone_sys::primitive::thread::sleep(delay);

@@ -11,6 +11,7 @@ use ecotone_engines::engine::{
 };
 use ecotone_substrate::{
     Error, Result, Seq,
+    memory::Component,
     storage::FileId,
     wal::{Durability, RecordKind, Room, encode_structure},
 };
@@ -346,8 +347,8 @@ impl Engine for AppendOnly {
 }
 
 impl Ordered for AppendOnly {
-    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
-        cursor_over(self.content(), &range)
+    fn cursor_in(self: Arc<Self>, range: Range, memory: Component) -> Box<dyn Cursor> {
+        cursor_over(self.content(), range, memory)
     }
 
     fn bulk_load(self: Arc<Self>, records: &mut dyn Iterator<Item = Result<Record>>) -> Result<u64> {

@@ -12,6 +12,7 @@ use ecotone_engines::engine::{
 use ecotone_substrate::{
     Error, Result, Seq,
     double_write::{PageWrite, changed_sectors},
+    memory::Component,
     page,
     storage::{Block, FileId},
     wal::{Durability, RecordKind, Room, encode_structure},
@@ -405,8 +406,8 @@ impl Engine for InPlace {
 }
 
 impl Ordered for InPlace {
-    fn cursor(self: Arc<Self>, range: Range) -> Box<dyn Cursor> {
-        cursor_over(self.content(), &range)
+    fn cursor_in(self: Arc<Self>, range: Range, memory: Component) -> Box<dyn Cursor> {
+        cursor_over(self.content(), range, memory)
     }
 
     /// Bucket by bucket, so that what a crash leaves is a prefix. What was taken before an error stays.

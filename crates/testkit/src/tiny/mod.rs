@@ -15,54 +15,75 @@ mod unflushed;
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    ops::RangeBounds,
+    ops::{Bound, RangeBounds},
 };
 
-use ecotone_engines::engine::{Context, Cursor, Range, Record, RecordRef, Walk};
-use ecotone_substrate::{Error, Result};
+use ecotone_engines::engine::{Context, Cursor, Direction, Range, Record, RecordRef, Walk};
+use ecotone_substrate::{Error, Result, memory::Component};
 
 /// Keys with their newest values.
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// One in so many steps of a cursor finds no memory, where it may have only that of windows.
+const NO_MEMORY: u32 = 5;
 
 /// A cursor over a copy.
 struct CopyCursor {
     /// Records that are left, or why there are none.
     left: Result<VecDeque<Record>>,
-    given: Record,
+    given: Option<Record>,
+    rest: Range,
+    /// Steps until there is no memory; none if there always is.
+    steps: Option<u32>,
 }
 
 impl CopyCursor {
     fn new(left: Result<VecDeque<Record>>) -> Self {
-        CopyCursor { left, given: Record::default() }
+        CopyCursor { left, given: None, rest: (Bound::Unbounded, Bound::Unbounded), steps: None }
     }
 
-    fn step(&mut self, take: fn(&mut VecDeque<Record>) -> Option<Record>) -> Result<Option<RecordRef<'_>>> {
-        let Some(record) = take(self.left.as_mut().map_err(|error| error.clone())?) else { return Ok(None) };
-        self.given = record;
-        Ok(Some((&self.given.0, &self.given.1)))
+    fn records(&mut self) -> Result<&mut VecDeque<Record>> {
+        self.left.as_mut().map_err(|error| error.clone())
     }
 }
 
 impl Cursor for CopyCursor {
-    fn next(&mut self) -> Result<Option<RecordRef<'_>>> {
-        self.step(VecDeque::pop_front)
+    fn advance(&mut self, direction: Direction) -> Result<bool> {
+        if let Some(steps) = &mut self.steps {
+            *steps = steps.checked_sub(1).ok_or(Error::Memory { what: Component::Windows.name(), budget: 0 })?;
+        }
+        self.given = match direction {
+            Direction::Up => self.records()?.pop_front(),
+            Direction::Down => self.records()?.pop_back(),
+        };
+        let Some((key, _)) = &self.given else { return Ok(false) };
+        match direction {
+            Direction::Up => self.rest.0 = Bound::Excluded(key.clone()),
+            Direction::Down => self.rest.1 = Bound::Excluded(key.clone()),
+        }
+        Ok(true)
     }
 
-    fn next_back(&mut self) -> Result<Option<RecordRef<'_>>> {
-        self.step(VecDeque::pop_back)
+    fn take(&mut self) -> Result<Option<RecordRef<'_>>> {
+        Ok(self.given.as_ref().map(|(key, value)| (&key[..], &value[..])))
+    }
+
+    fn rest(&self) -> Range {
+        self.rest.clone()
     }
 }
 
 impl Walk for CopyCursor {
     fn next(&mut self) -> Result<Option<RecordRef<'_>>> {
-        self.step(VecDeque::pop_front)
+        Cursor::next(self)
     }
 }
 
-/// A cursor over the part of `content` that lies in `range`.
-fn cursor_over(content: Result<Content>, range: &Range) -> Box<dyn Cursor> {
+/// A cursor over the part of `content` that lies in `range`. That of an iterator is refused memory now and then, so that all suites see what becomes of that.
+fn cursor_over(content: Result<Content>, range: Range, memory: Component) -> Box<dyn Cursor> {
     let left = content.map(|content| content.into_iter().filter(|(key, _)| range.contains(key)).collect());
-    Box::new(CopyCursor::new(left))
+    let steps = (memory == Component::Windows).then_some(NO_MEMORY);
+    Box::new(CopyCursor { rest: range, steps, ..CopyCursor::new(left) })
 }
 
 /// None of them has options.

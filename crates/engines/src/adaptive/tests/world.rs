@@ -112,6 +112,8 @@ impl World {
     /// Writes a key as a commit does.
     pub(super) fn write(&mut self, key: &[u8], value: Option<&[u8]>) {
         let operation = Operation { key, value };
+        let bytes = operation.key.len() + operation.value.map_or(0, <[u8]>::len);
+        self.keyspace.pace(bytes, operation.value.is_some()).expect("it is there");
         let admission = self.keyspace.admit(operation).expect("there is memory");
         self.keyspace.apply(admission, self.sequence, operation);
         self.sequence += 1;

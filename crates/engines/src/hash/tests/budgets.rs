@@ -177,7 +177,7 @@ fn nobody_waits_for_space_of_a_keyspace_that_is_gone() {
     let upkeep = world.keyspace.upkeep().clone();
     world.files.retire();
     let (told, answer) = channel();
-    thread::spawn(move || told.send(upkeep.call_for_write(true)));
+    thread::spawn(move || told.send(upkeep.call_for_write(0, true)));
     let answer = answer.recv_timeout(Duration::from_secs(60)).expect("nobody waits without end");
     assert!(matches!(answer, Err(Error::Closed { .. })), "{answer:?}");
 }

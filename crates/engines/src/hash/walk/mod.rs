@@ -6,7 +6,7 @@ mod runs;
 
 use std::{ops::RangeInclusive, sync::Arc};
 
-use ecotone_substrate::Result;
+use ecotone_substrate::{Error, Result};
 
 use self::records::Records;
 use super::Hash;
@@ -48,11 +48,23 @@ impl Walk {
 }
 
 impl engine::Walk for Walk {
+    fn prepare(&mut self) -> Result<()> {
+        while self.given == self.records.len()
+            && let Some(first) = self.next.take()
+        {
+            self.load(first).inspect_err(|error| {
+                self.records.clear();
+                // After other errors there is no next one.
+                self.next = Some(first).filter(|_| matches!(error, Error::Memory { .. }));
+            })?;
+        }
+        Ok(())
+    }
+
     fn next(&mut self) -> Result<Option<RecordRef<'_>>> {
-        while self.given == self.records.len() {
-            // After an error there is no next one.
-            let Some(first) = self.next.take() else { return Ok(None) };
-            self.load(first).inspect_err(|_| self.records.clear())?;
+        self.prepare()?;
+        if self.given == self.records.len() {
+            return Ok(None);
         }
         self.given += 1;
         Ok(Some(self.records.get(self.given - 1)))

@@ -19,7 +19,6 @@ pub(super) mod whole;
 use std::sync::Arc;
 
 use ecotone_substrate::{Result, scheduler::Priority};
-use ecotone_sys::primitive::MutexGuard;
 
 use self::{
     cuts::REACH,
@@ -33,6 +32,7 @@ use super::{
     structure::{Change, Place},
     version::{Ranged, Version},
 };
+use crate::turn::Taken;
 
 /// How many times as many runs as writers come to rest with level 0 gets before whoever flushes compacts it first: then the background cannot.
 const LEEWAY: usize = 2;
@@ -50,7 +50,7 @@ impl Lsm {
     }
 
     /// Gives the turn of compaction back, after whatever time. The job that came meanwhile has only tried to get it.
-    pub(super) fn end_turn(self: &Arc<Self>, turn: MutexGuard<'_, ()>) {
+    pub(super) fn end_turn(self: &Arc<Self>, turn: Taken<'_>) {
         drop(turn);
         self.call_compaction_job();
     }
@@ -68,12 +68,17 @@ impl Lsm {
             lsm.compaction_job.begin();
             match lsm.compact_next() {
                 // One after the other, so that what is more urgent comes between.
-                Ok(true) => lsm.call_compaction(),
-                Ok(false) => {}
-                // Without memory or space it is tried again when there are more tables, or when nobody has used the keyspace for long once more.
+                Ok(true) => {
+                    lsm.pressure.compaction.succeeded();
+                    lsm.call_compaction();
+                }
+                Ok(false) => lsm.pressure.compaction.succeeded(),
+                // Without memory or space it is tried again when there are more tables, when writers come while it is behind, or when nobody has used the
+                // keyspace for long once more.
                 Err(error) => {
                     lsm.idle.begin_anew();
-                    drop(lsm.files.environment().health.poison(error));
+                    lsm.pressure.compaction.failed(&*lsm.files.context().shared.clock);
+                    drop(lsm.files.environment().health.postpone("compacting tables", error));
                 }
             }
             if lsm.compaction_job.end() {

@@ -16,13 +16,22 @@ use crate::{
 };
 
 impl Scan {
-    /// The next record of an end, judged.
-    pub(super) fn step_judged(&mut self, direction: Direction, since: Moment) -> Result<Option<RecordRef<'_>>> {
+    /// Goes to the next record of an end; that there is none is judged.
+    pub(super) fn advance_judged(&mut self, direction: Direction, since: Moment) -> Result<bool> {
         let (lsm, is_over) = (self.lsm.clone(), self.over);
-        let left = Rest::new((self.rest.low.clone(), self.rest.high.clone()));
-        let record = self.step(direction)?;
-        let ledger = lsm.ledger().filter(|_| !is_over);
-        ledger.into_iter().for_each(|ledger| ledger.passed(since, &left, direction, record));
+        let there = self.advance_end(direction)?;
+        let ledger = lsm.ledger().filter(|_| !is_over && !there);
+        let left = Rest::new(self.rest.range());
+        ledger.into_iter().for_each(|ledger| ledger.passed(since, &left, direction, None));
+        Ok(there)
+    }
+
+    /// Takes the record that an end went to, judged.
+    pub(super) fn take_judged(&mut self, since: Moment) -> Result<Option<RecordRef<'_>>> {
+        let (lsm, direction) = (self.lsm.clone(), self.direction);
+        let left = Rest::new(self.rest.range());
+        let record = self.take_record()?;
+        lsm.ledger().into_iter().for_each(|ledger| ledger.passed(since, &left, direction, record));
         Ok(record)
     }
 }

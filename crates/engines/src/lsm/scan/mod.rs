@@ -10,7 +10,7 @@ mod written;
 
 use std::{mem, ops::Bound, sync::Arc};
 
-use ecotone_substrate::Result;
+use ecotone_substrate::{Result, memory::Component};
 
 use self::batch::Batch;
 use super::{
@@ -36,40 +36,42 @@ pub(super) struct Scan {
     front: Option<Box<End>>,
     back: Option<Box<End>>,
     over: bool,
+    /// The end that went to a record last.
+    direction: Direction,
+    /// Whose memory its windows are.
+    memory: Component,
     /// When it began, where it is judged.
     since: Option<Moment>,
 }
 
 impl Scan {
-    pub(super) fn new(lsm: Arc<Lsm>, range: Range) -> Scan {
+    pub(super) fn new(lsm: Arc<Lsm>, range: Range, memory: Component) -> Scan {
         let rest = Rest::new(range);
         let over = rest.is_empty();
         let since = lsm.ledger().map(Ledger::now);
-        Scan { lsm, rest, front: None, back: None, over, since }
+        Scan { lsm, rest, front: None, back: None, over, direction: Direction::Up, memory, since }
     }
 
     #[inline]
-    fn go(&mut self, direction: Direction) -> Result<Option<RecordRef<'_>>> {
-        match self.since.filter(|_| IS_BUILT) {
-            Some(since) => self.step_judged(direction, since),
-            None => self.step(direction),
-        }
-    }
-
-    fn step(&mut self, direction: Direction) -> Result<Option<RecordRef<'_>>> {
+    fn advance_end(&mut self, direction: Direction) -> Result<bool> {
         if self.over {
-            return Ok(None);
+            return Ok(false);
         }
         // So that it ends with an error, and with the end of the range.
         self.over = true;
-        let end = if direction == Direction::Up { &mut self.front } else { &mut self.back };
-        let end = end.get_or_insert_with(|| Box::new(End::new(direction, &self.rest)));
-        if !end.advance(&self.lsm, &self.rest)? {
-            return Ok(None);
-        }
-        let Some((key, value)) = end.record() else { return Ok(None) };
-        self.over = !self.rest.take(direction, &[], key);
-        Ok((!self.over).then(|| (self.rest.taken(direction), value)))
+        self.direction = direction;
+        let (front, back) = (&mut self.front, &mut self.back);
+        let end = if direction == Direction::Up { front } else { back };
+        let end = end.get_or_insert_with(|| Box::new(End::new((direction, self.memory), &self.rest)));
+        self.over = !end.advance(&self.lsm, &self.rest)?;
+        Ok(!self.over)
+    }
+
+    fn take_record(&mut self) -> Result<Option<RecordRef<'_>>> {
+        let end = if self.direction == Direction::Up { &self.front } else { &self.back };
+        let Some((key, value)) = end.as_ref().and_then(|end| end.record()) else { return Ok(None) };
+        self.over = !self.rest.take(self.direction, &[], key);
+        Ok((!self.over).then(|| (self.rest.taken(self.direction), value)))
     }
 }
 
@@ -81,12 +83,22 @@ impl Drop for Scan {
 }
 
 impl Cursor for Scan {
-    fn next(&mut self) -> Result<Option<RecordRef<'_>>> {
-        self.go(Direction::Up)
+    fn advance(&mut self, direction: Direction) -> Result<bool> {
+        match self.since.filter(|_| IS_BUILT) {
+            Some(since) => self.advance_judged(direction, since),
+            None => self.advance_end(direction),
+        }
     }
 
-    fn next_back(&mut self) -> Result<Option<RecordRef<'_>>> {
-        self.go(Direction::Down)
+    fn take(&mut self) -> Result<Option<RecordRef<'_>>> {
+        match self.since.filter(|_| IS_BUILT) {
+            Some(since) => self.take_judged(since),
+            None => self.take_record(),
+        }
+    }
+
+    fn rest(&self) -> Range {
+        self.rest.range()
     }
 }
 
@@ -100,6 +112,8 @@ enum Found {
 /// One end of a scan.
 struct End {
     direction: Direction,
+    /// Whose memory its windows are.
+    memory: Component,
     /// Where the copies end.
     from: Bound<Vec<u8>>,
     batch: Batch,
@@ -116,13 +130,24 @@ struct End {
 }
 
 impl End {
-    fn new(direction: Direction, rest: &Rest) -> End {
+    fn new((direction, memory): (Direction, Component), rest: &Rest) -> End {
         let from = match direction {
             Direction::Up => rest.low.clone(),
             Direction::Down => rest.high.clone(),
         };
         let stored = Merged::new(Vec::new(), direction, 0);
-        End { direction, from, batch: Batch::default(), version: None, stored, limit: None, found: None, sought: None, given: 0 }
+        End {
+            direction,
+            memory,
+            from,
+            batch: Batch::default(),
+            version: None,
+            stored,
+            limit: None,
+            found: None,
+            sought: None,
+            given: 0,
+        }
     }
 
     /// Goes to the next record that has a value. False if there is none, or it lies beyond the rest.
@@ -216,11 +241,11 @@ impl End {
         };
         let part = left.until(self.direction, limit);
         let counting = version.counting_in(stretch.cover).filter(|_| !part.is_empty());
-        let sources = sources::begin(lsm, counting, &part, self.direction)?;
+        let sources = sources::begin(lsm, counting, &part, (self.direction, self.memory))?;
         let mut layers: Vec<Layer> = sources.into_iter().map(Layer::Tables).collect();
         let base = lsm.base().filter(|_| stretch.cover.is_some() && !part.is_empty());
         if let Some(base) = base {
-            layers.push(Layer::Below(Based::begin(base, part, self.direction)?));
+            layers.push(Layer::Below(Based::begin(base, part, self.direction, self.memory)?));
         }
         self.stored = Merged::new(layers, self.direction, 0);
         self.sought = self.stored.first().and_then(Layer::key).filter(|_| lsm.base().is_some()).map(<[u8]>::to_vec);

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use ecotone_substrate::{
     Result,
+    memory::Component,
     storage::{Queue, Reads},
 };
 
 use crate::{
+    lengths::ReadAhead,
     lsm::{
         handle::{Handle, Loader},
         loads::Waits,
@@ -25,11 +27,12 @@ pub(super) fn begin<'v>(
     lsm: &Arc<Lsm>,
     runs: impl Iterator<Item = (Place, &'v Run<Handle>)>,
     rest: &Rest,
-    direction: Direction,
+    (direction, memory): (Direction, Component),
 ) -> Result<Vec<Stored>> {
     let mut of_level_0 = 0;
     let before = |(place, run): (Place, _)| {
-        let source = Stored::before(run, rest, (direction, Reading::Learned(lsm.lengths_of(place).clone())));
+        let follows = ReadAhead { lengths: lsm.lengths_of(place).clone(), memory };
+        let source = Stored::before(run, rest, (direction, Reading::Learned(follows)));
         let is_left = !source.is_over();
         of_level_0 += u64::from(is_left && place.is_run());
         is_left.then_some(source)

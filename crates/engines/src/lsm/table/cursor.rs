@@ -13,7 +13,7 @@ use super::{
     records::Records,
     window::{Progress, Window},
 };
-use crate::lengths::Lengths;
+use crate::lengths::ReadAhead;
 use crate::rest::Direction;
 
 /// A place among the records of some blocks of a table: one of them, before the first, or behind the last.
@@ -70,8 +70,8 @@ impl Cursor {
     }
 
     /// It is of somebody who has come so far. Each read takes what it should for a scan, if it is one and there is memory.
-    pub(crate) fn follow(&mut self, lengths: Option<Arc<Lengths>>, progress: Progress) {
-        self.window.follow(lengths, progress);
+    pub(crate) fn follow(&mut self, follows: Option<ReadAhead>, progress: Progress) {
+        self.window.follow(follows, progress);
     }
 
     /// How far that is by now.

@@ -324,8 +324,12 @@ impl Table {
     /// # Errors
     /// If there is none.
     pub fn memory_for_a_block(&self, environment: &Environment) -> Result<storage::Block> {
-        let size = if self.bytes_for_a_block() > Size::Frame.bytes() { Size::Slab } else { Size::Frame };
-        environment.memory.lease_essential(Component::Frames, size)
+        environment.memory.lease_essential(Component::Frames, self.size_for_a_block())
+    }
+
+    /// Its size.
+    pub fn size_for_a_block(&self) -> Size {
+        if self.bytes_for_a_block() > Size::Frame.bytes() { Size::Slab } else { Size::Frame }
     }
 
     /// Looks for a key that the table covers in the blocks that can have it, with one request for most. A value is appended to `value`.

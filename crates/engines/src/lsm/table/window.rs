@@ -13,7 +13,7 @@ use ecotone_sys::chunk::Size;
 
 use super::{Block, Table, pack};
 use crate::{
-    lengths::{Lengths, Stride},
+    lengths::{ReadAhead, Stride},
     rest::Direction,
 };
 
@@ -32,8 +32,8 @@ pub(super) struct Window {
     /// Whether the block that was entered last is there, for who goes through all.
     is_cached: bool,
     ahead: Option<Ahead>,
-    /// How far the scans went of which this is one, if it is one.
-    lengths: Option<Arc<Lengths>>,
+    /// How it reads ahead, if it is that of a scan.
+    follows: Option<ReadAhead>,
     progress: Progress,
     /// The block that was entered last.
     entered: Option<u32>,
@@ -70,13 +70,13 @@ impl Window {
     pub(super) fn new(table: Arc<Table>, within: Range<u32>, memory: storage::Block) -> Window {
         assert!(within.end <= table.blocks() && memory.len() >= table.bytes_for_a_block());
         let (memory, there, origin, is_cached) = (Some(memory), 0..0, Origin::Long, false);
-        let (ahead, lengths, progress, entered) = (None, None, Progress::default(), None);
-        Window { table, within, memory, there, origin, is_cached, ahead, lengths, progress, entered }
+        let (ahead, follows, progress, entered) = (None, None, Progress::default(), None);
+        Window { table, within, memory, there, origin, is_cached, ahead, follows, progress, entered }
     }
 
     /// It is of somebody who has come so far. Each read takes what it should for a scan, if it is one and there is memory.
-    pub(super) fn follow(&mut self, lengths: Option<Arc<Lengths>>, progress: Progress) {
-        (self.lengths, self.progress) = (lengths, progress);
+    pub(super) fn follow(&mut self, follows: Option<ReadAhead>, progress: Progress) {
+        (self.follows, self.progress) = (follows, progress);
     }
 
     /// How far that is by now.
@@ -87,15 +87,16 @@ impl Window {
     /// How many blocks the next read takes: all that have room, but for a scan no more than it should. That of a long one has others ahead.
     fn widen(&mut self) -> Result<u32> {
         let stride = self.stride();
-        let (table, slab) = (self.table.clone(), (Component::Frames, Size::Slab));
+        let table = self.table.clone();
         let Environment { memory, storage, .. } = table.environment();
+        let component = self.follows.as_ref().map_or(Component::Frames, |follows| follows.memory);
         let blocks = stride.flatten().map_or(u32::MAX, |stride| stride.pages.div_ceil(self.pages()) as u32);
         if stride.is_some() && blocks > 1 && self.memory().len() < Size::Slab.bytes() {
             // Without it one block goes on being read at a time.
-            self.memory = memory.lease_essential(slab.0, slab.1).ok().or(self.memory.take());
+            self.memory = memory.lease_essential(component, Size::Slab).ok().or(self.memory.take());
         }
         let is_long = stride == Some(None) && self.ahead.is_none() && self.memory().len() == Size::Slab.bytes();
-        if let Some(slab) = is_long.then(|| memory.lease(slab.0, slab.1)).flatten() {
+        if let Some(slab) = is_long.then(|| memory.lease(component, Size::Slab)).flatten() {
             self.read_ahead(storage.queue()?, slab);
         }
         Ok(blocks.min(self.most()))
@@ -103,7 +104,7 @@ impl Window {
 
     /// What the next read should take, if this is a scan; then nothing for a long one.
     fn stride(&self) -> Option<Option<Stride>> {
-        self.lengths.as_ref().map(|lengths| lengths.stride(self.progress.pages))
+        self.follows.as_ref().map(|follows| follows.lengths.stride(self.progress.pages))
     }
 
     /// Blocks that have room.
@@ -142,7 +143,7 @@ impl Window {
         if self.entered.replace(block) != Some(block) {
             self.progress.pages += self.pages();
         }
-        let cache = self.table.blocks.as_ref().filter(|_| self.lengths.is_none());
+        let cache = self.table.blocks.as_ref().filter(|_| self.follows.is_none());
         self.is_cached = cache.is_some_and(|cache| cache.has(block, self.table.block_size()));
         let (place, room) = (self.place(block), self.room());
         let memory = self.memory.as_mut().expect(RECEIVED);

@@ -150,7 +150,7 @@ impl Flow {
                 used += WRITE;
                 self.write_one();
                 let full = behind.max(fullness_of_memtables(self.active as f64 / MEMTABLE as f64, self.waiting));
-                if let Some(sleep) = Some(full).filter(|full| *full > 0.0).and_then(|full| self.pace.charge(full)) {
+                if let Some(sleep) = Some(full).filter(|full| *full > 0.0).and_then(|full| self.pace.charge(full, 0)) {
                     self.writers[number].wakes = self.now + sleep.as_nanos() as u64;
                     left = 0.0;
                 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ecotone_substrate::{
     Seq,
+    held::Kind,
     limits::MAX_LEVELS,
     table::{Answer, File},
 };
@@ -22,11 +23,11 @@ use crate::{
         lift::is_free,
         memtable::Memtable,
         structure::{Become, Change, CoverEdit, Covers, Place, Structure},
-        turn::Turn,
         version::{Ranged, Version},
         view::{Beyond, Present},
     },
     tests::orders::{all_orders, spawn},
+    turn::Turn,
 };
 
 const KEY: &[u8] = b"k";
@@ -104,8 +105,8 @@ impl World {
             present: Present::new(&Domain::new(), Memtable::new(b""), Version::empty()),
             state: Mutex::default(),
             pages: Mutex::default(),
-            compacting: Turn::default(),
-            flushing: Turn::default(),
+            compacting: Turn::of(Kind::CompactionTurn),
+            flushing: Turn::of(Kind::FlushTurn),
             leaving: Leaving::default(),
         };
         world.write_and_flush(1);

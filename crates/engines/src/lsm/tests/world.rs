@@ -159,6 +159,8 @@ impl World {
     /// Writes a key of any keyspace.
     pub(super) fn write_to(&self, keyspace: &LsmKeyspace, key: &[u8], value: Option<&[u8]>) {
         let operation = Operation { key, value };
+        let bytes = operation.key.len() + operation.value.map_or(0, <[u8]>::len);
+        keyspace.pace(bytes, operation.value.is_some()).expect("it is there");
         let admission = keyspace.admit(operation).expect("there is memory");
         keyspace.apply(admission, self.sequence.fetch_add(1, Ordering::Relaxed), operation);
     }

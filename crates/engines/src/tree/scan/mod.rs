@@ -10,7 +10,7 @@ mod window;
 
 use std::{ops::Bound, sync::Arc};
 
-use ecotone_substrate::{Error, Result};
+use ecotone_substrate::{Error, Result, memory::Component};
 use ecotone_sys::chunk::Size;
 
 use self::{
@@ -42,36 +42,18 @@ pub(crate) struct Scan {
     /// The ends, as soon as they are used: few scans use both, and an end is large.
     front: Option<Box<End>>,
     back: Option<Box<End>>,
+    /// The end that went to a record last.
+    direction: Direction,
     over: bool,
+    /// Whose memory its windows are.
+    memory: Component,
 }
 
 impl Scan {
-    pub(crate) fn new(tree: Arc<Tree>, range: Range) -> Self {
+    pub(crate) fn new(tree: Arc<Tree>, range: Range, memory: Component) -> Self {
         let rest = Rest::new(range);
         let over = rest.is_empty();
-        Scan { tree, rest, front: None, back: None, over }
-    }
-
-    fn step(&mut self, direction: Direction) -> Result<Option<RecordRef<'_>>> {
-        if self.over {
-            return Ok(None);
-        }
-        let end = if direction == Direction::Up { &mut self.front } else { &mut self.back };
-        match end.get_or_insert_with(|| Box::new(End::new(direction))).advance(&self.tree, &self.rest) {
-            Ok(true) => {}
-            last => {
-                self.finish();
-                return last.map(|_| None);
-            }
-        }
-        let end = if direction == Direction::Up { &self.front } else { &self.back };
-        let Some(end) = end else { return Ok(None) };
-        let found = end.record(&self.tree).map(|(prefix, suffix, value)| {
-            let within = self.rest.take(direction, prefix, suffix);
-            within.then(|| (self.rest.taken(direction), value))
-        });
-        self.over = !matches!(found, Ok(Some(_)));
-        found
+        Scan { tree, rest, front: None, back: None, direction: Direction::Up, over, memory }
     }
 
     /// Ends the scan: after its last record, after an error, and when nobody wants more of it.
@@ -92,19 +74,40 @@ impl Drop for Scan {
 }
 
 impl Cursor for Scan {
-    fn next(&mut self) -> Result<Option<RecordRef<'_>>> {
-        self.step(Direction::Up)
+    fn advance(&mut self, direction: Direction) -> Result<bool> {
+        if self.over {
+            return Ok(false);
+        }
+        self.direction = direction;
+        let end = if direction == Direction::Up { &mut self.front } else { &mut self.back };
+        let end = end.get_or_insert_with(|| Box::new(End::new(direction, self.memory)));
+        let there = end.advance(&self.tree, &self.rest);
+        if !matches!(there, Ok(true)) {
+            self.finish();
+        }
+        there
     }
 
-    fn next_back(&mut self) -> Result<Option<RecordRef<'_>>> {
-        self.step(Direction::Down)
+    fn take(&mut self) -> Result<Option<RecordRef<'_>>> {
+        let end = if self.direction == Direction::Up { &self.front } else { &self.back };
+        let Some(end) = end else { return Ok(None) };
+        let found = end.record(&self.tree).map(|(prefix, suffix, value)| {
+            let within = self.rest.take(self.direction, prefix, suffix);
+            within.then(|| (self.rest.taken(self.direction), value))
+        });
+        self.over = !matches!(found, Ok(Some(_)));
+        found
+    }
+
+    fn rest(&self) -> Range {
+        self.rest.range()
     }
 }
 
 impl Tree {
     /// The largest key.
     pub(super) fn last_key(self: &Arc<Self>) -> Result<Option<Vec<u8>>> {
-        let mut scan = Scan::new(self.clone(), (Bound::Unbounded, Bound::Unbounded));
+        let mut scan = Scan::new(self.clone(), (Bound::Unbounded, Bound::Unbounded), Component::Frames);
         Ok(scan.next_back()?.map(|(key, _)| key.to_vec()))
     }
 }
@@ -130,7 +133,7 @@ struct End {
 }
 
 impl End {
-    fn new(direction: Direction) -> Self {
+    fn new(direction: Direction, memory: Component) -> Self {
         End {
             direction,
             position: Position::Bound,
@@ -139,7 +142,7 @@ impl End {
             ahead: 0,
             doubts: 0,
             doubted: 0,
-            window: Window::default(),
+            window: Window::new(memory),
             open: None,
         }
     }

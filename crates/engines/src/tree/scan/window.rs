@@ -128,8 +128,9 @@ impl Batch {
 }
 
 /// Batches, in the order of the scan, the first of which is gone through. Requests are in flight only while there is a queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Window {
+    memory: Component,
     batches: VecDeque<Batch>,
     /// Batches that were gone through; numbers the others in tags.
     gone: u64,
@@ -138,6 +139,10 @@ pub(super) struct Window {
 }
 
 impl Window {
+    pub(super) fn new(memory: Component) -> Window {
+        Window { memory, batches: VecDeque::new(), gone: 0, queue: None, done: Vec::new() }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.batches.len()
     }
@@ -175,7 +180,7 @@ impl Window {
     /// Asks for pages; gives where to read on, which is in the middle of them if memory is short. With `wait`, what one request can bring is there when
     /// this returns.
     pub(super) fn ask(&mut self, tree: &Tree, mut pages: Vec<Expected>, direction: Direction, wait: bool) -> Result<Position> {
-        let (reads, requests) = lease(tree, &mut pages)?;
+        let (reads, requests) = lease(tree, self.memory, &mut pages)?;
         tree.store.file.traffic().read(Cause::Scan, requests.iter().map(|(i, _)| reads[*i].run.pages).sum());
         let position = pages.last().map_or(Position::Over, |last| Position::behind(last, direction));
         let mut batch = Batch { pages: pages.into_iter(), reads, waiting: requests.len() };
@@ -227,9 +232,9 @@ impl Window {
 type Leased = (Vec<Read>, Vec<(usize, Block)>);
 
 /// What brings some pages. Leaves all but the first page off if there is no memory for the others.
-fn lease(tree: &Tree, pages: &mut Vec<Expected>) -> Result<Leased> {
+fn lease(tree: &Tree, memory: Component, pages: &mut Vec<Expected>) -> Result<Leased> {
     loop {
-        match lease_all(tree, &runs_of(pages)) {
+        match lease_all(tree, memory, &runs_of(pages)) {
             Ok(leased) => return Ok(leased),
             Err(error) if pages.len() == 1 => return Err(error),
             Err(_) => pages.truncate(1),
@@ -237,12 +242,12 @@ fn lease(tree: &Tree, pages: &mut Vec<Expected>) -> Result<Leased> {
     }
 }
 
-fn lease_all(tree: &Tree, runs: &[Run]) -> Result<Leased> {
-    let lease = |size| tree.context.shared.memory.lease_essential(Component::Frames, size);
+fn lease_all(tree: &Tree, memory: Component, runs: &[Run]) -> Result<Leased> {
+    let lease = |size| tree.context.shared.memory.lease_essential(memory, size);
     let (mut reads, mut requests) = (Vec::with_capacity(runs.len()), Vec::with_capacity(runs.len()));
     tree.pages.count(runs.len());
     for run in runs {
-        let rest = find_cached(tree, *run, &mut reads)?;
+        let rest = find_cached(tree, memory, *run, &mut reads)?;
         if rest.pages > 0 {
             requests.push((reads.len(), lease(rest.size())?));
             reads.push(Read { run: rest, answer: None, tickets: Some(tickets(tree, rest)) });
@@ -253,7 +258,7 @@ fn lease_all(tree: &Tree, runs: &[Run]) -> Result<Leased> {
 
 /// Takes the pages at both ends of a run that the page cache has; gives what is to be read: what it has between those costs less to read than a second
 /// request would.
-fn find_cached(tree: &Tree, mut run: Run, reads: &mut Vec<Read>) -> Result<Run> {
+fn find_cached(tree: &Tree, memory: Component, mut run: Run, reads: &mut Vec<Read>) -> Result<Run> {
     for at_start in [true, false] {
         while run.pages > 0 {
             let page = if at_start { run.first } else { run.first + run.pages as u32 - 1 };
@@ -261,7 +266,7 @@ fn find_cached(tree: &Tree, mut run: Run, reads: &mut Vec<Read>) -> Result<Run> 
             if !tree.pages.touch(id) {
                 break;
             }
-            let mut block = tree.context.shared.memory.lease_essential(Component::Frames, Size::Frame)?;
+            let mut block = tree.context.shared.memory.lease_essential(memory, Size::Frame)?;
             if !tree.pages.copy(id, &mut block) {
                 break;
             }

@@ -5,7 +5,7 @@ use ecotone_testkit::table::{Damaged, seal_block};
 use rand::SeedableRng;
 
 use super::{super::pack::plain_bytes, *};
-use crate::lengths::Lengths;
+use crate::lengths::{Lengths, ReadAhead};
 
 fn lz4(block: usize) -> Options {
     Options { compression: Compression::Lz4, ..options(Kind::Linear, block) }
@@ -33,7 +33,7 @@ fn holds(environment: &Environment, table: Table, records: &Records) {
     let mut forward = Cursor::forward(table.clone(), 0..table.blocks(), window());
     forward.read_ahead(environment.storage.queue().unwrap(), window());
     let mut small = Cursor::forward(table.clone(), 0..table.blocks(), table.memory_for_a_block(environment).unwrap());
-    small.follow(Some(Arc::new(Lengths::new(1))), Progress::default());
+    small.follow(Some(ReadAhead { lengths: Arc::new(Lengths::new(1)), memory: Component::Frames }), Progress::default());
     for (key, value) in records {
         for cursor in [&mut forward, &mut small] {
             assert!(cursor.advance().unwrap());

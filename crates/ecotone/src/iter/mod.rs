@@ -1,13 +1,18 @@
 //! Iteration over a keyspace.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-use ecotone_engines::engine::Cursor;
+mod copies;
+mod scan;
 
+use ecotone_engines::engine::{Direction, Ordered, Range};
+
+use self::scan::Scan;
 use crate::{Database, Error, Result};
 
 /// An owned iterator over records in key order, from both ends. It keeps the database open. At each end that is used it
-/// holds the pages that it reads ahead, at most half a MiB.
+/// holds the pages that it reads ahead, at most half a MiB. All iterators together hold a quarter of the memory budget at most: those for which nothing is left
+/// read each page anew, a few records at a time, and are slower. So any number may be open.
 ///
 /// Consistent per key: a key is given at most once, with a value that was its newest at some time since the iterator was made; a key that exists all that
 /// time is given; a write that comes while the iterator is on its way may or may not be seen, also long before the iterator comes to it, since it reads
@@ -34,14 +39,22 @@ use crate::{Database, Error, Result};
 /// ```
 pub struct Iter {
     /// The records, or an error to give and then nothing.
-    records: std::result::Result<Box<dyn Cursor>, Option<Error>>,
-    // Below the cursor, since fields go in this order and the cursor uses the database.
-    _database: Database,
+    records: std::result::Result<Scan, Option<Error>>,
+    // Below the records, since fields go in this order and they use the database.
+    database: Database,
 }
 
 impl Iter {
-    pub(crate) fn new(database: Database, records: Result<Box<dyn Cursor>>) -> Self {
-        Iter { records: records.map_err(Some), _database: database }
+    pub(crate) fn new(database: Database, engine: &Arc<dyn Ordered>, range: Range) -> Self {
+        let records = database.inner.check_open().map(|()| Scan::new(engine.clone(), range));
+        Iter { records: records.map_err(Some), database }
+    }
+
+    fn step(&mut self, direction: Direction) -> Result<Option<(&[u8], &[u8])>> {
+        match &mut self.records {
+            Ok(scan) => scan.next(&self.database.inner, direction),
+            Err(error) => error.take().map_or(Ok(None), Err),
+        }
     }
 
     /// As [`next`](Iterator::next), but key and value are lent until the next call.
@@ -49,10 +62,7 @@ impl Iter {
     /// # Errors
     /// Those of a read; the iterator has ended then.
     pub fn next_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        match &mut self.records {
-            Ok(cursor) => cursor.next(),
-            Err(error) => error.take().map_or(Ok(None), Err),
-        }
+        self.step(Direction::Up)
     }
 
     /// As [`next_back`](DoubleEndedIterator::next_back), but key and value are lent until the next call.
@@ -60,10 +70,7 @@ impl Iter {
     /// # Errors
     /// Those of a read; the iterator has ended then.
     pub fn next_back_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        match &mut self.records {
-            Ok(cursor) => cursor.next_back(),
-            Err(error) => error.take().map_or(Ok(None), Err),
-        }
+        self.step(Direction::Down)
     }
 }
 

@@ -1,0 +1,54 @@
+//! Answers of a read of many keys that are told later: a caller's closure may do what it likes, so nothing is held that others need while it runs.
+
+use std::ops::Range;
+
+use crate::engine::VisitValue;
+
+/// Numbers of keys, each with its value if it has one.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    values: Vec<u8>,
+    answers: Vec<(usize, Option<Range<usize>>)>,
+}
+
+impl Answers {
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        self.values.clear();
+        self.answers.clear();
+    }
+
+    /// One more.
+    pub(crate) fn push(&mut self, number: usize, value: Option<impl AsRef<[u8]>>) {
+        let start = self.values.len();
+        let place = value.map(|value| {
+            self.values.extend_from_slice(value.as_ref());
+            start..self.values.len()
+        });
+        self.answers.push((number, place));
+    }
+
+    /// Tells all of them, in their order.
+    pub(crate) fn tell(&self, found: &mut VisitValue<'_>) {
+        self.answers.iter().for_each(|(number, place)| found(*number, place.clone().map(|place| &self.values[place])));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_told_in_their_order() {
+        let mut answers = Answers::default();
+        for _ in 0..2 {
+            answers.clear();
+            answers.push(7, Some("seven"));
+            answers.push(3, None::<&[u8]>);
+            answers.push(9, Some(""));
+            let mut told = Vec::new();
+            answers.tell(&mut |number, value| told.push((number, value.map(<[u8]>::to_vec))));
+            assert_eq!(told, [(7, Some(b"seven".to_vec())), (3, None), (9, Some(Vec::new()))]);
+        }
+    }
+}
