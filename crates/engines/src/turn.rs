@@ -16,7 +16,6 @@ pub(crate) struct Turn {
 }
 
 /// A turn that was taken, until it is dropped.
-#[derive(Debug)]
 #[must_use = "the turn is over when this is dropped"]
 pub(crate) struct Taken<'a> {
     _turn: MutexGuard<'a, ()>,
@@ -46,7 +45,7 @@ impl Turn {
 
     /// Whether somebody has it.
     pub(crate) fn is_taken(&self) -> bool {
-        self.mutex.is_locked()
+        self.mutex.try_lock().is_none()
     }
 
     /// Whether somebody waits for it.
