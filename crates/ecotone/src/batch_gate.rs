@@ -125,7 +125,7 @@ impl Drop for Waiting<'_> {
 mod tests {
     use std::{
         sync::{
-            Arc,
+            Arc, Barrier,
             atomic::{AtomicUsize, Ordering},
         },
         thread,
@@ -142,26 +142,36 @@ mod tests {
     #[test]
     fn small_batches_go_together_and_a_large_one_alone() {
         let (gate, scheduler) = (BatchGate::new(16 << 20), Scheduler::threaded(1, Arc::default()));
-        let (one, two) = (gate.enter(&scheduler, batch(100, b"v")).unwrap(), gate.enter(&scheduler, batch(100, b"v")).unwrap());
+        let (entered, leave) = (Barrier::new(3), Barrier::new(3));
         let inside = AtomicUsize::new(0);
         thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let _inside = gate.enter(&scheduler, batch(100, b"v")).unwrap();
+                    entered.wait();
+                    leave.wait();
+                });
+            }
+            entered.wait();
             let large = scope.spawn(|| {
                 let _inside = gate.enter(&scheduler, batch(1 << 20, b"v")).unwrap();
                 inside.fetch_add(1, Ordering::SeqCst);
                 thread::sleep(Duration::from_millis(50));
                 inside.fetch_sub(1, Ordering::SeqCst);
             });
-            while gate.state.lock().waiting.is_empty() {
-                thread::yield_now();
-            }
+            let waits = |count: usize| {
+                while gate.state.lock().waiting.len() < count {
+                    thread::yield_now();
+                }
+            };
+            waits(1);
             // One that came later waits for it, though there is room.
             let later = scope.spawn(|| {
                 let _inside = gate.enter(&scheduler, batch(1, b"v")).unwrap();
                 assert_eq!(inside.load(Ordering::SeqCst), 0);
             });
-            thread::sleep(Duration::from_millis(20));
-            assert!(!large.is_finished() && !later.is_finished());
-            drop((one, two));
+            waits(2);
+            leave.wait();
             later.join().unwrap();
             large.join().unwrap();
         });

@@ -50,7 +50,7 @@ impl Inner {
             let Some(inner) = weak.upgrade() else { return };
             inner.relief.job.begin();
             if let Err(error) = inner.relieve_log() {
-                inner.wal.relief_failed(inner.health.poison(error));
+                inner.wal.relief_failed(inner.health.postpone("relieving the log", error));
             }
             if inner.relief.job.end() {
                 inner.schedule_relief();

@@ -273,6 +273,7 @@ impl Inner {
 
     /// Fails if the database was closed.
     pub(crate) fn check_open(&self) -> Result<()> {
+        self.scheduler.wake();
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed { what: "the database" }) } else { Ok(()) }
     }
 

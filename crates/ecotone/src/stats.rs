@@ -24,6 +24,10 @@ pub struct Stats {
     pub log: LogStats,
     /// Background jobs that wait or run.
     pub background_jobs: u64,
+    /// How often background work was put off, since memory or space was wanting, and what was put off last, and why.
+    pub postponed: u64,
+    /// What was put off last, and why.
+    pub postponed_last: Option<String>,
     /// Every keyspace, by name.
     pub keyspaces: Vec<KeyspaceStats>,
     /// Why writing has stopped, if it has.
@@ -79,6 +83,7 @@ pub(crate) fn collect(inner: &Inner) -> Stats {
     let component = |(component, bytes)| MemoryUse { component, bytes: bytes as u64 };
     let spaces: Vec<Arc<Space>> = inner.spaces.read().values().cloned().collect();
     let log = inner.wal.stats();
+    let postponed = inner.health.postponed();
     let counted = |wanted: &str| log.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, value)| *value);
     Stats {
         memory_budget: inner.memory.budget() as u64,
@@ -98,6 +103,8 @@ pub(crate) fn collect(inner: &Inner) -> Stats {
             delay_total_us: counted("delay_total_us"),
         },
         background_jobs: inner.scheduler.debt() as u64,
+        postponed: postponed.times,
+        postponed_last: postponed.last.map(|(what, error)| format!("{what}: {error}")),
         keyspaces: spaces.iter().map(|space| keyspace(space)).collect(),
         failure: inner.health.cause().map(|cause| cause.to_string()),
     }

@@ -4,11 +4,18 @@
 //! the other, so that a simulated history is a function of its seed.
 //!
 //! Of the threads two are kept for what is more urgent than compaction, where there are more (decision 16, invariant 13): writers wait for flushes.
+//!
+//! A thread without work sleeps until there is some. *Ticks* come once a second, and no more once a minute has passed in which nothing was spawned and none
+//! of them had anything to do: a database that nobody uses costs nothing. The next use has them [come again](Pool::wake).
 
 use std::{
     collections::BinaryHeap,
     fmt,
-    sync::{Arc, Weak},
+    ops::Deref,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -60,8 +67,19 @@ impl Ord for Job {
     }
 }
 
-/// Something that is called again and again as long as it says so.
-type Tick = Arc<dyn Fn() -> bool + Send + Sync>;
+/// What a tick says of what it looks after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tick {
+    /// It is in use.
+    InUse,
+    /// Nobody uses it, and there is nothing to do for it as long as that is so.
+    Idle,
+    /// It is gone: the tick is not called again.
+    Over,
+}
+
+/// Something that is called again and again.
+type Ticker = Arc<dyn Fn() -> Tick + Send + Sync>;
 
 #[derive(Default)]
 struct State {
@@ -71,20 +89,28 @@ struct State {
     /// Those of them that are patient.
     patient: usize,
     stopping: bool,
-    ticks: Vec<Tick>,
+    tickers: Vec<Ticker>,
 }
 
-/// The pool. Dropping it finishes the jobs that run and forgets those that wait.
+/// The pool and its threads. Dropping it finishes the jobs that run and forgets those that wait.
 pub struct Scheduler {
+    pool: Arc<Pool>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What the threads share.
+pub struct Pool {
     state: Mutex<State>,
     work: Condvar,
     progress: Condvar,
-    stopped: Condvar,
+    /// Told to the thread that ticks.
+    tick: Condvar,
+    /// Whether ticks come no more, until somebody wakes them.
+    asleep: AtomicBool,
     manual: bool,
     /// Patient jobs that run at a time.
     most_patient: usize,
     health: Arc<Health>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl fmt::Debug for Scheduler {
@@ -99,45 +125,74 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// Workers that are kept for what is urgent.
 const KEPT: usize = 2;
 
-/// How long a thread rests that finds nothing to do. Short, so that a scheduler that nobody holds any more is noticed.
-const REST: Duration = Duration::from_millis(100);
-/// Rests from one call of ticks to the next.
-const RESTS: u32 = 10;
+/// From one call of ticks to the next.
+const BETWEEN_TICKS: Duration = Duration::from_secs(1);
+/// Calls in a row without anything to do after which they end.
+const QUIET: u32 = 60;
+
+impl Deref for Scheduler {
+    type Target = Pool;
+
+    fn deref(&self) -> &Pool {
+        &self.pool
+    }
+}
 
 impl Scheduler {
     /// A pool of `workers` threads. A job that panics poisons `health`.
     pub fn threaded(workers: usize, health: Arc<Health>) -> Arc<Self> {
-        let scheduler = Arc::new(Self::new(Some(workers), health));
-        let mut threads = scheduler.threads.lock();
+        let pool = Arc::new(Pool::new(Some(workers), health));
+        let mut threads = Vec::new();
         for worker in 0..workers.max(1) {
-            let weak = Arc::downgrade(&scheduler);
+            let pool = pool.clone();
             let thread = ecotone_sys::primitive::thread::Builder::new().name(format!("ecotone-{worker}"));
-            threads.extend(thread.spawn(move || Self::work(&weak)));
+            threads.extend(thread.spawn(move || pool.work()));
         }
         if cfg!(not(any(feature = "loom", feature = "shuttle"))) {
-            let weak = Arc::downgrade(&scheduler);
+            let pool = pool.clone();
             let thread = ecotone_sys::primitive::thread::Builder::new().name("ecotone-tick".to_owned());
-            threads.extend(thread.spawn(move || Self::call_ticks(&weak)));
+            threads.extend(thread.spawn(move || pool.call_ticks()));
         }
-        drop(threads);
-        scheduler
+        Arc::new(Scheduler { pool, threads: Mutex::new(threads) })
     }
 
-    /// A pool without threads: [`wait_until`](Self::wait_until) and [`run_one`](Self::run_one) run the jobs.
+    /// A pool without threads: [`wait_until`](Pool::wait_until) and [`run_one`](Pool::run_one) run the jobs.
     pub fn manual(health: Arc<Health>) -> Arc<Self> {
-        Arc::new(Self::new(None, health))
+        Arc::new(Scheduler { pool: Arc::new(Pool::new(None, health)), threads: Mutex::default() })
     }
 
+    /// Finishes the jobs that run, forgets those that wait, ends the threads, and the waits for what is forgotten.
+    pub fn stop(&self) {
+        let forgotten = {
+            let mut state = self.state.lock();
+            state.stopping = true;
+            (std::mem::take(&mut state.jobs), std::mem::take(&mut state.tickers))
+        };
+        drop(forgotten);
+        self.work.notify_all();
+        self.progress.notify_all();
+        self.tick.notify_all();
+        let me = ecotone_sys::primitive::thread::current().id();
+        for thread in std::mem::take(&mut *self.threads.lock()) {
+            if thread.thread().id() != me {
+                // A panic inside a job was caught and poisoned the database already.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Pool {
     fn new(workers: Option<usize>, health: Arc<Health>) -> Self {
-        Scheduler {
+        Pool {
             state: Mutex::default(),
             work: Condvar::new(),
             progress: Condvar::new(),
-            stopped: Condvar::new(),
+            tick: Condvar::new(),
+            asleep: AtomicBool::new(false),
             manual: workers.is_none(),
             most_patient: workers.map_or(usize::MAX, |workers| workers.saturating_sub(KEPT).max(1)),
             health,
-            threads: Mutex::default(),
         }
     }
 
@@ -155,25 +210,48 @@ impl Scheduler {
         let number = state.spawned;
         state.spawned += 1;
         state.jobs.push(Job { priority, number, name, run: Box::new(run) });
+        drop(state);
         self.work.notify_one();
+        self.wake();
     }
 
-    /// Has something called about once a second, on a thread for that, as long as it gives true. It is short, and spawns what takes time. Where tests choose the order
-    /// of threads, or there are none, it is called by [`tick`](Self::tick) alone.
-    pub fn add_tick(&self, tick: impl Fn() -> bool + Send + Sync + 'static) {
-        self.state.lock().ticks.push(Arc::new(tick));
+    /// Has something called about once a second, on a thread for that, until it says that it is over, or nobody uses the database for long. It is short, and spawns
+    /// what takes time. Where tests choose the order of threads, or there are none, it is called by [`tick`](Self::tick) alone.
+    pub fn add_tick(&self, tick: impl Fn() -> Tick + Send + Sync + 'static) {
+        self.state.lock().tickers.push(Arc::new(tick));
+        self.wake();
+        self.tick.notify_all();
     }
 
-    /// Calls all ticks.
-    pub fn tick(&self) {
-        let ticks = self.state.lock().ticks.clone();
-        for tick in ticks {
-            let mut goes_on = false;
-            self.guard("tick", || goes_on = tick());
-            if !goes_on {
-                self.state.lock().ticks.retain(|other| !Arc::ptr_eq(other, &tick));
+    /// Calls all ticks. Whether none has anything to do.
+    pub fn tick(&self) -> bool {
+        let tickers = self.state.lock().tickers.clone();
+        let mut is_idle = true;
+        for ticker in tickers {
+            let mut said = Tick::Over;
+            self.guard("tick", || said = ticker());
+            is_idle &= said != Tick::InUse;
+            if said == Tick::Over {
+                self.state.lock().tickers.retain(|other| !Arc::ptr_eq(other, &ticker));
             }
         }
+        is_idle
+    }
+
+    /// Somebody uses what ticks look after: they come again, if they came no more.
+    #[inline]
+    pub fn wake(&self) {
+        if self.asleep.load(Ordering::Relaxed) {
+            self.wake_ticks();
+        }
+    }
+
+    #[cold]
+    fn wake_ticks(&self) {
+        // With the lock, so that it does not come between the ticker's look and its sleep.
+        let _state = self.state.lock();
+        self.asleep.store(false, Ordering::Relaxed);
+        self.tick.notify_all();
     }
 
     /// Waits until `ready`, which is looked at again whenever [`notify`](Self::notify) is called or a job ends. A manual scheduler runs jobs
@@ -223,26 +301,6 @@ impl Scheduler {
         state.jobs.len() + state.running
     }
 
-    /// Finishes the jobs that run, forgets those that wait, ends the threads, and the waits for what is forgotten.
-    pub fn stop(&self) {
-        let forgotten = {
-            let mut state = self.state.lock();
-            state.stopping = true;
-            std::mem::take(&mut state.jobs)
-        };
-        drop(forgotten);
-        self.work.notify_all();
-        self.progress.notify_all();
-        self.stopped.notify_all();
-        let me = ecotone_sys::primitive::thread::current().id();
-        for thread in std::mem::take(&mut *self.threads.lock()) {
-            if thread.thread().id() != me {
-                // A panic inside a job was caught and poisoned the database already.
-                let _ = thread.join();
-            }
-        }
-    }
-
     /// The most urgent job, unless it is patient and enough of these run: then none is more urgent. It counts as running.
     fn take(&self, state: &mut State) -> Option<Job> {
         let patient = state.jobs.peek()?.priority.is_patient();
@@ -260,7 +318,12 @@ impl Scheduler {
         let mut state = self.state.lock();
         state.running -= 1;
         state.patient -= usize::from(patient);
+        let waits = !state.jobs.is_empty();
         drop(state);
+        if waits {
+            // One that was kept from running, by how many patient ones ran.
+            self.work.notify_one();
+        }
         self.progress.notify_all();
     }
 
@@ -271,34 +334,48 @@ impl Scheduler {
         }
     }
 
-    fn work(weak: &Weak<Self>) {
-        while let Some(scheduler) = weak.upgrade() {
-            let mut state = scheduler.state.lock();
-            if state.stopping {
-                return;
-            }
-            let Some(job) = scheduler.take(&mut state) else {
-                scheduler.work.wait_for(&mut state, REST);
-                continue;
+    fn work(&self) {
+        loop {
+            let mut state = self.state.lock();
+            let job = loop {
+                if state.stopping {
+                    return;
+                }
+                match self.take(&mut state) {
+                    Some(job) => break job,
+                    None => self.work.wait(&mut state),
+                }
             };
             drop(state);
-            scheduler.run(job);
+            self.run(job);
         }
     }
 
-    fn call_ticks(weak: &Weak<Self>) {
-        let mut rests = 0;
-        while let Some(scheduler) = weak.upgrade() {
-            let mut state = scheduler.state.lock();
-            if state.stopping {
-                return;
+    fn call_ticks(&self) {
+        // Calls in a row that found nothing to do, and jobs that were spawned before the last one.
+        let (mut quiet, mut spawned) = (0, 0);
+        loop {
+            {
+                let mut state = self.state.lock();
+                if state.stopping {
+                    return;
+                }
+                if state.tickers.is_empty() || quiet >= QUIET {
+                    self.asleep.store(true, Ordering::Relaxed);
+                    self.tick.wait(&mut state);
+                    self.asleep.store(false, Ordering::Relaxed);
+                    quiet = 0;
+                    continue;
+                }
+                if !self.tick.wait_for(&mut state, BETWEEN_TICKS).timed_out() {
+                    continue;
+                }
+                if state.spawned != spawned {
+                    quiet = 0;
+                }
+                spawned = state.spawned;
             }
-            scheduler.stopped.wait_for(&mut state, REST);
-            drop(state);
-            rests = (rests + 1) % RESTS;
-            if rests == 0 {
-                scheduler.tick();
-            }
+            quiet = if self.tick() { quiet + 1 } else { 0 };
         }
     }
 }
@@ -392,15 +469,15 @@ mod tests {
         let scheduler = Scheduler::threaded(2, Arc::default());
         let (called, others) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (counts, counts_others) = (called.clone(), others.clone());
-        scheduler.add_tick(move || counts.fetch_add(1, Ordering::SeqCst) == 0);
+        scheduler.add_tick(move || if counts.fetch_add(1, Ordering::SeqCst) == 0 { Tick::InUse } else { Tick::Over });
         scheduler.add_tick(move || {
             counts_others.fetch_add(1, Ordering::SeqCst);
-            true
+            Tick::InUse
         });
         let began = Instant::now();
         scheduler.wait_until("three ticks", || others.load(Ordering::SeqCst) >= 3).unwrap();
         assert_eq!(called.load(Ordering::SeqCst), 2);
-        assert!(began.elapsed() >= 3 * RESTS * REST, "{:?}", began.elapsed());
+        assert!(began.elapsed() >= 2 * BETWEEN_TICKS, "{:?}", began.elapsed());
     }
 
     #[test]

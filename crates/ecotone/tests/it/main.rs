@@ -48,6 +48,8 @@ mod relief;
 #[cfg(not(feature = "bugs"))]
 mod scans;
 #[cfg(not(feature = "bugs"))]
+mod smaller_budget;
+#[cfg(not(feature = "bugs"))]
 mod space;
 #[cfg(not(feature = "bugs"))]
 mod suites;

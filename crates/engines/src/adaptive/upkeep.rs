@@ -210,7 +210,7 @@ impl Upkeep {
                 Ok(true) => upkeep.call(),
                 // It was dropped.
                 Ok(false) | Err(Error::Closed { .. }) => {}
-                Err(error) => drop(upkeep.shared.health.poison(error)),
+                Err(error) => drop(upkeep.shared.health.postpone("adapting a range", error)),
             }
             if upkeep.job.end() {
                 upkeep.schedule();

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use ecotone_substrate::scheduler::Tick;
 use ecotone_sys::primitive::Mutex;
 
 use super::{handle::Handle, records::Lsm, version::Version};
@@ -44,13 +45,13 @@ impl Lsm {
     /// Has the scheduler look whether anybody uses it as long as it is there.
     pub(super) fn watch_use(self: &Arc<Self>) {
         let lsm = Arc::downgrade(self);
-        self.files.environment().scheduler.add_tick(move || lsm.upgrade().is_some_and(|lsm| lsm.tick()));
+        self.files.environment().scheduler.add_tick(move || lsm.upgrade().map_or(Tick::Over, |lsm| lsm.tick()));
     }
 
-    /// Some time has passed. False if there is nothing to do any more.
-    fn tick(self: &Arc<Self>) -> bool {
+    /// Some time has passed.
+    fn tick(self: &Arc<Self>) -> Tick {
         if self.check_live().is_err() || self.files.environment().health.check().is_err() {
-            return false;
+            return Tick::Over;
         }
         self.idle.tick((self.use_so_far(), self.front().map_or_else(Stats::new, |front| front.stats())));
         let is_idle = self.is_idle();
@@ -58,7 +59,7 @@ impl Lsm {
             self.call_compaction();
         }
         self.base().into_iter().for_each(|base| base.look(is_idle));
-        true
+        if is_idle { Tick::Idle } else { Tick::InUse }
     }
 
     /// Whether level 0 is to be compacted since nobody is in the way.

@@ -47,7 +47,7 @@ impl LsmKeyspace {
 
     fn run(&self, version: Version<Handle>) {
         let lsm = Arc::new(Lsm::new(&self.files, self.sizes, &self.pool, version, self.around.clone()));
-        lsm.look_behind();
+        lsm.inherit_debt();
         self.pool.add(&lsm);
         lsm.watch_use();
         self.lsm.set(lsm).expect("a structure is recovered once");

@@ -26,6 +26,9 @@ pub(super) const LATE_PART: usize = 16;
 pub(super) struct Pressure {
     /// The lateness of compaction: its bits.
     lateness: AtomicU64,
+    /// How late the levels were when the keyspace was opened, beyond where writers are slowed down, as far as it has not been worked off: the bits. It may come of
+    /// a larger memory budget, for which the same levels were not late.
+    inherited: AtomicU64,
     /// How far compaction is behind: the bits of a part, 0 as long as nobody is delayed for it.
     behind: AtomicU64,
     pace: Pace,
@@ -117,6 +120,12 @@ impl Lsm {
         f64::from_bits(self.pressure.lateness.load(Ordering::Relaxed))
     }
 
+    /// Whoever writes first does not pay for what was left by an earlier life: what levels have above their targets now slows writers down only by what comes to it.
+    pub(super) fn inherit_debt(&self) {
+        self.pressure.inherited.store(f64::INFINITY.to_bits(), Ordering::Relaxed);
+        self.look_behind();
+    }
+
     /// Finds out how far compaction is behind, now that the tables are others, or a job has gone on.
     pub(super) fn look_behind(&self) {
         let version = self.version();
@@ -124,9 +133,16 @@ impl Lsm {
         let (runs, debt) =
             (version.lateness_of_level_0(self.pressure.relief()), version.lateness_of_levels(self.sizes.level_0, budget));
         self.pressure.lateness.store(runs.max(debt).to_bits(), Ordering::Relaxed);
-        let behind = fullness(runs, FULL_RUNS / SLOW_RUNS).max(fullness(debt, LATE_PART));
+        let inherited = still_inherited(f64::from_bits(self.pressure.inherited.load(Ordering::Relaxed)), debt);
+        self.pressure.inherited.store(inherited.to_bits(), Ordering::Relaxed);
+        let behind = fullness(runs, FULL_RUNS / SLOW_RUNS).max(fullness(debt - inherited, LATE_PART));
         self.pressure.behind.store(behind.to_bits(), Ordering::Relaxed);
     }
+}
+
+/// What is left of an inherited lateness, now that it is so much in all.
+fn still_inherited(inherited: f64, lateness: f64) -> f64 {
+    inherited.min((lateness - 1.0).max(0.0))
 }
 
 /// From 0, where compaction is late, to 1, where it is so many times as late.
@@ -174,6 +190,17 @@ mod tests {
         assert_eq!([0, 50, 50, 50].map(after), [0.0, 1.5, 3.0, 3.0]);
         pressure.end_job();
         assert_eq!(pressure.relief(), 0.0);
+    }
+
+    #[test]
+    fn what_is_inherited_is_forgiven_until_it_is_worked_off() {
+        let looks = [20.0, 24.0, 12.0, 14.0, 0.5, 3.0];
+        let mut inherited = f64::INFINITY;
+        let behind = looks.map(|lateness| {
+            inherited = still_inherited(inherited, lateness);
+            lateness - inherited
+        });
+        assert_eq!(behind, [1.0, 5.0, 1.0, 3.0, 0.5, 3.0], "by what came to it, and at last by all");
     }
 
     #[test]

@@ -317,11 +317,6 @@ impl Engine for Tree {
         Ok(())
     }
 
-    fn recovered(&self) -> Result<()> {
-        self.writeback.start_tidying(&self.context.shared);
-        Ok(())
-    }
-
     fn verify(&self) -> Result<Check> {
         self.check_live()?;
         self.check_all()

@@ -121,7 +121,8 @@ fn episode(shape: Shape, mut random: SmallRng, watch: &Arc<Watch>) -> std::resul
     Ok(())
 }
 
-fn open(disk: &SimStorage, budget: usize) -> Result<Database> {
+/// A database with the workers and the clock of the product.
+pub(crate) fn open(disk: &SimStorage, budget: usize) -> Result<Database> {
     let tree = TreeFamily::default();
     let lsm = LsmFamily::default().behind(Arc::new(tree.clone()));
     let adaptive = AdaptiveFamily::beside(&lsm, &tree);

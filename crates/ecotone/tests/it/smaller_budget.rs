@@ -1,0 +1,73 @@
+//! A database is opened with a sixteenth of the memory budget that it was written with: opening takes no longer than its log is, and who writes then does not
+//! wait for what an earlier life left to be done.
+
+use std::time::{Duration, Instant};
+
+use ecotone_testkit::sim::{Crash, SimStorage};
+
+use crate::{
+    either::{Either, either},
+    liveness::{keyspace, open},
+};
+
+const LARGE: usize = 256 << 20;
+const SMALL: usize = 16 << 20;
+/// Bounds of a busy machine with a build for tests. What waits for what nobody does is far beyond.
+const OPENING: Duration = Duration::from_secs(12);
+const WRITES: Duration = Duration::from_secs(5);
+
+fn key(number: u64) -> [u8; 8] {
+    number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()
+}
+
+/// A database with so many records of 500 bytes in random order, as it was written with the large budget: closed, or killed.
+fn written(engine: &str, records: u64, is_closed: bool) -> SimStorage {
+    let disk = SimStorage::new(1);
+    let database = open(&disk, LARGE).unwrap();
+    let ks = keyspace(&database, "k", engine, true).unwrap();
+    either!(&ks, ks => (0..records).for_each(|number| ks.insert(key(number), [7; 500]).unwrap()));
+    if is_closed {
+        drop(ks);
+        database.close().unwrap();
+        return disk;
+    }
+    let killed = disk.crash(Crash::KeepAll);
+    disk.power_off();
+    killed
+}
+
+fn opens_and_writes(engine: &str, disk: &SimStorage, records: u64) {
+    let began = Instant::now();
+    let database = open(disk, SMALL).unwrap();
+    let opening = began.elapsed();
+    let ks = keyspace(&database, "k", engine, true).unwrap();
+    let began = Instant::now();
+    either!(&ks, ks => (0..3_000).for_each(|number| ks.insert(key(records + number), [8; 100]).unwrap()));
+    let writes = began.elapsed();
+    println!("{engine}: opening took {opening:?}, 3,000 writes {writes:?}");
+    assert!(opening < OPENING, "{engine}: opening took {opening:?}");
+    assert!(writes < WRITES, "{engine}: 3,000 writes took {writes:?}");
+    either!(&ks, ks => {
+        for number in (0..records + 3_000).step_by(997) {
+            assert!(ks.get(key(number)).unwrap().is_some(), "{engine}, {number}");
+        }
+    });
+    database.close().unwrap();
+}
+
+#[test]
+fn who_writes_after_an_opening_with_less_memory_does_not_wait_for_an_earlier_life() {
+    const RECORDS: u64 = 240_000;
+    for engine in ["tree", "lsm", "adaptive", "hash"] {
+        opens_and_writes(engine, &written(engine, RECORDS, true), RECORDS);
+    }
+}
+
+/// Most of what was written is in the log alone.
+#[test]
+fn a_log_of_a_larger_budget_is_replayed_at_once() {
+    const RECORDS: u64 = 300_000;
+    for engine in ["tree", "lsm", "adaptive", "hash"] {
+        opens_and_writes(engine, &written(engine, RECORDS, false), RECORDS);
+    }
+}
