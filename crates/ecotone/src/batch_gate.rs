@@ -71,6 +71,11 @@ impl BatchGate {
         let cost = operations.map(cost).sum();
         let waiting = self.queue();
         scheduler.wait_until("other batches", || self.admits(waiting.number, cost))?;
+        drop(waiting);
+        if !self.state.lock().waiting.is_empty() {
+            // The next one may come in as well.
+            scheduler.notify();
+        }
         Ok(Inside { gate: self, scheduler, cost, _held: held::hold(Kind::BatchGate) })
     }
 

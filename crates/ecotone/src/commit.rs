@@ -53,6 +53,7 @@ impl Inner {
         }
         self.health.check()?;
         targets.iter().try_for_each(|target| limits_check::operation(target.operation))?;
+        pace(targets)?;
         if targets.iter().any(|target| target.space.latch_free().is_some()) {
             return self.write_singly(targets, durability);
         }
@@ -84,7 +85,8 @@ impl Inner {
         self.health.check()?;
         limits_check::operation(target.operation)?;
         if let Some(engine) = target.space.latch_free() {
-            return engine.put(target.operation).map(|()| true);
+            pace(&[target])?;
+            return self.patiently(|| engine.put(target.operation)).map(|()| true);
         }
         if !target.space.logged {
             let Some(locked) = lock() else { return Ok(false) };
@@ -93,7 +95,8 @@ impl Inner {
             }
             locked.unchanged();
         }
-        self.commit(&[target], durability, lock)
+        pace(&[target])?;
+        self.patiently(|| self.commit(&[target], durability, &lock))
     }
 
     /// The path itself. `lock` takes the stripes, or refuses because one has moved; then nothing is written and the answer is false.
@@ -103,7 +106,6 @@ impl Inner {
         durability: Durability,
         lock: impl FnOnce() -> Option<Locked<'a>>,
     ) -> Result<bool> {
-        pace(targets)?;
         if targets.iter().all(|target| !target.space.logged) {
             return self.commit_unlogged(targets, lock);
         }

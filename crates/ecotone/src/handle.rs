@@ -78,15 +78,13 @@ impl<E: Engine + ?Sized> Handle<E> {
 
     pub(crate) fn write(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         self.database.inner.check_open()?;
-        let inner = &self.database.inner;
-        inner.patiently(|| inner.write(self.target(key, value), self.durability))
+        self.database.inner.write(self.target(key, value), self.durability)
     }
 
     /// Writes if no write of the key came since its stripe had this version.
     pub(crate) fn write_if(&self, key: &[u8], value: Option<&[u8]>, version: u64) -> Result<bool> {
         self.database.inner.check_open()?;
-        let inner = &self.database.inner;
-        inner.patiently(|| inner.write_if(self.target(key, value), version, self.durability))
+        self.database.inner.write_if(self.target(key, value), version, self.durability)
     }
 
     pub(crate) fn stats(&self) -> KeyspaceStats {

@@ -27,11 +27,14 @@ impl HashIter {
     /// # Errors
     /// Those of a read; the iterator has ended then.
     pub fn next_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        if let Ok(walk) = &mut self.records
+            && let Err(error) = self.database.inner.patiently(|| walk.prepare())
+        {
+            self.records = Err(None);
+            return Err(error);
+        }
         match &mut self.records {
-            Ok(walk) => {
-                self.database.inner.patiently(|| walk.prepare())?;
-                walk.next()
-            }
+            Ok(walk) => walk.next(),
             Err(error) => error.take().map_or(Ok(None), Err),
         }
     }

@@ -68,7 +68,7 @@ impl<E: Engine + ?Sized> Handle<E> {
     pub(crate) fn merge(&self, key: &[u8], merge: Merge<'_>) -> Result<()> {
         if let Some(engine) = self.space.latch_free() {
             self.changeable(key)?;
-            return engine.merge(key, merge);
+            return self.database.inner.patiently(|| engine.merge(key, merge));
         }
         let merged = |before: Option<&[u8]>| {
             let mut after = Vec::new();
@@ -147,7 +147,8 @@ impl<E: Engine + ?Sized> Handle<E> {
     /// Whether an engine may be asked to change a record by itself.
     fn changeable(&self, key: &[u8]) -> Result<()> {
         self.readable(key)?;
-        self.database.inner.health.check()
+        self.database.inner.health.check()?;
+        self.engine.pace(key.len(), true)
     }
 
     /// Has the engine change a record. An error of `change` is the answer, and nothing is written.
@@ -159,7 +160,7 @@ impl<E: Engine + ?Sized> Handle<E> {
     ) -> Result<()> {
         self.changeable(key)?;
         let mut refused = None;
-        engine.modify(key, &mut |before, after| {
+        let mut changed = |before: Option<&[u8]>, after: &mut Vec<u8>| {
             let outcome = change(before, after).and_then(|outcome| {
                 let value = (outcome == Outcome::Store).then_some(after.as_slice());
                 limits_check::operation(Operation { key, value }).map(|()| outcome)
@@ -169,7 +170,8 @@ impl<E: Engine + ?Sized> Handle<E> {
                 refused = Some(error);
                 Outcome::Keep
             })
-        })?;
+        };
+        self.database.inner.patiently(|| engine.modify(key, &mut changed))?;
         refused.map_or(Ok(()), Err)
     }
 }

@@ -80,8 +80,10 @@ impl Scan {
                             }
                         }
                     }
-                    let _turn = database.closed_scans.lock();
-                    database.patiently(|| closed.fill(&self.engine, &database.memory, rest.clone(), direction))?;
+                    database.patiently(|| {
+                        let _turn = database.closed_scans.lock();
+                        closed.fill(&self.engine, &database.memory, rest.clone(), direction)
+                    })?;
                 }
             }
         }

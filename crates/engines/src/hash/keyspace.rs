@@ -74,12 +74,6 @@ impl HashKeyspace {
         Ok(hash)
     }
 
-    /// Delays who writes something that `adds` to the records, or deletes, while compaction is behind.
-    #[inline]
-    fn delay(&self, bytes: usize, adds: bool) -> Result<()> {
-        self.live()?.upkeep.call_for_write(bytes, adds)
-    }
-
     /// The records, for one who writes.
     #[inline]
     fn write(&self) -> Result<&Arc<Hash>> {
@@ -120,7 +114,7 @@ impl Engine for HashKeyspace {
     }
 
     fn pace(&self, bytes: usize, adds: bool) -> Result<()> {
-        self.delay(bytes, adds)
+        self.live()?.upkeep.call_for_write(bytes, adds)
     }
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
@@ -203,7 +197,6 @@ impl Hashed for HashKeyspace {
     }
 
     fn modify(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
-        self.delay(0, true)?;
         let hash = self.write()?;
         let Some(refusal) = self.running().upkeep.refusal() else { return hash.modify(key, change) };
         let mut refused = false;
@@ -216,12 +209,10 @@ impl Hashed for HashKeyspace {
     }
 
     fn merge(&self, key: &[u8], merge: Merge<'_>) -> Result<()> {
-        self.delay(0, true)?;
         self.write_value(true)?.merge(key, merge)
     }
 
     fn put(&self, operation: Operation<'_>) -> Result<()> {
-        self.delay(0, operation.value.is_some())?;
         self.write_value(operation.value.is_some())?.put(operation)
     }
 }

@@ -55,7 +55,7 @@ impl Hash {
                 match step {
                     Step::Again => step = self.begin_again(&search.key, &mut value)?,
                     Step::Reads(lookup) => {
-                        let Some(block) = block.take().or_else(|| self.room.window()) else {
+                        let Some(block) = block.take().or_else(|| self.room.window().filter(|_| !reads.is_scarce())) else {
                             break waiting = Some((search, lookup));
                         };
                         let (file, offset, len) = lookup.wanted();

@@ -85,16 +85,16 @@ impl Lsm {
         let memory = if memory > 0.0 && self.is_flushed() { memory } else { 0.0 };
         let behind = if self.behind() > 0.0 && self.is_compacted() { self.behind() } else { 0.0 };
         if let Some(owed) = self.pressure.pace.charge(memory.max(behind), bytes) {
+            if self.pool.fullness() > 0.0 {
+                // Whose memtables are large may not write any more, and nobody else asks for their flush before he needs memory.
+                self.pool.relieve();
+            }
             Delay::new(&self.delays, &*self.files.context().shared.clock).sleep(owed);
         }
     }
 
     /// Whether somebody flushes, now that it was asked for.
     fn is_flushed(self: &Arc<Self>) -> bool {
-        if self.pool.fullness() > 0.0 {
-            // Whose memtables are large may not write any more, and nobody else asks for their flush before he needs memory.
-            self.pool.relieve();
-        }
         if self.memtables_wait() && self.pressure.flush.is_due(&*self.files.context().shared.clock) {
             self.call_flush();
         }

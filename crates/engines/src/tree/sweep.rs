@@ -48,6 +48,11 @@ impl Sweep {
         self.tree.is_crowded()
     }
 
+    /// Whether somebody waits for the turn to sweep over the tree.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.tree.sweeping.is_wanted()
+    }
+
     /// Batches in all.
     pub(crate) fn batches(&self) -> usize {
         self.pages.len().div_ceil(self.batch)

@@ -103,12 +103,15 @@ impl Tree {
             // The jobs of a manual scheduler run on the thread that waits, which may have the turn.
             let turn = if self.is_threaded() { Some(self.sweeping.lock()) } else { self.sweeping.try_lock() };
             // Another has swept meanwhile.
-            let done = !is_dirty() || {
+            let swept = if is_dirty() {
                 let pages = self.cache.dirty_pages(self.number, below);
-                self.writeback.write_all(&self.context.shared, self, pages)?
+                self.writeback.write_all(&self.context.shared, self, pages)
+            } else {
+                Ok(true)
             };
             drop(turn);
-            if !done {
+            self.writeback.swept(&self.context.shared);
+            if !swept? {
                 // Others hold the claims, of whom each does one thing and ends: a check, a reorganisation.
                 self.context.shared.health.check()?;
                 ecotone_sys::primitive::thread::sleep(std::time::Duration::from_micros(100));

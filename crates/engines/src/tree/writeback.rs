@@ -48,6 +48,8 @@ pub(crate) struct Writeback {
     trimming: AtomicBool,
     /// Batches that were written out and rounds that have ended: whoever waits for room looks again.
     steps: AtomicU64,
+    /// Whether a round has left the work to another who sweeps: then none is begun until that one has ended.
+    left: AtomicBool,
     /// Whether somebody found no room: then a batch is written out, however little is dirty.
     wanted: AtomicBool,
     /// What writers owe while much is dirty.
@@ -73,6 +75,7 @@ impl Writeback {
             tidying: AtomicBool::new(false),
             trimming: AtomicBool::new(false),
             steps: AtomicU64::new(0),
+            left: AtomicBool::new(false),
             wanted: AtomicBool::new(false),
             pace: Pace::default(),
             failure: Mutex::default(),
@@ -144,9 +147,19 @@ impl Writeback {
         self.failure.lock().clone().map_or(Ok(()), Err)
     }
 
+    /// Who has swept over a tree has given the turn back.
+    pub(crate) fn swept(self: &Arc<Self>, shared: &Shared) {
+        if self.left.swap(false, Ordering::SeqCst) {
+            self.start(shared);
+        }
+    }
+
     /// Has the background write out, unless it does.
     pub(crate) fn start(self: &Arc<Self>, shared: &Shared) {
-        if self.writing.load(Ordering::Relaxed) || !self.retry.is_due(&*shared.clock) || self.writing.swap(true, Ordering::AcqRel)
+        if self.writing.load(Ordering::Relaxed)
+            || self.left.load(Ordering::Relaxed)
+            || !self.retry.is_due(&*shared.clock)
+            || self.writing.swap(true, Ordering::AcqRel)
         {
             return;
         }
@@ -183,8 +196,15 @@ impl Writeback {
         while let Some(tree) = self.due() {
             // A worker does not wait for a flush.
             let turn = tree.sweeping.try_lock();
-            if turn.is_none() && tree.is_threaded() {
-                return Ok(Round::LeftToAnother);
+            if tree.is_threaded() && (turn.is_none() || tree.sweeping.is_wanted()) {
+                drop(turn);
+                self.left.store(true, Ordering::SeqCst);
+                // Who gives the turn back behind this look clears the mark.
+                if tree.sweeping.is_taken() || tree.sweeping.is_wanted() {
+                    return Ok(Round::LeftToAnother);
+                }
+                self.left.store(false, Ordering::SeqCst);
+                continue;
             }
             let pages = tree.sweep();
             let sweep = Arc::new(Sweep::of_round(&tree, pages));
@@ -237,6 +257,10 @@ impl Writeback {
     /// Writes out batches of a sweep until it is over, or a round has cleaned enough.
     fn write(&self, shared: &Shared, sweep: &Sweep) -> Result<()> {
         while !sweep.is_round() || self.is_above_low() || sweep.is_crowded() || self.wanted.load(Ordering::Acquire) {
+            if sweep.is_round() && sweep.is_wanted() {
+                // A flush waits: it goes by age, which the log needs, and makes room as well.
+                return Ok(());
+            }
             let Some(batch) = sweep.next_batch() else { return Ok(()) };
             shared.health.check()?;
             self.wanted.store(false, Ordering::Release);

@@ -228,7 +228,9 @@ impl Memory {
     pub fn lease_essential(&self, component: Component, size: Size) -> Result<Block> {
         epoch::assert_unpinned();
         let refused = || Error::Memory { what: component.name(), budget: self.budget as u64 };
-        if component == Component::Windows && self.windows_left() < size.bytes() {
+        // What caches give up is of no use to windows that have their part, which others may have taken meanwhile.
+        let may_have = || component != Component::Windows || self.windows_left() >= size.bytes();
+        if !may_have() {
             return Err(refused());
         }
         if let Some(block) = self.take(component, size, 0) {
@@ -237,6 +239,9 @@ impl Memory {
         let members = self.members();
         let shrunk = members.iter().find_map(|member| {
             loop {
+                if !may_have() {
+                    break None;
+                }
                 let given = member.shrink(size.bytes());
                 let block = self.take(component, size, 0);
                 if block.is_some() || given == 0 {

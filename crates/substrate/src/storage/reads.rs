@@ -52,6 +52,11 @@ impl<'q, W> Reads<'q, W> {
         }
     }
 
+    /// Whether one in flight has memory that others need. Until it has ended nothing else is asked for.
+    pub fn is_scarce(&self) -> bool {
+        self.scarce > 0
+    }
+
     /// Whether a closure may run while this block is held.
     pub fn may_keep(block: &Block) -> bool {
         block.tag() == Component::Windows as u8
