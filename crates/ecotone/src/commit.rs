@@ -53,10 +53,10 @@ impl Inner {
         }
         self.health.check()?;
         targets.iter().try_for_each(|target| limits_check::operation(target.operation))?;
-        pace(targets)?;
         if targets.iter().any(|target| target.space.latch_free().is_some()) {
             return self.write_singly(targets, durability);
         }
+        pace(targets)?;
         self.patiently(|| self.write_together(targets, durability))
     }
 
@@ -69,6 +69,7 @@ impl Inner {
     /// Writes an unlogged batch of which an engine takes a part without stripes: that part is a row of single writes, after the others.
     fn write_singly(&self, targets: &[Target<'_>], durability: Durability) -> Result<()> {
         let others: Vec<Target<'_>> = targets.iter().copied().filter(|target| target.space.latch_free().is_none()).collect();
+        pace(&others)?;
         self.patiently(|| self.write_together(&others, durability))?;
         let singles = targets.iter().filter_map(|target| Some((target.space.latch_free()?, target.operation)));
         singles.into_iter().try_for_each(|(engine, operation)| self.patiently(|| engine.put(operation)))
@@ -85,7 +86,6 @@ impl Inner {
         self.health.check()?;
         limits_check::operation(target.operation)?;
         if let Some(engine) = target.space.latch_free() {
-            pace(&[target])?;
             return self.patiently(|| engine.put(target.operation)).map(|()| true);
         }
         if !target.space.logged {

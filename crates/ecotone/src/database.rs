@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     path::Path,
     sync::{
         Arc,
@@ -365,8 +366,16 @@ pub(crate) fn family<'a>(families: &'a [Arc<dyn Family>], name: &str) -> Result<
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Err(error) = self.shut_down() {
-            tracing::error!(%error, "closing the database failed; its log still holds everything acknowledged");
+        let closed = catch_unwind(AssertUnwindSafe(|| self.shut_down()));
+        // Also after a panic, before what its threads use goes.
+        self.scheduler.stop();
+        match closed {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::error!(%error, "closing the database failed; its log still holds everything acknowledged");
+            }
+            Err(_) if std::thread::panicking() => {}
+            Err(panic) => resume_unwind(panic),
         }
     }
 }

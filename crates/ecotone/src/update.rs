@@ -147,8 +147,7 @@ impl<E: Engine + ?Sized> Handle<E> {
     /// Whether an engine may be asked to change a record by itself.
     fn changeable(&self, key: &[u8]) -> Result<()> {
         self.readable(key)?;
-        self.database.inner.health.check()?;
-        self.engine.pace(key.len(), true)
+        self.database.inner.health.check()
     }
 
     /// Has the engine change a record. An error of `change` is the answer, and nothing is written.

@@ -277,8 +277,8 @@ pub trait Engine: Send + Sync + fmt::Debug {
     fn multi_get(&self, keys: &[&[u8]], found: &mut VisitValue<'_>) -> Result<()>;
 
     /// Delays who is about to write so many bytes in one write or batch, while the background is behind and works, and has it work if it does not. `adds` is false
-    /// for deletes alone. Called before the operations are admitted, put, or made by
-    /// [`Hashed::modify`] and [`Hashed::merge`].
+    /// for deletes alone. Called before the operations are admitted. [`Hashed::put`],
+    /// [`Hashed::modify`] and [`Hashed::merge`] do it themselves.
     ///
     /// # Errors
     /// If the keyspace was dropped, the database is closed, or writing has stopped.

@@ -197,6 +197,7 @@ impl Hashed for HashKeyspace {
     }
 
     fn modify(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
+        self.pace(key.len(), true)?;
         let hash = self.write()?;
         let Some(refusal) = self.running().upkeep.refusal() else { return hash.modify(key, change) };
         let mut refused = false;
@@ -209,10 +210,12 @@ impl Hashed for HashKeyspace {
     }
 
     fn merge(&self, key: &[u8], merge: Merge<'_>) -> Result<()> {
+        self.pace(key.len(), true)?;
         self.write_value(true)?.merge(key, merge)
     }
 
     fn put(&self, operation: Operation<'_>) -> Result<()> {
+        self.pace(0, operation.value.is_some())?;
         self.write_value(operation.value.is_some())?.put(operation)
     }
 }
