@@ -44,7 +44,8 @@ mod sealed {
 #[must_use = "a batch does nothing until it is committed"]
 pub struct Batch {
     database: Database,
-    durability: Durability,
+    /// That of the database, unless it was told.
+    durability: Option<Durability>,
     writes: Vec<Write>,
 }
 
@@ -63,12 +64,12 @@ impl Write {
 
 impl Batch {
     pub(crate) fn new(database: Database) -> Self {
-        Batch { durability: database.inner.durability, database, writes: Vec::new() }
+        Batch { durability: None, database, writes: Vec::new() }
     }
 
-    /// How durable the batch is when `commit` returns.
+    /// How durable the batch is when `commit` returns. A batch of unlogged keyspaces can only be [`Durability::Buffered`].
     pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
+        self.durability = Some(durability);
         self
     }
 

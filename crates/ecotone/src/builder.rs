@@ -133,6 +133,13 @@ impl Builder {
     }
 
     fn check(&self) -> Result<()> {
+        let files = ecotone_sys::file::most_open();
+        if files < limits::MIN_FILES {
+            let least = limits::MIN_FILES;
+            return Err(Error::Invalid(format!(
+                "this process may have {files} files open, and a database needs {least}; raise the limit (ulimit -n)"
+            )));
+        }
         if self.memory_budget < limits::MIN_BUDGET {
             let (limit, actual) = (limits::MIN_BUDGET as u64, self.memory_budget as u64);
             return Err(Error::Limit { what: "the memory budget in bytes", limit, actual });

@@ -17,6 +17,8 @@ use crate::{
     stripes::{self, Locked},
 };
 
+/// Bytes that a thread keeps for the encoded record of its next write: more than any single one has, so that only batches allocate.
+const KEPT: usize = 4096;
 /// Bytes that a record takes in a cache beyond key and value, as the log's weight counts them.
 const RECORD_OVERHEAD: usize = 32;
 
@@ -46,11 +48,13 @@ impl Inner {
     }
 
     /// Writes several operations as one: recovered whole or not at all.
-    pub(crate) fn write_batch(&self, targets: &[Target<'_>], durability: Durability) -> Result<()> {
+    pub(crate) fn write_batch(&self, targets: &[Target<'_>], durability: Option<Durability>) -> Result<()> {
         let Some(first) = targets.first() else { return Ok(()) };
         if targets.iter().any(|target| target.space.logged != first.space.logged) {
             return Err(Error::Invalid("a batch cannot mix logged and unlogged keyspaces; commit one batch for each".into()));
         }
+        let durability = durability.unwrap_or(first.space.default_durability(self.durability));
+        first.space.check_durability(durability)?;
         self.health.check()?;
         targets.iter().try_for_each(|target| limits_check::operation(target.operation))?;
         if targets.iter().any(|target| target.space.latch_free().is_some()) {
@@ -85,6 +89,7 @@ impl Inner {
     ) -> Result<bool> {
         self.health.check()?;
         limits_check::operation(target.operation)?;
+        target.space.check_durability(durability)?;
         if let Some(engine) = target.space.latch_free() {
             return self.patiently(|| engine.put(target.operation)).map(|()| true);
         }
@@ -111,20 +116,34 @@ impl Inner {
         }
         ENCODED.with(|encoded| {
             let body = &mut *encoded.borrow_mut();
-            encode(targets, body)?;
-            let room = if targets.iter().all(|target| target.operation.value.is_none()) { Room::Delete } else { Room::Write };
-            let mut admitted = Admitted::all(targets)?;
-            let reservation = self.wal.reserve(room, body.len())?;
-            let Some(locked) = lock() else { return Ok(false) };
-            let in_flight = self.wal.announce();
-            let placed = self.wal.append(reservation, RecordKind::Batch, body, |_| ());
-            admitted.apply(placed.seq);
-            drop(in_flight);
-            drop(locked);
-            targets.iter().for_each(|target| weigh(&self.wal, placed.end, target.space.id, target.operation));
-            self.wal.commit(placed.end, durability)?;
-            Ok(true)
+            let committed = self.commit_logged(targets, durability, lock, body);
+            if body.capacity() > KEPT {
+                *body = Vec::new();
+            }
+            committed
         })
+    }
+
+    fn commit_logged<'a>(
+        &'a self,
+        targets: &[Target<'_>],
+        durability: Durability,
+        lock: impl FnOnce() -> Option<Locked<'a>>,
+        body: &mut Vec<u8>,
+    ) -> Result<bool> {
+        encode(targets, body)?;
+        let room = if targets.iter().all(|target| target.operation.value.is_none()) { Room::Delete } else { Room::Write };
+        let mut admitted = Admitted::all(targets)?;
+        let reservation = self.wal.reserve(room, body.len())?;
+        let Some(locked) = lock() else { return Ok(false) };
+        let in_flight = self.wal.announce();
+        let placed = self.wal.append(reservation, RecordKind::Batch, body, |_| ());
+        admitted.apply(placed.seq);
+        drop(in_flight);
+        drop(locked);
+        targets.iter().for_each(|target| weigh(&self.wal, placed.end, target.space.id, target.operation));
+        self.wal.commit(placed.end, durability)?;
+        Ok(true)
     }
 
     fn commit_unlogged<'a>(&'a self, targets: &[Target<'_>], lock: impl FnOnce() -> Option<Locked<'a>>) -> Result<bool> {

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     path::Path,
     sync::{
         Arc,
@@ -21,17 +20,22 @@ use ecotone_substrate::{
     storage::Storage,
     wal::Wal,
 };
-use ecotone_sys::primitive::{Mutex, RwLock};
+use ecotone_sys::{
+    life::Life,
+    primitive::{Mutex, RwLock},
+};
 
 use crate::{
     Batch, Builder, Check, Durability, Error, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Result, Stats,
-    batch_gate::BatchGate, handle::Handle, limits, limits_check, options::Creation, recovery, relief::Relief,
+    batch_gate::BatchGate, handle::Handle, limits, limits_check, opened::Opened, options::Creation, recovery, relief::Relief,
     shared_work::SharedWork, space::Space, stats, stripes::Stripes,
 };
 
 /// A handle of an open database. Clones share it; the last one to go (keyspaces and batches count) closes it.
 #[derive(Clone)]
 pub struct Database {
+    // First, since fields are dropped in order: the last one closes what is behind.
+    _opened: Arc<Opened>,
     pub(crate) inner: Arc<Inner>,
 }
 
@@ -50,7 +54,11 @@ pub(crate) struct Inner {
     pub(crate) durability: Durability,
     pub(crate) shared: Shared,
     families: Vec<Arc<dyn Family>>,
+    /// Of the process that opened it.
+    pub(crate) life: Life,
     closed: AtomicBool,
+    /// Held by who closes it, so that others who do find it closed.
+    closing: Mutex<()>,
     pub(crate) relief: Relief,
     pub(crate) flushes: SharedWork,
     /// Held by the scan that reads without memory of its own.
@@ -115,8 +123,11 @@ impl Database {
         self.hashed(self.find(name)?)
     }
 
-    /// The keyspaces, by name.
+    /// The keyspaces, by name. None in a process that was forked off.
     pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
+        if self.inner.life.is_over() {
+            return Vec::new();
+        }
         let info = |space: &Arc<Space>| KeyspaceInfo {
             name: space.name.clone(),
             id: space.id,
@@ -160,8 +171,11 @@ impl Database {
         self.inner.wal.commit(self.inner.wal.tail(), Durability::Sync)
     }
 
-    /// Numbers: memory against budget, log, device requests, and each keyspace's own.
+    /// Numbers: memory against budget, log, device requests, and each keyspace's own. In a process that was forked off, none but why.
     pub fn stats(&self) -> Stats {
+        if self.inner.life.is_over() {
+            return Stats { failure: Some(Error::Forked.to_string()), ..Stats::default() };
+        }
         stats::collect(&self.inner)
     }
 
@@ -179,13 +193,21 @@ impl Database {
 
     /// Why writing has stopped, or `None` while all is well.
     pub fn failure(&self) -> Option<Arc<Error>> {
-        self.inner.health.cause()
+        if self.inner.life.is_over() { Some(Arc::new(Error::Forked)) } else { self.inner.health.cause() }
     }
 
-    /// Flushes, writes a checkpoint and closes; other handles fail with [`Error::Closed`] from now on. Dropping the last handle does
-    /// the same, but can only log an error.
+    /// Flushes, writes a checkpoint and closes; other handles and iterators fail with [`Error::Closed`] from now on. When this returns, also with an error, the
+    /// database can be opened again, by whomever. Dropping the last handle does the same, but can only log an error.
+    ///
+    /// # Errors
+    /// If not everything could be flushed. What was acknowledged is in the log then.
     pub fn close(self) -> Result<()> {
         self.inner.shut_down()
+    }
+
+    /// The first handle.
+    pub(crate) fn of(inner: Arc<Inner>) -> Database {
+        Database { _opened: Arc::new(Opened::new(inner.clone())), inner }
     }
 
     fn find(&self, name: &str) -> Result<Arc<Space>> {
@@ -197,7 +219,7 @@ impl Database {
     fn open_or_create(&self, name: &str, creation: &Creation) -> Result<Arc<Space>> {
         match self.find(name) {
             Err(Error::UnknownKeyspace { .. }) => self.create(name, creation, true),
-            Ok(space) if space.kind == creation.engine => Ok(space),
+            Ok(space) if space.kind == creation.engine => space.check_logged(creation.logged).map(|()| space),
             Ok(space) => {
                 let (has, wants, open) = (space.kind, &creation.engine, space.opened_with());
                 Err(Error::Invalid(format!("the keyspace {name:?} has the engine {has}, not {wants}; open it with {open}")))
@@ -260,7 +282,9 @@ impl Inner {
             durability,
             shared,
             families,
+            life: Life::present(),
             closed: AtomicBool::new(false),
+            closing: Mutex::new(()),
             relief: Relief::default(),
             flushes: SharedWork::default(),
             closed_scans: Mutex::new(()),
@@ -272,8 +296,11 @@ impl Inner {
         self.spaces.read().get(&space.name).is_some_and(|there| Arc::ptr_eq(there, space))
     }
 
-    /// Fails if the database was closed.
+    /// Fails if the database was closed, or is another process's.
     pub(crate) fn check_open(&self) -> Result<()> {
+        if self.life.is_over() {
+            return Err(Error::Forked);
+        }
         self.scheduler.wake();
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed { what: "the database" }) } else { Ok(()) }
     }
@@ -330,14 +357,18 @@ impl Inner {
         Ok(id)
     }
 
-    /// Ends background work after a last flush and checkpoint. Only the first call does anything.
+    /// Ends background work after a last flush and checkpoint, and lets others open the files. Only the first call does anything; others wait for it.
     pub(crate) fn shut_down(&self) -> Result<()> {
+        if self.life.is_over() {
+            return Err(Error::Forked);
+        }
+        let _closing = self.closing.lock();
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let flushed = self.health.check().and_then(|()| self.patiently(|| self.flush_all()));
-        self.scheduler.stop();
-        flushed
+        // Whatever panics in between.
+        let _end = End(self);
+        self.health.check().and_then(|()| self.patiently(|| self.flush_all()))
     }
 }
 
@@ -364,19 +395,13 @@ pub(crate) fn family<'a>(families: &'a [Arc<dyn Family>], name: &str) -> Result<
     found.ok_or_else(|| Error::Invalid(format!("this version of Ecotone has no engine named {name:?}")))
 }
 
-impl Drop for Inner {
+/// The end of an open database, also after a panic: its threads end before what they use goes.
+struct End<'i>(&'i Inner);
+
+impl Drop for End<'_> {
     fn drop(&mut self) {
-        let closed = catch_unwind(AssertUnwindSafe(|| self.shut_down()));
-        // Also after a panic, before what its threads use goes.
-        self.scheduler.stop();
-        match closed {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                tracing::error!(%error, "closing the database failed; its log still holds everything acknowledged");
-            }
-            Err(_) if std::thread::panicking() => {}
-            Err(panic) => resume_unwind(panic),
-        }
+        self.0.scheduler.stop();
+        self.0.storage.close();
     }
 }
 

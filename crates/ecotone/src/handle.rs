@@ -1,6 +1,6 @@
 //! What the handles of ordered and of hashed keyspaces have in common: single reads and writes.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, mem, sync::Arc};
 
 use ecotone_engines::engine::{Engine, Operation};
 use ecotone_substrate::held::{self, Wait};
@@ -12,7 +12,7 @@ pub(crate) struct Handle<E: ?Sized> {
     pub(crate) database: Database,
     pub(crate) space: Arc<Space>,
     pub(crate) engine: Arc<E>,
-    durability: Durability,
+    pub(crate) durability: Durability,
 }
 
 impl<E: ?Sized> Clone for Handle<E> {
@@ -22,14 +22,25 @@ impl<E: ?Sized> Clone for Handle<E> {
     }
 }
 
+impl<E: ?Sized> Drop for Handle<E> {
+    fn drop(&mut self) {
+        if self.database.inner.life.is_over() {
+            // Nothing is dropped in a process that was forked off.
+            mem::forget((self.space.clone(), self.engine.clone()));
+        }
+    }
+}
+
 impl<E: Engine + ?Sized> Handle<E> {
     pub(crate) fn new(database: Database, space: Arc<Space>, engine: Arc<E>) -> Self {
-        let durability = database.inner.durability;
+        let durability = space.default_durability(database.inner.durability);
         Handle { database, space, engine, durability }
     }
 
     pub(crate) fn durability(&self, durability: Durability) -> Self {
-        Handle { durability, ..self.clone() }
+        let mut handle = self.clone();
+        handle.durability = durability;
+        handle
     }
 
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {

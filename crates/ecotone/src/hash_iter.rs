@@ -1,6 +1,6 @@
 //! Iteration over a hashed keyspace.
 
-use std::fmt;
+use std::{fmt, mem};
 
 use ecotone_engines::engine::Walk;
 
@@ -27,6 +27,9 @@ impl HashIter {
     /// # Errors
     /// Those of a read; the iterator has ended then.
     pub fn next_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        if self.database.inner.life.is_over() {
+            return Err(Error::Forked);
+        }
         if let Ok(walk) = &mut self.records
             && let Err(error) = self.database.inner.patiently(|| walk.prepare())
         {
@@ -36,6 +39,15 @@ impl HashIter {
         match &mut self.records {
             Ok(walk) => walk.next(),
             Err(error) => error.take().map_or(Ok(None), Err),
+        }
+    }
+}
+
+impl Drop for HashIter {
+    fn drop(&mut self) {
+        if self.database.inner.life.is_over() {
+            // Nothing is dropped in a process that was forked off.
+            mem::forget(mem::replace(&mut self.records, Err(None)));
         }
     }
 }

@@ -47,6 +47,7 @@ mod hash_keyspace;
 mod iter;
 mod keyspace;
 mod limits_check;
+mod opened;
 mod options;
 mod patience;
 mod recovery;

@@ -33,7 +33,7 @@ pub(crate) fn open(builder: &Builder, parts: Parts) -> Result<Database> {
     if !fresh {
         tracing::info!(keyspaces = inner.spaces.read().len(), tail = inner.wal.tail(), "recovered");
     }
-    Ok(Database { inner })
+    Ok(Database::of(inner))
 }
 
 /// Sizes of the log for a budget: the limit of decision 1, in eight segments.

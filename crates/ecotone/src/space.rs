@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ecotone_engines::engine::{Engine, Hashed, Made};
 
-use crate::Error;
+use crate::{Durability, Error, Result};
 
 /// One keyspace inside an open database.
 #[derive(Debug)]
@@ -27,6 +27,34 @@ impl Space {
             Made::Hashed(engine) if !self.logged => Some(engine),
             _ => None,
         }
+    }
+
+    /// An error unless it is made as was asked for.
+    pub(crate) fn check_logged(&self, logged: bool) -> Result<()> {
+        if self.logged == logged {
+            return Ok(());
+        }
+        let (name, opens) = (&self.name, self.opened_with());
+        let (is, said) = if self.logged { ("logged", "`unlogged`") } else { ("unlogged", "without `unlogged`") };
+        Err(Error::Invalid(format!(
+            "the keyspace {name:?} is {is}, and it was asked for {said}; ask for it as it is, or open it with {opens}"
+        )))
+    }
+
+    /// The durability of writes that do not say otherwise, in a database with this one. Who makes a keyspace unlogged has said what is kept of it.
+    pub(crate) fn default_durability(&self, of_database: Durability) -> Durability {
+        if self.logged { of_database } else { Durability::Buffered }
+    }
+
+    /// An error if a write is to be durable before it is acknowledged, and nothing is there to make it so.
+    pub(crate) fn check_durability(&self, durability: Durability) -> Result<()> {
+        if self.logged || durability != Durability::Sync {
+            return Ok(());
+        }
+        let name = &self.name;
+        Err(Error::Invalid(format!(
+            "the keyspace {name:?} is unlogged, so no single write of it is durable when it returns; write with Durability::Buffered, and call flush"
+        )))
     }
 
     /// What opens it.

@@ -7,7 +7,7 @@ use ecotone_substrate::storage::{FileKind, Storage};
 use crate::{Counters, database::Inner, space::Space};
 
 /// A look at a whole database.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Stats {
     /// The memory budget in bytes.
@@ -44,7 +44,7 @@ pub struct MemoryUse {
 }
 
 /// The write-ahead log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct LogStats {
     /// Logical bytes ever written to it.

@@ -147,6 +147,7 @@ impl<E: Engine + ?Sized> Handle<E> {
     /// Whether an engine may be asked to change a record by itself.
     fn changeable(&self, key: &[u8]) -> Result<()> {
         self.readable(key)?;
+        self.space.check_durability(self.durability)?;
         self.database.inner.health.check()
     }
 

@@ -48,6 +48,7 @@ pub enum Bug {
     SinkBelowFloor,
     KeepPlace,
     CallUnderPin,
+    PaceForNobody,
 }
 
 #[cfg(feature = "bugs")]

@@ -99,6 +99,12 @@ pub enum Error {
         /// What was closed.
         what: &'static str,
     },
+    /// The database was opened by a process from which this one was forked. Nothing of it may be used here, and dropping it here does nothing: the other goes on
+    /// with it.
+    #[error(
+        "the database was opened before this process was forked off, and is the other process's; open one here, once that has closed it"
+    )]
+    Forked,
     /// The operating system refused an operation.
     #[error("cannot {action} {file}: {source}")]
     Io {

@@ -41,6 +41,9 @@ pub const fn log_limit(budget: usize) -> u64 {
     (budget as u64) / 10 * 3
 }
 
+/// Files that the process may have open at least, to open a database.
+pub const MIN_FILES: usize = 64;
+
 /// Limit of its length: all of the budget but 32 MiB, if that is more.
 pub const fn log_length_limit(budget: usize) -> u64 {
     let (limit, most) = (log_limit(budget), (budget as u64).saturating_sub(32 << 20));

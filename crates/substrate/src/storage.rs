@@ -196,8 +196,13 @@ pub trait Storage: Send + Sync + fmt::Debug {
     }
     /// Makes all creations and removals so far durable.
     fn sync_dir(&self) -> Result<()>;
+    /// Lets others open it, while handles of it are alive: from now on no file is changed any more, and reads fail with [`Closed`](crate::Error::Closed).
+    /// Waits for changes that have begun.
+    fn close(&self) {}
     /// A queue for requests, from a pool; dropping it waits for what is in flight and gives it back.
     fn queue(&self) -> Result<Box<dyn Queue>>;
+    /// Bytes that may still be reserved, about: others may take them first.
+    fn free_space(&self) -> Result<u64>;
     /// Requests and bytes so far, as submitted to the device.
     fn counters(&self) -> Counters {
         FileKind::ALL.iter().map(|kind| self.counters_of(*kind)).sum()

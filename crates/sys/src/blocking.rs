@@ -7,15 +7,21 @@ use crate::transfer::{Driver, ENTRIES, Finished, Transfer};
 pub struct Blocking<C> {
     waiting: Vec<Transfer<C>>,
     ready: Vec<Finished<C>>,
+    is_for_once: bool,
 }
 
 impl<C> Default for Blocking<C> {
     fn default() -> Self {
-        Blocking { waiting: Vec::new(), ready: Vec::new() }
+        Blocking { waiting: Vec::new(), ready: Vec::new(), is_for_once: false }
     }
 }
 
 impl<C> Blocking<C> {
+    /// One in the place of a better one, which is not to be kept.
+    pub fn for_once() -> Self {
+        Blocking { waiting: Vec::new(), ready: Vec::new(), is_for_once: true }
+    }
+
     fn work(&mut self) {
         self.ready.extend(self.waiting.drain(..).map(perform));
     }
@@ -47,6 +53,10 @@ impl<C: Send + std::fmt::Debug> Driver<C> for Blocking<C> {
 
     fn in_flight(&self) -> usize {
         self.waiting.len() + self.ready.len()
+    }
+
+    fn is_sound(&self) -> bool {
+        !self.is_for_once
     }
 }
 

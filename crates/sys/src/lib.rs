@@ -7,6 +7,7 @@ pub mod checksum;
 pub mod chunk;
 pub mod epoch;
 pub mod file;
+pub mod life;
 #[cfg(feature = "lmdb")]
 pub mod lmdb;
 mod patience;

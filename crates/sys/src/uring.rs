@@ -1,10 +1,12 @@
 //! The driver for Linux with io_uring.
 
 use std::{
+    collections::VecDeque,
     fmt, io, mem,
     os::fd::{AsFd, AsRawFd},
     sync::Arc,
     thread,
+    time::Duration,
 };
 
 use io_uring::{IoUring, opcode, squeue, types::Fd};
@@ -20,6 +22,9 @@ use crate::{
     transfer::{Driver, ENTRIES, Finished, Transfer},
 };
 
+/// How often who cannot ask the kernel to be woken looks for what it has completed.
+const LOOK_AGAIN: Duration = Duration::from_micros(50);
+
 /// A transfer that the kernel may be working on, and the bytes of it that are done.
 #[derive(Debug)]
 struct Pending<C> {
@@ -28,8 +33,15 @@ struct Pending<C> {
 }
 
 /// An io_uring with the transfers it works on. Dropping it waits for all of them.
+///
+/// The system may forbid it after it was made (a sandbox that is put up later). Then it is broken: what the kernel has taken is completed by it, which shows in
+/// memory that both share; the rest, and what comes, is done one after the other without it.
 pub struct Ring<C> {
     ring: IoUring,
+    /// Slots whose entry the kernel has not taken when it was asked last, in the order in which they were pushed.
+    pushed: VecDeque<usize>,
+    /// Why it is broken.
+    broken: Option<io::Error>,
     /// By the number that the kernel gives back. Each has at most one entry in the ring, so the ring's queues never overflow.
     slots: Vec<Option<Pending<C>>>,
     free: Vec<usize>,
@@ -48,7 +60,8 @@ impl<C> Ring<C> {
     /// resources.
     pub fn new(polls: bool) -> io::Result<Self> {
         let (ring, slots) = (ring_of(ENTRIES as u32)?, (0..ENTRIES).map(|_| None).collect());
-        Ok(Ring { ring, slots, free: (0..ENTRIES).rev().collect(), ready: Vec::new(), patience: Patience::new(polls) })
+        let (pushed, free, ready) = (VecDeque::new(), (0..ENTRIES).rev().collect(), Vec::new());
+        Ok(Ring { ring, pushed, broken: None, slots, free, ready, patience: Patience::new(polls) })
     }
 
     fn pending(&self) -> usize {
@@ -57,6 +70,9 @@ impl<C> Ring<C> {
 
     /// Puts the rest of the transfer in `slot` into the submission queue.
     fn push(&mut self, slot: usize) {
+        if self.broken.is_some() {
+            return self.perform(slot);
+        }
         let Some(Pending { transfer, done }) = &mut self.slots[slot] else { return };
         let fd = Fd(transfer.file.as_fd().as_raw_fd());
         let offset = transfer.offset + *done as u64;
@@ -67,30 +83,53 @@ impl<C> Ring<C> {
             false => opcode::Read::new(fd, bytes.as_mut_ptr(), len).offset(offset).build(),
         };
         self.enqueue(&entry.user_data(slot as u64));
+        self.pushed.push_back(slot);
+    }
+
+    /// Does the rest of the transfer in `slot` without the ring. The kernel does not have it, and is asked for nothing any more.
+    fn perform(&mut self, slot: usize) {
+        let Some(Pending { transfer: Transfer { file, write, offset, block, len, .. }, done }) = &mut self.slots[slot] else {
+            return;
+        };
+        let at = *offset + *done as u64;
+        let result = match write {
+            true => file.write_at(&block[*done..*len], at).map(|()| *len),
+            false => file.read_at(&mut block[*done..*len], at).map(|count| *done + count),
+        };
+        self.finish(slot, result);
     }
 
     fn enqueue(&mut self, entry: &squeue::Entry) {
-        // SAFETY: the entry names a file and bytes that the transfer in its slot owns. The slot is emptied only by `finish`, when the kernel
-        // is done with the entry, and `drop` waits for that (or leaks the slots), so both outlive the kernel's use. No reference to the
-        // bytes is made while the slot is full.
+        // SAFETY: the entry names a file and bytes that the transfer in its slot owns. The slot is emptied only by `finish`: when the kernel is done with the entry,
+        // for which `drop` waits, or when it has not taken the entry and never will, since it takes entries in `enter` alone and `perform` is called of such
+        // slots when `enter` asks it no more. So both outlive the kernel's use. No reference to the bytes is made while the kernel may use them.
         let pushed = unsafe { self.ring.submission().push(entry) };
         assert!(pushed.is_ok(), "a slot has one entry in the ring, and there are as many entries as slots");
     }
 
     /// Hands what was pushed to the kernel and waits for `want` completions. May return early.
-    fn enter(&mut self, want: usize) -> io::Result<()> {
-        match self.ring.submit_and_wait(want) {
-            Ok(_) => Ok(()),
-            Err(error) => match Errno::from_io_error(&error) {
-                Some(Errno::INTR) => Ok(()),
-                Some(Errno::AGAIN | Errno::BUSY) => {
-                    // The kernel is short of memory for requests for the moment.
-                    thread::yield_now();
-                    Ok(())
-                }
-                _ => Err(error),
-            },
+    fn enter(&mut self, want: usize) {
+        if self.broken.is_some() {
+            return thread::sleep(LOOK_AGAIN);
         }
+        let entered = self.ring.submit_and_wait(want);
+        let left = self.ring.submission().len();
+        self.pushed.drain(..self.pushed.len() - left);
+        let Err(error) = entered else { return };
+        match Errno::from_io_error(&error) {
+            Some(Errno::INTR) => {}
+            // The kernel is short of memory for requests for the moment.
+            Some(Errno::AGAIN | Errno::BUSY) => thread::yield_now(),
+            _ => self.do_without(error),
+        }
+    }
+
+    /// Never asks the kernel again. What it has not taken it does not take then.
+    #[cold]
+    fn do_without(&mut self, error: io::Error) {
+        tracing::warn!(%error, "io_uring stopped working here: its requests are done one after the other from now on");
+        self.broken = Some(error);
+        mem::take(&mut self.pushed).into_iter().for_each(|slot| self.perform(slot));
     }
 
     /// Takes over what the kernel has completed.
@@ -125,24 +164,19 @@ impl<C> Ring<C> {
     }
 
     /// Waits until `wanted` finished transfers are ready.
-    fn wait(&mut self, wanted: usize) -> io::Result<()> {
-        self.enter(0)?;
+    fn wait(&mut self, wanted: usize) {
+        self.enter(0);
         loop {
             self.reap();
             let missing = wanted.saturating_sub(self.ready.len());
             if missing == 0 {
-                return Ok(());
+                return;
             }
             let ring = &mut self.ring;
             if !self.patience.wait(|| ring.completion().len() >= missing) {
-                self.enter(missing)?;
+                self.enter(missing);
             }
         }
-    }
-
-    fn wait_or_panic(&mut self, wanted: usize) {
-        // What is left after `enter` are answers to a misused or forbidden call. The kernel may own blocks, so there is no way on.
-        self.wait(wanted).unwrap_or_else(|error| panic!("io_uring stopped working: {error}"));
     }
 }
 
@@ -164,7 +198,7 @@ impl<C: Send + fmt::Debug> Driver<C> for Ring<C> {
     fn submit(&mut self, transfer: Transfer<C>) {
         assert!(transfer.len <= transfer.block.len(), "a transfer longer than its block");
         while self.free.is_empty() {
-            self.wait_or_panic(self.ready.len() + 1);
+            self.wait(self.ready.len() + 1);
         }
         if let Some(slot) = self.free.pop() {
             self.slots[slot] = Some(Pending { transfer, done: 0 });
@@ -173,22 +207,22 @@ impl<C: Send + fmt::Debug> Driver<C> for Ring<C> {
     }
 
     fn complete(&mut self, at_least: usize, done: &mut Vec<Finished<C>>) {
-        self.wait_or_panic(at_least.min(self.in_flight()));
+        self.wait(at_least.min(self.in_flight()));
         done.append(&mut self.ready);
     }
 
     fn in_flight(&self) -> usize {
         self.pending() + self.ready.len()
     }
+
+    fn is_sound(&self) -> bool {
+        self.broken.is_none()
+    }
 }
 
 impl<C> Drop for Ring<C> {
     fn drop(&mut self) {
-        let all = self.ready.len() + self.pending();
-        if let Err(error) = self.wait(all) {
-            tracing::error!(%error, "io_uring stopped working; the memory of its requests is lost");
-            mem::forget(mem::take(&mut self.slots));
-        }
+        self.wait(self.ready.len() + self.pending());
     }
 }
 
@@ -272,7 +306,10 @@ pub fn probe() -> io::Result<()> {
         let len = block.len();
         block.fill(if write { 0xA5 } else { 0 });
         ring.submit(Transfer { file: file.clone(), write, offset: 0, block, len, context: () });
-        ring.wait(1)?;
+        ring.wait(1);
+        if let Some(error) = ring.broken.take() {
+            return Err(error);
+        }
         done.append(&mut ring.ready);
     }
     let same = done.pop().is_some_and(|read| read.result.is_ok() && read.transfer.block.iter().all(|byte| *byte == 0xA5));

@@ -1,6 +1,6 @@
 //! Iteration over a keyspace.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, mem, sync::Arc};
 
 mod copies;
 mod scan;
@@ -51,6 +51,9 @@ impl Iter {
     }
 
     fn step(&mut self, direction: Direction) -> Result<Option<(&[u8], &[u8])>> {
+        if self.database.inner.life.is_over() {
+            return Err(Error::Forked);
+        }
         match &mut self.records {
             Ok(scan) => scan.next(&self.database.inner, direction),
             Err(error) => error.take().map_or(Ok(None), Err),
@@ -71,6 +74,15 @@ impl Iter {
     /// Those of a read; the iterator has ended then.
     pub fn next_back_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.step(Direction::Down)
+    }
+}
+
+impl Drop for Iter {
+    fn drop(&mut self) {
+        if self.database.inner.life.is_over() {
+            // Nothing is dropped in a process that was forked off.
+            mem::forget(mem::replace(&mut self.records, Err(None)));
+        }
     }
 }
 

@@ -65,9 +65,9 @@ fn a_hashed_keyspace_is_made_once_opened_again_and_dropped() {
 #[test]
 fn single_reads_agree() {
     let database = open(&SimStorage::new(1));
-    for keyspace in [hashed(&database), hashed_unlogged(&database)] {
+    for (keyspace, durability) in [(hashed(&database), Durability::Sync), (hashed_unlogged(&database), Durability::Buffered)] {
         keyspace.insert("a", "1").unwrap();
-        keyspace.durability(Durability::Sync).insert("b", "").unwrap();
+        keyspace.durability(durability).insert("b", "").unwrap();
         keyspace.insert("c", "3").unwrap();
         keyspace.remove("c").unwrap();
         keyspace.remove("never there").unwrap();

@@ -120,6 +120,11 @@ impl Open {
         self.logged && keyspace != UNLOGGED
     }
 
+    /// What is not in the log cannot be synced with it, and is refused.
+    fn durability(&self, keyspace: u32, level: Level) -> Durability {
+        if level == Level::Sync && self.is_logged(keyspace) { Durability::Sync } else { Durability::Buffered }
+    }
+
     fn create_ordered(&self, keyspace: u32) -> Result<()> {
         let options = KeyspaceOptions::default().engine_named(self.engine);
         let options = self.settings.iter().fold(options, |options, (name, value)| options.set(*name, *value));
@@ -135,15 +140,11 @@ impl Open {
     }
 }
 
-fn write_one<T: AsRef<[u8]>>(keyspace: Either, key: T, value: Option<T>, level: Level) -> Result<()> {
+fn write_one<T: AsRef<[u8]>>(keyspace: Either, key: T, value: Option<T>, durability: Durability) -> Result<()> {
     either!(keyspace, keyspace => {
-        let keyspace = keyspace.durability(durability(level));
+        let keyspace = keyspace.durability(durability);
         value.map_or_else(|| keyspace.remove(&key), |value| keyspace.insert(&key, value))
     })
-}
-
-fn durability(level: Level) -> Durability {
-    if level == Level::Sync { Durability::Sync } else { Durability::Buffered }
 }
 
 impl Store for Open {
@@ -164,9 +165,10 @@ impl Store for Open {
 
     fn write(&self, changes: &[Change], level: Level) -> Result<()> {
         if let [((keyspace, key), value)] = changes {
-            return write_one(self.keyspace(*keyspace)?, key, value.as_ref(), level);
+            return write_one(self.keyspace(*keyspace)?, key, value.as_ref(), self.durability(*keyspace, level));
         }
-        let mut batch: Batch = self.database.batch().durability(durability(level));
+        let Some(((first, _), _)) = changes.first() else { return Ok(()) };
+        let mut batch: Batch = self.database.batch().durability(self.durability(*first, level));
         for ((keyspace, key), value) in changes {
             let keyspace = self.keyspace(*keyspace)?;
             either!(&keyspace, keyspace => match value {

@@ -129,6 +129,10 @@ impl Storage for Budgeted {
         self.storage.queue()
     }
 
+    fn free_space(&self) -> Result<u64> {
+        Ok(self.storage.free_space()?.min(self.budget.limit() - self.budget.used().min(self.budget.limit())))
+    }
+
     fn counters_of(&self, kind: FileKind) -> Counters {
         self.storage.counters_of(kind)
     }

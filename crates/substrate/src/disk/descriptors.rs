@@ -1,27 +1,34 @@
-//! Descriptors of tables, which may be closed and opened again, so that there may be more tables than a process may have files open (decision 11, "Table cache").
+//! Descriptors of the files of keyspaces, which may be closed and opened again, so that there may be more of these than a process may have files open (decision 11,
+//! "Table cache").
 //!
 //! Order of locks: those who are known, then the descriptor of one. Nobody who has a descriptor locked asks for the first.
 
 use std::{
     collections::{BTreeMap, VecDeque},
     io,
-    path::PathBuf,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    thread,
+    time::Duration,
 };
 
-use ecotone_sys::file::{File, Open, most_open};
+use ecotone_sys::file::{Directory, File, Open, is_for_too_many, most_open};
 use parking_lot::Mutex;
 
 use crate::storage::FileId;
 
-/// The part of the files that the process may open which tables may have open, and the fewest.
+/// The part of the files that the process may open which files of keyspaces may have open, and the fewest. What was written and not synced stays open beyond that.
 const PART: usize = 4;
-const LEAST: usize = 64;
+const LEAST: usize = 4;
+/// How often who may open no more files tries again, and the time in between: others have theirs open for a transfer.
+const TRIES: usize = 2_000;
+const PAUSE: Duration = Duration::from_millis(1);
+/// Entries of the hand beyond twice the files that are known, from which on it is cleared of those that are not.
+const SPARE: usize = 64;
 
-/// The descriptors of a directory's tables.
+/// The descriptors of files of keyspaces.
 #[derive(Debug)]
 pub(super) struct Descriptors {
     /// How many may be open.
@@ -45,7 +52,7 @@ struct Known {
 pub(super) struct Lent {
     among: Arc<Descriptors>,
     key: (FileId, u64),
-    path: PathBuf,
+    directory: Arc<Directory>,
     is_direct: bool,
     state: Mutex<State>,
     /// Since the hand passed last, or since it was opened: who was used once goes before who is used again and again.
@@ -55,8 +62,11 @@ pub(super) struct Lent {
 #[derive(Debug)]
 struct State {
     file: Option<Arc<File>>,
-    /// Whether anything was written since the last sync. Then it stays open, since it is by this descriptor that a failure of the disk would be told.
+    /// Whether anything was written since the last sync. Then it stays open, since it is by this descriptor that a failure of the disk would be told; where too many
+    /// are open it is synced first.
     is_unsynced: bool,
+    /// Whether a sync has failed. The system tells that once.
+    has_failed: bool,
     /// Whether its name is gone, so that nobody could open it again.
     is_nameless: bool,
 }
@@ -72,14 +82,15 @@ impl Descriptors {
     }
 
     /// Takes a file that was opened just now, which may close another.
-    pub(super) fn add(self: &Arc<Self>, id: FileId, path: PathBuf, file: File, is_direct: bool) -> Arc<Lent> {
+    pub(super) fn add(self: &Arc<Self>, id: FileId, directory: &Arc<Directory>, file: File, is_direct: bool) -> Arc<Lent> {
         self.open.fetch_add(1, Ordering::Relaxed);
         let mut known = self.known.lock();
         let key = (id, known.next);
         known.next += 1;
-        let state = State { file: Some(Arc::new(file)), is_unsynced: false, is_nameless: false };
-        let (among, state, is_used) = (self.clone(), Mutex::new(state), AtomicBool::new(false));
-        let lent = Arc::new(Lent { among, key, path, is_direct, state, is_used });
+        let state = State { file: Some(Arc::new(file)), is_unsynced: false, has_failed: false, is_nameless: false };
+        let (among, directory) = (self.clone(), directory.clone());
+        let (state, is_used) = (Mutex::new(state), AtomicBool::new(false));
+        let lent = Arc::new(Lent { among, key, directory, is_direct, state, is_used });
         known.all.insert(key, Arc::downgrade(&lent));
         drop(known);
         self.opened(&lent);
@@ -90,6 +101,27 @@ impl Descriptors {
     pub(super) fn keep(&self, id: FileId) -> io::Result<()> {
         let held: Vec<_> = self.known.lock().all.range((id, 0)..=(id, u64::MAX)).filter_map(|(_, lent)| lent.upgrade()).collect();
         held.iter().try_for_each(|lent| lent.keep())
+    }
+
+    /// Calls `open` until the process may open a file, for some time. Files that nobody uses just now are closed for it.
+    pub(super) fn open_patiently(&self, open: impl Fn() -> io::Result<File>) -> io::Result<File> {
+        let mut tries = 0;
+        loop {
+            match open() {
+                Err(error) if is_for_too_many(&error) && tries < TRIES => {
+                    tries += 1;
+                    self.close_all();
+                    thread::sleep(PAUSE);
+                }
+                opened => return opened,
+            }
+        }
+    }
+
+    /// Closes all that nobody uses just now, after a sync where something was written.
+    fn close_all(&self) {
+        let known: Vec<_> = self.known.lock().all.values().filter_map(Weak::upgrade).collect();
+        known.iter().for_each(|lent| lent.close());
     }
 
     /// How many are open that may be closed.
@@ -123,7 +155,7 @@ impl Descriptors {
             }
             met.push(candidate);
         }
-        if known.hand.len() > 2 * known.all.len() + LEAST {
+        if known.hand.len() > 2 * known.all.len() + SPARE {
             // Of tables that nobody holds any more.
             known.hand.retain(|lent| lent.strong_count() > 0);
         }
@@ -134,31 +166,70 @@ impl Descriptors {
 impl Lent {
     /// The file, opened again if it was closed; for a write if `writes`.
     pub(super) fn get(self: &Arc<Self>, writes: bool) -> io::Result<Arc<File>> {
-        let mut state = self.state.lock();
-        state.is_unsynced |= writes;
-        if let Some(file) = &state.file {
-            self.is_used.store(true, Ordering::Relaxed);
-            return Ok(file.clone());
+        let mut tries = 0;
+        loop {
+            let mut state = self.state.lock();
+            state.is_unsynced |= writes;
+            if let Some(file) = &state.file {
+                self.is_used.store(true, Ordering::Relaxed);
+                return Ok(file.clone());
+            }
+            match self.open() {
+                Ok(file) => {
+                    let file = Arc::new(file);
+                    state.file = Some(file.clone());
+                    self.among.open.fetch_add(1, Ordering::Relaxed);
+                    drop(state);
+                    self.among.opened(self);
+                    return Ok(file);
+                }
+                Err(error) if is_for_too_many(&error) && tries < TRIES => {
+                    drop(state);
+                    tries += 1;
+                    self.among.close_all();
+                    thread::sleep(PAUSE);
+                }
+                Err(error) => return Err(error),
+            }
         }
-        let file = Arc::new(self.open()?);
-        state.file = Some(file.clone());
-        self.among.open.fetch_add(1, Ordering::Relaxed);
-        drop(state);
-        self.among.opened(self);
-        Ok(file)
     }
 
     /// Syncs it, after which it may be closed unless somebody writes meanwhile.
     pub(super) fn sync(self: &Arc<Self>) -> io::Result<()> {
         let file = self.get(false)?;
-        self.state.lock().is_unsynced = false;
-        file.sync().inspect_err(|_| self.state.lock().is_unsynced = true)?;
+        self.sync_file(&file)?;
         self.among.close_some();
         Ok(())
     }
 
+    fn sync_file(&self, file: &File) -> io::Result<()> {
+        {
+            let mut state = self.state.lock();
+            if state.has_failed {
+                return Err(io::Error::other("an earlier sync of it failed"));
+            }
+            state.is_unsynced = false;
+        }
+        file.sync().inspect_err(|_| {
+            let mut state = self.state.lock();
+            (state.is_unsynced, state.has_failed) = (true, true);
+        })
+    }
+
+    /// Closes it, unless it has no name. Who uses it just now has it open a little longer.
+    fn close(&self) {
+        let unsynced = self.state.try_lock().and_then(|state| state.file.clone().filter(|_| state.is_unsynced));
+        if unsynced.is_some_and(|file| self.sync_file(&file).is_err()) {
+            return;
+        }
+        let Some(mut state) = self.state.try_lock() else { return };
+        if !state.is_unsynced && !state.is_nameless && state.file.take().is_some() {
+            self.among.open.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     fn open(&self) -> io::Result<File> {
-        File::open(&self.path, Open::Existing, self.is_direct)
+        self.directory.open_file(&self.key.0.to_string(), Open::Existing, self.is_direct)
     }
 
     fn keep(&self) -> io::Result<()> {
@@ -341,7 +412,7 @@ mod tests {
     #[test]
     fn a_file_of_another_kind_is_opened_once() {
         let (_directory, disk) = disk();
-        let file = disk.create(FileId::Pages(1), Access::Cached).unwrap();
+        let file = disk.create(FileId::Log(1), Access::Cached).unwrap();
         (0..9).for_each(|number| table(&disk, number).sync().unwrap());
         let system = |file: &Arc<dyn File>| file.system(Op::Read).unwrap().unwrap();
         assert!(Arc::ptr_eq(&system(&file), &system(&file)));

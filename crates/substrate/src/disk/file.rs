@@ -8,7 +8,7 @@ use super::{Directory, Driver, descriptors::Lent};
 use crate::{
     Error, Result,
     limits::PAGE,
-    storage::{Access, File, FileId, FileKind, Op},
+    storage::{Access, File, FileId, Op},
 };
 
 /// An open file. Keeps the directory locked.
@@ -24,29 +24,34 @@ pub(super) struct DiskFile {
 #[derive(Debug)]
 enum Descriptor {
     Kept(Arc<system::File>),
-    /// Of a table: there may be many.
+    /// Of a keyspace: there may be many.
     Lent(Arc<Lent>),
 }
 
 impl DiskFile {
     pub(super) fn open(directory: &Arc<Directory>, id: FileId, access: Access, how: system::Open) -> Result<DiskFile> {
-        let (path, is_direct) = (directory.path_of(id), access == Access::Direct);
+        let is_direct = access == Access::Direct;
         let action = if how == system::Open::New { "create" } else { "open" };
-        let file = system::File::open(&path, how, is_direct).map_err(|error| Error::io(action, path.display(), error))?;
+        let open = || directory.handle.open_file(&id.to_string(), how, is_direct);
+        let file = directory.descriptors.open_patiently(open);
+        let file = file.map_err(|error| Error::io(action, directory.path_of(id).display(), error))?;
         let unit = file.unit();
-        let descriptor = match id.kind() {
-            FileKind::Table => Descriptor::Lent(directory.descriptors.add(id, path, file, is_direct)),
-            _ => Descriptor::Kept(Arc::new(file)),
+        let descriptor = match id.keyspace() {
+            Some(_) => Descriptor::Lent(directory.descriptors.add(id, &directory.handle, file, is_direct)),
+            None => Descriptor::Kept(Arc::new(file)),
         };
         Ok(DiskFile { id, access, unit, directory: directory.clone(), descriptor })
     }
 
-    /// Calls `act` with the file, which is opened for it if need be.
+    /// Calls `act`, which changes the file if it `writes`, with the file, which is opened for it if need be.
     fn with<R>(&self, what: &'static str, writes: bool, act: impl FnOnce(&system::File) -> io::Result<R>) -> Result<R> {
+        let _pass = if writes { Some(self.directory.gate.enter()?) } else { None };
         let done = match &self.descriptor {
             Descriptor::Kept(file) => act(file),
             Descriptor::Lent(lent) => act(&*self.open_again(lent, writes)?),
         };
+        // What was read of a file that others may change is nobody's.
+        self.directory.gate.check()?;
         done.map_err(|error| self.failed(what, error))
     }
 
@@ -110,6 +115,7 @@ impl File for DiskFile {
     }
 
     fn sync(&self) -> Result<()> {
+        let _pass = self.directory.gate.enter()?;
         self.directory.tally.sync(self.id.kind());
         let synced = match &self.descriptor {
             Descriptor::Kept(file) => file.sync(),
@@ -129,7 +135,7 @@ impl File for DiskFile {
     }
 
     fn punch(&self, offset: u64, length: u64) -> Result<bool> {
-        self.with("punch a hole into", false, |file| file.punch(offset, length))
+        self.with("punch a hole into", true, |file| file.punch(offset, length))
     }
 
     fn set_len(&self, length: u64) -> Result<()> {

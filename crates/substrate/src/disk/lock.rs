@@ -1,13 +1,11 @@
 //! One opening of a directory at a time.
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-    thread,
-    time::Duration,
-};
+use std::{collections::BTreeSet, path::Path, thread, time::Duration};
 
-use ecotone_sys::file::{File, Open};
+use ecotone_sys::{
+    file::{Directory, File, Open},
+    life::Life,
+};
 use parking_lot::Mutex;
 
 use crate::{Error, Result};
@@ -19,51 +17,69 @@ const TRIES: usize = 11;
 /// ... with this in between.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The directories that this process has open, by canonical path. The file lock would tell too, but only after all tries.
-static OPEN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+/// The directories that this process has open, and its life: those of the process that it was forked off are not its own. The file lock would tell too, but only
+/// after all tries.
+static OPEN: Mutex<BTreeSet<(Life, Identity)>> = Mutex::new(BTreeSet::new());
+
+/// Of a directory, as long as it is open.
+type Identity = (u64, u64);
 
 /// The lock on a directory, until drop.
 #[derive(Debug)]
 pub(super) struct Lock {
-    /// Before the entry: fields are dropped in order, and once the entry is gone the lock must be free.
-    _file: File,
-    _entry: Entry,
+    file: File,
+    entry: Entry,
 }
 
 /// An entry in [`OPEN`].
 #[derive(Debug)]
-struct Entry(PathBuf);
+struct Entry(Life, Identity);
 
 impl Lock {
-    /// Locks a directory, given by its canonical path.
-    pub(super) fn take(directory: &Path) -> Result<Lock> {
-        let entry = Entry::new(directory)?;
-        let path = directory.join(NAME);
-        let file = File::open(&path, Open::Any, false).map_err(|error| Error::io("open", path.display(), error))?;
+    /// Locks a directory, which is at this path.
+    pub(super) fn take(directory: &Directory, path: &Path) -> Result<Lock> {
+        let failed = |action, error| Error::io(action, path.join(NAME).display(), error);
+        let entry = Entry::new(directory.identity().map_err(|error| failed("look at", error))?, path)?;
+        let file = directory.open_file(NAME, Open::Any, false).map_err(|error| failed("open", error))?;
         for attempt in 1..=TRIES {
-            if file.try_lock_exclusive().map_err(|error| Error::io("lock", path.display(), error))? {
-                return Ok(Lock { _file: file, _entry: entry });
+            if file.try_lock_exclusive().map_err(|error| failed("lock", error))? {
+                return Ok(Lock { file, entry });
             }
             if attempt < TRIES {
                 thread::sleep(PAUSE);
             }
         }
-        Err(locked(directory))
+        Err(locked(path))
+    }
+}
+
+impl Drop for Lock {
+    /// Before the entry goes: who finds none expects to get the lock.
+    fn drop(&mut self) {
+        if self.entry.0.is_over() {
+            return;
+        }
+        // Not left to the end of the file: the kernel, or a process that was forked off, may have it open for longer.
+        if let Err(error) = self.file.unlock() {
+            tracing::debug!(%error, "the lock goes with its file");
+        }
     }
 }
 
 impl Entry {
-    fn new(directory: &Path) -> Result<Entry> {
-        if OPEN.lock().insert(directory.to_owned()) { Ok(Entry(directory.to_owned())) } else { Err(locked(directory)) }
+    fn new(identity: Identity, path: &Path) -> Result<Entry> {
+        let life = Life::present();
+        let is_new = OPEN.lock().insert((life, identity));
+        if is_new { Ok(Entry(life, identity)) } else { Err(locked(path)) }
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        OPEN.lock().remove(&self.0);
+        OPEN.lock().remove(&(self.0, self.1));
     }
 }
 
-fn locked(directory: &Path) -> Error {
-    Error::Locked { path: directory.to_owned() }
+fn locked(path: &Path) -> Error {
+    Error::Locked { path: path.to_owned() }
 }

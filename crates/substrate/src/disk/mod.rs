@@ -6,6 +6,7 @@
 mod counters;
 mod descriptors;
 mod file;
+mod gate;
 mod lock;
 mod queue;
 mod readers;
@@ -13,15 +14,24 @@ mod readers;
 mod tests;
 
 use std::{
-    fs, io,
+    io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
-use ecotone_sys::{blocking::Blocking, file as system, transfer, uring};
+use ecotone_sys::{
+    blocking::Blocking,
+    file::{self as system, most_open},
+    transfer, uring,
+};
 use parking_lot::Mutex;
 
-use self::{counters::Tally, descriptors::Descriptors, file::DiskFile, lock::Lock, queue::DiskQueue, readers::Readers};
+use self::{
+    counters::Tally, descriptors::Descriptors, file::DiskFile, gate::Gate, lock::Lock, queue::DiskQueue, readers::Readers,
+};
 use crate::{
     Error, Result,
     storage::{Access, Counters, File, FileId, FileKind, Queue, Storage},
@@ -52,10 +62,13 @@ impl Driver {
     }
 }
 
+/// The part of the files that the process may open which rings of queues may be.
+const RINGS_PART: usize = 16;
+
 /// What a queue keeps of a request while a driver works on it.
 type Transfers = Box<dyn transfer::Driver<queue::Origin>>;
 
-/// A database directory, locked against a second opening until the last file and queue of it are dropped.
+/// A database directory, locked against a second opening until it is [closed](Storage::close), or the last file and queue of it are dropped.
 #[derive(Debug)]
 pub struct Disk {
     directory: Arc<Directory>,
@@ -64,15 +77,20 @@ pub struct Disk {
 /// What the disk, its files and its queues share.
 #[derive(Debug)]
 struct Directory {
+    /// Where it was when it was opened: for messages. Files are reached through the handle, so they are its own wherever it is now.
     path: PathBuf,
+    handle: Arc<system::Directory>,
+    gate: Gate,
     driver: Driver,
     tally: Tally,
     /// Idle drivers.
     pool: Mutex<Vec<Transfers>>,
+    /// Rings that were made and are sound.
+    rings: AtomicUsize,
     readers: Readers,
     descriptors: Arc<Descriptors>,
-    /// Held, not used.
-    _lock: Lock,
+    /// Until it is closed.
+    lock: Mutex<Option<Lock>>,
 }
 
 impl Disk {
@@ -101,13 +119,15 @@ impl Disk {
         if !path.is_dir() {
             return Err(not_a_database(&path, "it is not a directory"));
         }
-        if !create && list(&path)?.is_empty() {
+        let handle = system::Directory::open(&path).map_err(|error| Error::io("open", path.display(), error))?;
+        if !create && list(&handle, &path)?.is_empty() {
             return Err(not_a_database(&path, "the directory holds none of its files"));
         }
-        let lock = Lock::take(&path)?;
+        let lock = Mutex::new(Some(Lock::take(&handle, &path)?));
         tracing::info!(?driver, path = %path.display(), "opened the directory");
-        let (tally, pool, readers) = Default::default();
-        let directory = Directory { path, driver, tally, pool, readers, descriptors, _lock: lock };
+        let (gate, tally, pool, rings, readers) = Default::default();
+        let handle = Arc::new(handle);
+        let directory = Directory { path, handle, gate, driver, tally, pool, rings, readers, descriptors, lock };
         Ok(Disk { directory: Arc::new(directory) })
     }
 
@@ -119,37 +139,49 @@ impl Disk {
 
 impl Storage for Disk {
     fn list(&self) -> Result<Vec<FileId>> {
-        list(&self.directory.path)
+        list(&self.directory.handle, &self.directory.path)
     }
 
     fn create(&self, id: FileId, access: Access) -> Result<Arc<dyn File>> {
+        let _pass = self.directory.gate.enter()?;
         Ok(Arc::new(DiskFile::open(&self.directory, id, access, system::Open::New)?))
     }
 
     fn open(&self, id: FileId, access: Access) -> Result<Arc<dyn File>> {
+        self.directory.gate.check()?;
         Ok(Arc::new(DiskFile::open(&self.directory, id, access, system::Open::Existing)?))
     }
 
     fn remove(&self, id: FileId) -> Result<()> {
-        let path = self.directory.path_of(id);
-        if id.kind() == FileKind::Table {
-            self.directory.descriptors.keep(id).map_err(|error| Error::io("open", path.display(), error))?;
+        let _pass = self.directory.gate.enter()?;
+        let failed = |action, error| Error::io(action, self.directory.path_of(id).display(), error);
+        if id.keyspace().is_some() {
+            self.directory.descriptors.keep(id).map_err(|error| failed("open", error))?;
         }
-        fs::remove_file(&path).map_err(|error| Error::io("remove", path.display(), error))
+        self.directory.handle.remove(&id.to_string()).map_err(|error| failed("remove", error))
     }
 
     fn sync_dir(&self) -> Result<()> {
+        let _pass = self.directory.gate.enter()?;
         self.directory.tally.sync(FileKind::Directory);
-        sync_directory(&self.directory.path)
+        sync_directory(&self.directory.handle, &self.directory.path)
+    }
+
+    fn close(&self) {
+        self.directory.gate.close();
+        drop(self.directory.lock.lock().take());
     }
 
     fn queue(&self) -> Result<Box<dyn Queue>> {
+        self.directory.gate.check()?;
         let pooled = self.directory.pool.lock().pop();
-        let driver = match pooled {
-            Some(driver) => driver,
-            None => self.directory.new_driver()?,
-        };
+        let driver = pooled.unwrap_or_else(|| self.directory.new_driver());
         Ok(Box::new(DiskQueue::new(self.directory.clone(), driver)))
+    }
+
+    fn free_space(&self) -> Result<u64> {
+        let free = self.directory.handle.free_space();
+        free.map_err(|error| Error::io("look for space in", self.directory.path.display(), error))
     }
 
     fn counters_of(&self, kind: FileKind) -> Counters {
@@ -162,14 +194,19 @@ impl Directory {
         self.path.join(id.to_string())
     }
 
-    fn new_driver(&self) -> Result<Transfers> {
-        match self.driver {
-            Driver::Blocking => Ok(Box::new(Blocking::default())),
-            Driver::Uring | Driver::SleepingUring => match uring::Ring::new(self.driver == Driver::Uring) {
-                Ok(ring) => Ok(Box::new(ring)),
-                Err(error) => Err(Error::io("make an io_uring for", self.path.display(), error)),
-            },
+    /// A ring, or where the system has none to give just now, what does without.
+    fn new_driver(&self) -> Transfers {
+        if self.driver == Driver::Blocking {
+            return Box::new(Blocking::default());
         }
+        if self.rings.fetch_add(1, Ordering::Relaxed) < most_open() / RINGS_PART {
+            match uring::Ring::new(self.driver == Driver::Uring) {
+                Ok(ring) => return Box::new(ring),
+                Err(error) => tracing::debug!(%error, "no io_uring for a queue: its requests are done one after the other"),
+            }
+        }
+        self.rings.fetch_sub(1, Ordering::Relaxed);
+        Box::new(Blocking::for_once())
     }
 }
 
@@ -183,19 +220,16 @@ fn create_directory(path: &Path) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
         result => result.map_err(|error| Error::io("create the directory", path.display(), error))?,
     }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    sync_directory(parent.unwrap_or(Path::new(".")))
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let handle = system::Directory::open(parent).map_err(|error| Error::io("open the directory", parent.display(), error))?;
+    sync_directory(&handle, parent)
 }
 
-fn sync_directory(path: &Path) -> Result<()> {
-    system::sync_directory(path).map_err(|error| Error::io("sync the directory", path.display(), error))
+fn sync_directory(handle: &system::Directory, path: &Path) -> Result<()> {
+    handle.sync().map_err(|error| Error::io("sync the directory", path.display(), error))
 }
 
-fn list(path: &Path) -> Result<Vec<FileId>> {
-    let failed = |error| Error::io("list", path.display(), error);
-    let mut files = Vec::new();
-    for entry in fs::read_dir(path).map_err(failed)? {
-        files.extend(entry.map_err(failed)?.file_name().to_str().and_then(FileId::parse));
-    }
-    Ok(files)
+fn list(handle: &system::Directory, path: &Path) -> Result<Vec<FileId>> {
+    let names = handle.names().map_err(|error| Error::io("list", path.display(), error))?;
+    Ok(names.iter().filter_map(|name| FileId::parse(name.to_str()?)).collect())
 }

@@ -7,7 +7,7 @@ use ecotone_sys::{
     transfer::{Finished, Transfer},
 };
 
-use super::{Directory, Transfers};
+use super::{Directory, Transfers, gate::OwnedPass};
 use crate::{
     Error,
     storage::{Completion, File, Op, Queue, Request},
@@ -18,6 +18,8 @@ use crate::{
 pub(super) struct Origin {
     file: Arc<dyn File>,
     tag: u64,
+    /// Of a write, until it is done.
+    pass: Option<OwnedPass>,
 }
 
 /// A driver from the pool. Dropping the queue waits for what is in flight.
@@ -26,7 +28,7 @@ pub(super) struct DiskQueue {
     directory: Arc<Directory>,
     driver: Transfers,
     finished: Vec<Finished<Origin>>,
-    /// Requests whose file could not be opened again.
+    /// Requests whose file could not be opened again, or may not be changed any more.
     refused: Vec<Completion>,
 }
 
@@ -37,11 +39,13 @@ impl DiskQueue {
 
     fn completion(&self, finished: Finished<Origin>) -> Completion {
         let Finished { transfer, result } = finished;
-        let Transfer { write, offset, block, len, context: Origin { file, tag }, .. } = transfer;
+        let Transfer { write, offset, block, len, context: Origin { file, tag, pass }, .. } = transfer;
+        // What was read of a file that others may change is nobody's.
+        let is_ours = if pass.is_some() { Ok(()) } else { self.directory.gate.check() };
         let op = if write { Op::Write } else { Op::Read };
         let path = || self.directory.path_of(file.id());
         let result = match result {
-            Ok(count) if count == len => Ok(()),
+            Ok(count) if count == len => is_ours,
             Ok(_) => Err(Error::corruption(file.id(), offset, "the file ends early")),
             Err(error) => Err(Error::io(if write { "write" } else { "read" }, path().display(), error)),
         };
@@ -54,8 +58,10 @@ impl Queue for DiskQueue {
     /// If the file is not one of a disk, the request is longer than its block, or offset or length are no multiples of the file's unit although it is direct.
     fn submit(&mut self, request: Request) {
         let Request { file, op, offset, block, len, tag } = request;
-        let system = match file.system(op).expect("a file of a disk") {
-            Ok(system) => system,
+        let pass = (op == Op::Write).then(|| OwnedPass::enter(&self.directory)).transpose();
+        let opened = pass.and_then(|pass| Ok((pass, file.system(op).expect("a file of a disk")?)));
+        let (pass, system) = match opened {
+            Ok(opened) => opened,
             Err(error) => {
                 let request = Request { file, op, offset, block, len, tag };
                 return self.refused.push(Completion { request, result: Err(error) });
@@ -65,7 +71,7 @@ impl Queue for DiskQueue {
         let aligned = offset.is_multiple_of(unit as u64) && len.is_multiple_of(unit);
         assert!(aligned || !system.is_direct(), "direct I/O on {} that is not aligned", file.id());
         self.directory.tally.request(file.id().kind(), op, len);
-        let transfer = Transfer { file: system, write: op == Op::Write, offset, block, len, context: Origin { file, tag } };
+        let transfer = Transfer { file: system, write: op == Op::Write, offset, block, len, context: Origin { file, tag, pass } };
         self.driver.submit(transfer);
     }
 
@@ -90,6 +96,8 @@ impl Drop for DiskQueue {
         }
         self.driver.complete(usize::MAX, &mut self.finished);
         let driver = std::mem::replace(&mut self.driver, Box::new(Blocking::default()));
-        self.directory.pool.lock().push(driver);
+        if driver.is_sound() {
+            self.directory.pool.lock().push(driver);
+        }
     }
 }

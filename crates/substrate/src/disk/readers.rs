@@ -5,19 +5,31 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use ecotone_sys::{file::File, uring::Reader};
+use ecotone_sys::{
+    file::{File, most_open},
+    uring::Reader,
+};
 use parking_lot::Mutex;
 
-/// Readers at most, since each takes a file descriptor. Where more threads read at once, processors have enough to do while the others sleep.
+/// Readers at most, and the part of the files that the process may open, since each takes a descriptor. Where more threads read at once, processors have enough to do
+/// while the others sleep.
 const READERS: usize = 64;
+const PART: usize = 16;
 /// Longer reads take so long that a thread may as well sleep.
 const LONGEST: usize = 64 << 10;
 
 /// The readers of a directory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Readers {
+    most: usize,
     idle: Mutex<Vec<Reader>>,
     made: AtomicUsize,
+}
+
+impl Default for Readers {
+    fn default() -> Self {
+        Readers { most: (most_open() / PART).min(READERS), idle: Mutex::default(), made: AtomicUsize::new(0) }
+    }
 }
 
 impl Readers {
@@ -25,9 +37,14 @@ impl Readers {
     pub(super) fn read(&self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let reader = if buffer.len() <= LONGEST { self.take() } else { None };
         let Some(reader) = reader else { return file.read_at(buffer, offset) };
-        let (reader, count) = reader.read_at(file, buffer, offset).inspect_err(|_| self.forget())?;
-        self.idle.lock().push(reader);
-        Ok(count)
+        match reader.read_at(file, buffer, offset) {
+            Ok((reader, count)) => {
+                self.idle.lock().push(reader);
+                Ok(count)
+            }
+            // If it is the disk that does not work this tells it again; if it is the reader, it has gone, and counts still: none is made for ever.
+            Err(_) => file.read_at(buffer, offset),
+        }
     }
 
     /// A reader, unless as many as there may be are at work or the system refuses one.
@@ -35,7 +52,7 @@ impl Readers {
         if let Some(reader) = self.idle.lock().pop() {
             return Some(reader);
         }
-        let reader = if self.made.fetch_add(1, Ordering::Relaxed) < READERS { Reader::new().ok() } else { None };
+        let reader = if self.made.fetch_add(1, Ordering::Relaxed) < self.most { Reader::new().ok() } else { None };
         reader.or_else(|| {
             self.forget();
             None

@@ -1,4 +1,5 @@
 use std::{
+    fs,
     os::unix::fs::{MetadataExt, PermissionsExt},
     thread,
     time::{Duration, Instant},
@@ -365,7 +366,8 @@ fn a_lock_held_elsewhere_is_waited_for_a_moment() {
     thread::scope(|scope| {
         scope.spawn(move || {
             thread::sleep(Duration::from_millis(50));
-            drop(held);
+            // Processes that other tests fork off have it open for longer.
+            held.unlock().unwrap();
         });
         drop(Disk::open(directory.path(), true).unwrap());
     });
@@ -398,4 +400,109 @@ fn more_threads_read_at_once_than_there_are_readers() {
         });
         assert_eq!(disk.counters_of(FileKind::Pages).reads, (THREADS * (THREADS + 1)) as u64);
     }
+}
+
+#[test]
+fn a_closed_disk_is_another_ones() {
+    for (directory, disk) in disks() {
+        let file = disk.create(FileId::Pages(1), Access::Cached).unwrap();
+        file.write(&[1; PAGE], 0).unwrap();
+        let arena = Arena::new(CHUNK_BYTES);
+        let mut queue = disk.queue().unwrap();
+        let read = |tag| Request {
+            file: file.clone(),
+            op: Op::Read,
+            offset: 0,
+            block: arena.lease(Size::Frame, 0).unwrap(),
+            len: PAGE,
+            tag,
+        };
+        queue.submit(read(1));
+        disk.close();
+        let is_closed = |result: Result<()>| assert!(matches!(result, Err(Error::Closed { .. })), "{result:?}");
+        let other = Disk::open(directory.path().join("db"), true).unwrap();
+        other.open(FileId::Pages(1), Access::Cached).unwrap().write(&[2; PAGE], 0).unwrap();
+        is_closed(file.write(&[3; PAGE], 0));
+        is_closed(file.read(&mut [0; PAGE], 0));
+        is_closed(file.sync());
+        is_closed(file.preallocate(0, 1 << 20));
+        is_closed(disk.remove(FileId::Pages(1)));
+        is_closed(disk.create(FileId::Pages(2), Access::Cached).map(drop));
+        is_closed(disk.open(FileId::Pages(1), Access::Cached).map(drop));
+        is_closed(disk.queue().map(drop));
+        queue.submit(Request { op: Op::Write, ..read(2) });
+        let mut done = Vec::new();
+        queue.complete(2, &mut done);
+        assert_eq!(done.len(), 2);
+        done.into_iter().for_each(|done| is_closed(done.result));
+        drop((queue, file, disk));
+        assert!(matches!(Disk::open(directory.path().join("db"), true), Err(Error::Locked { .. })), "it is the other one's");
+        let mut page = [0; PAGE];
+        other.open(FileId::Pages(1), Access::Cached).unwrap().read(&mut page, 0).unwrap();
+        assert_eq!(page, [2; PAGE]);
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "it is what users do")]
+fn a_directory_that_is_moved_stays_what_it_is() {
+    for (directory, disk) in disks() {
+        let [here, there] = ["db", "moved"].map(|name| directory.path().join(name));
+        disk.create(FileId::Pages(1), Access::Cached).unwrap().write(&[1; PAGE], 0).unwrap();
+        std::fs::rename(&here, &there).unwrap();
+        let stranger = Disk::open(&here, true).unwrap();
+        disk.create(FileId::Pages(2), Access::Cached).unwrap();
+        disk.remove(FileId::Pages(1)).unwrap();
+        disk.sync_dir().unwrap();
+        assert_eq!((stranger.list().unwrap(), disk.list().unwrap()), (vec![], vec![FileId::Pages(2)]));
+        assert!(there.join("pages.2").exists());
+        assert!(matches!(Disk::open(&there, true), Err(Error::Locked { .. })), "it is open");
+    }
+}
+
+#[test]
+fn a_process_that_was_forked_off_touches_nothing() {
+    for (directory, disk) in disks() {
+        let file = disk.create(FileId::Pages(1), Access::Cached).unwrap();
+        let ended = ecotone_sys::life::in_a_fork(|| {
+            let forked = [
+                file.write(&[1; PAGE], 0),
+                file.read(&mut [0; PAGE], 0),
+                disk.remove(FileId::Pages(1)),
+                disk.queue().map(drop),
+                disk.sync_dir(),
+            ];
+            let are_refused = forked.iter().all(|result| matches!(result, Err(Error::Forked)));
+            // It is the other process's still.
+            let is_locked = matches!(Disk::open(directory.path().join("db"), true), Err(Error::Locked { .. }));
+            u8::from(are_refused) + 2 * u8::from(is_locked)
+        });
+        assert_eq!(ended.unwrap(), Some(3));
+        file.write(&[7; PAGE], 0).unwrap();
+    }
+}
+
+/// The copy has the lock's file open, and lives on.
+#[test]
+fn a_process_that_was_forked_off_keeps_nobody_from_opening_what_was_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let disk = Disk::open(&path, true).unwrap();
+    let closed = directory.path().join("closed");
+    thread::scope(|scope| {
+        let forked = scope.spawn(|| {
+            ecotone_sys::life::in_a_fork(|| {
+                while !closed.exists() {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                let opened = Disk::open(&path, true);
+                u8::from(opened.is_ok())
+            })
+        });
+        thread::sleep(Duration::from_millis(50));
+        disk.close();
+        drop(Disk::open(&path, true).unwrap());
+        std::fs::write(&closed, "").unwrap();
+        assert_eq!(forked.join().unwrap().unwrap(), Some(1), "and it may open it itself");
+    });
 }

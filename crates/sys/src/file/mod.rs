@@ -6,16 +6,20 @@
 mod tests;
 
 use std::{
+    ffi::OsString,
     io,
     num::NonZeroU64,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStringExt,
+    },
     path::Path,
 };
 
 use rustix::{
-    fs::{self, Advice, FallocateFlags, FileType, FlockOperation, Mode, OFlags},
+    fs::{self, Advice, AtFlags, CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags},
     io::{Errno, pread, pwrite, retry_on_intr},
-    process::{Resource, getrlimit},
+    process::{Resource, Rlimit, getrlimit, setrlimit},
 };
 
 /// Multiples of this many bytes do for offsets, lengths and addresses of direct I/O, wherever it works at all.
@@ -37,6 +41,17 @@ static ZERO: Zeros = Zeros([0; ZEROS]);
 /// How many files the process may have open.
 pub fn most_open() -> usize {
     getrlimit(Resource::Nofile).current.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
+}
+
+/// Whether an error says that the process, or the system, may have no more files open.
+pub fn is_for_too_many(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
+/// For tests: lets this process have no more files open than this.
+#[doc(hidden)]
+pub fn set_most_open(most: u64) -> io::Result<()> {
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: getrlimit(Resource::Nofile).maximum })?)
 }
 
 /// Whether a file must or must not be there.
@@ -62,13 +77,17 @@ impl File {
     /// Opens a file of mode 0600; a symbolic link is refused. With `direct` its bytes pass the page cache by, if the file system can do that in units
     /// of [`ALIGN`]; [`is_direct`](Self::is_direct) tells.
     pub fn open(path: &Path, open: Open, direct: bool) -> io::Result<File> {
+        File::open_at(CWD, path, open, direct)
+    }
+
+    fn open_at(directory: BorrowedFd<'_>, name: &Path, open: Open, direct: bool) -> io::Result<File> {
         let how = match open {
             Open::New => OFlags::CREATE | OFlags::EXCL,
             Open::Existing => OFlags::empty(),
             Open::Any => OFlags::CREATE,
         };
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | how;
-        let fd = retry_on_intr(|| fs::open(path, flags, Mode::RUSR | Mode::WUSR))?;
+        let fd = retry_on_intr(|| fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR))?;
         if FileType::from_raw_mode(fs::fstat(&fd)?.st_mode) != FileType::RegularFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
@@ -208,6 +227,11 @@ impl File {
         Ok(fs::fadvise(&self.fd, offset, NonZeroU64::new(length), Advice::DontNeed)?)
     }
 
+    /// Gives the lock back, also where copies of the file are open still: in a process that was forked off, or in the kernel.
+    pub fn unlock(&self) -> io::Result<()> {
+        Ok(retry_on_intr(|| fs::flock(&self.fd, FlockOperation::Unlock))?)
+    }
+
     /// Locks the file until it is closed; false if another open file holds the lock.
     pub fn try_lock_exclusive(&self) -> io::Result<bool> {
         match retry_on_intr(|| fs::flock(&self.fd, FlockOperation::NonBlockingLockExclusive)) {
@@ -224,11 +248,57 @@ impl AsFd for File {
     }
 }
 
-/// Makes the creations and removals of names in a directory durable.
-pub fn sync_directory(path: &Path) -> io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let fd = retry_on_intr(|| fs::open(path, flags, Mode::empty()))?;
-    Ok(retry_on_intr(|| fs::fsync(&fd))?)
+/// An open directory: the same one, wherever it is moved.
+#[derive(Debug)]
+pub struct Directory {
+    fd: OwnedFd,
+}
+
+impl Directory {
+    /// Opens the directory that is at a path now.
+    pub fn open(path: &Path) -> io::Result<Directory> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Directory { fd: retry_on_intr(|| fs::open(path, flags, Mode::empty()))? })
+    }
+
+    /// What tells it from all other directories, as long as it is open: the numbers of its device and of itself.
+    pub fn identity(&self) -> io::Result<(u64, u64)> {
+        let stat = fs::fstat(&self.fd)?;
+        Ok((stat.st_dev, stat.st_ino))
+    }
+
+    /// Opens a file in it, as [`File::open`] does.
+    pub fn open_file(&self, name: &str, open: Open, direct: bool) -> io::Result<File> {
+        File::open_at(self.fd.as_fd(), Path::new(name), open, direct)
+    }
+
+    /// Removes the name of a file.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        Ok(retry_on_intr(|| fs::unlinkat(&self.fd, name, AtFlags::empty()))?)
+    }
+
+    /// The names in it, but for itself and the directory above.
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in fs::Dir::read_from(&self.fd)? {
+            let name = entry?.file_name().to_bytes().to_vec();
+            if name != b"." && name != b".." {
+                names.push(OsString::from_vec(name));
+            }
+        }
+        Ok(names)
+    }
+
+    /// Makes the creations and removals of names in it durable.
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(retry_on_intr(|| fs::fsync(&self.fd))?)
+    }
+
+    /// Bytes that a program without privileges may still write to its file system.
+    pub fn free_space(&self) -> io::Result<u64> {
+        let stat = retry_on_intr(|| fs::fstatvfs(&self.fd))?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
 }
 
 /// Makes a directory of mode 0700; an existing one is an error.

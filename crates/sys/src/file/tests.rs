@@ -34,8 +34,38 @@ fn opening_says_what_is_there_and_makes_private_files() {
     create_directory(&made).unwrap();
     assert_eq!(std_fs::metadata(&made).unwrap().permissions().mode() & 0o777, 0o700);
     assert_eq!(create_directory(&made).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-    sync_directory(&made).unwrap();
-    assert!(sync_directory(&path).is_err(), "a file is no directory");
+    assert!(Directory::open(&path).is_err(), "a file is no directory");
+}
+
+#[test]
+fn a_directory_is_the_same_wherever_it_is() {
+    let (directory, _) = place();
+    let [here, there] = ["here", "there"].map(|name| directory.path().join(name));
+    create_directory(&here).unwrap();
+    let handle = Directory::open(&here).unwrap();
+    handle.open_file("one", Open::New, false).unwrap().write_at(&[1], 0).unwrap();
+    std_fs::rename(&here, &there).unwrap();
+    create_directory(&here).unwrap();
+    assert_ne!(Directory::open(&here).unwrap().identity().unwrap(), handle.identity().unwrap());
+    drop(handle.open_file("two", Open::New, true).unwrap());
+    handle.sync().unwrap();
+    let mut names = handle.names().unwrap();
+    names.sort();
+    assert_eq!(names, ["one", "two"]);
+    assert_eq!(std_fs::read(there.join("one")).unwrap(), [1]);
+    handle.remove("one").unwrap();
+    assert_eq!(handle.remove("one").unwrap_err().kind(), io::ErrorKind::NotFound);
+    assert_eq!((handle.names().unwrap().len(), std_fs::read_dir(&here).unwrap().count()), (1, 0));
+    assert!(handle.free_space().unwrap() > 0);
+}
+
+#[test]
+fn a_lock_that_is_given_back_is_free_though_the_file_is_open_still() {
+    let (_directory, path) = place();
+    let [one, other] = [(); 2].map(|()| File::open(&path, Open::Any, false).unwrap());
+    assert!(one.try_lock_exclusive().unwrap() && !other.try_lock_exclusive().unwrap());
+    one.unlock().unwrap();
+    assert!(other.try_lock_exclusive().unwrap());
 }
 
 #[test]

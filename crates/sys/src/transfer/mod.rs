@@ -47,6 +47,9 @@ pub trait Driver<C>: Send + fmt::Debug {
 
     /// Transfers taken and not yet given back.
     fn in_flight(&self) -> usize;
+
+    /// Whether it is as good as a new one, so that it is worth keeping.
+    fn is_sound(&self) -> bool;
 }
 
 #[cfg(test)]

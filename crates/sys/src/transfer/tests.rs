@@ -233,3 +233,61 @@ fn a_ring_goes_on_with_short_transfers() {
     }
     pieces.join().unwrap();
 }
+
+/// Has calls to io_uring of this thread refused from now on, as a sandbox that is put up late does.
+fn forbid_rings() {
+    use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+    let rules = [(libc::SYS_io_uring_enter, Vec::new())].into_iter().collect();
+    let arch = std::env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32), arch).unwrap();
+    let program: BpfProgram = filter.try_into().unwrap();
+    apply_filter(&program).unwrap();
+}
+
+#[test]
+fn a_ring_that_is_forbidden_later_completes_all_that_it_has_and_gets() {
+    if uring::probe().is_err() {
+        return println!("io_uring is not tested here");
+    }
+    // The filter is the thread's, and stays.
+    thread::spawn(|| {
+        let (_directory, file) = file(true);
+        let arena = Arena::new(CHUNK_BYTES);
+        let mut ring = uring::Ring::new(true).unwrap();
+        let mut done = Vec::new();
+        for page in 0..20 {
+            ring.submit(transfer(&file, true, page, block(&arena, page as u8)));
+        }
+        ring.complete(5, &mut done);
+        for page in 20..40 {
+            ring.submit(transfer(&file, true, page, block(&arena, page as u8)));
+        }
+        assert!(ring.is_sound());
+        forbid_rings();
+        for page in 40..60 {
+            ring.submit(transfer(&file, true, page, block(&arena, page as u8)));
+        }
+        ring.complete(usize::MAX, &mut done);
+        assert!(!ring.is_sound() && ring.in_flight() == 0);
+        assert_eq!(done.len(), 60);
+        assert!(done.drain(..).all(|done| done.result.is_ok_and(|count| count == FRAME)));
+        for page in 0..60 {
+            ring.submit(transfer(&file, false, page, block(&arena, 0xEE)));
+        }
+        ring.complete(usize::MAX, &mut done);
+        assert_eq!(done.len(), 60);
+        for done in done {
+            let page = done.transfer.context as u8;
+            assert!(done.result.is_ok() && done.transfer.block.iter().all(|byte| *byte == page), "page {page}");
+        }
+        let reader = uring::Reader::new().unwrap();
+        assert!(reader.read_at(&file, &mut block(&arena, 0), 0).is_err(), "who has a file reads it without");
+        ring.submit(transfer(&file, true, 0, block(&arena, 1)));
+        drop(ring);
+        let mut page = block(&arena, 0);
+        file.read_at(&mut page, 0).unwrap();
+        assert_eq!(page[0], 1, "what was submitted is done");
+    })
+    .join()
+    .unwrap();
+}

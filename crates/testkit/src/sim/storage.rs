@@ -253,6 +253,10 @@ impl Storage for SimStorage {
         Ok(Box::new(SimQueue::new(self.shared.clone())))
     }
 
+    fn free_space(&self) -> Result<u64> {
+        Ok(self.shared.world().space_left())
+    }
+
     fn counters_of(&self, kind: FileKind) -> Counters {
         self.shared.world().counters.get(&kind).copied().unwrap_or_default()
     }

@@ -79,6 +79,11 @@ impl World {
         self.files().map(|(_, inode)| inode.lock().extent().reserved()).sum()
     }
 
+    /// Bytes that may still be reserved.
+    pub(super) fn space_left(&self) -> u64 {
+        if self.space_limit == u64::MAX { u64::MAX } else { self.space_limit.saturating_sub(self.space_used()) }
+    }
+
     /// Whether `growth` more bytes fit on the disk.
     pub(super) fn take_space(&self, growth: u64) -> io::Result<()> {
         if growth > 0 && self.space_limit < u64::MAX && self.space_used().saturating_add(growth) > self.space_limit {

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use ecotone::{Database, Durability, Error, HashIter, Hint, Iter, Merge, Result};
+use ecotone_sys::life::in_a_fork;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{Shape, keyspace, watch::Watch};
@@ -159,6 +160,7 @@ impl<'a> Caller<'a> {
                 }
                 Either::Hashed(_) => Ok(()),
             },
+            56 => fork(keyspace, number),
             _ => self.read(keyspace, number),
         }
     }
@@ -348,4 +350,17 @@ fn check(key: &[u8], value: &[u8]) {
     if key.len() == 8 && value.len() >= 8 {
         assert_eq!(value[..8], *key, "a value of another key");
     }
+}
+
+/// A process that is forked off, whose calls are refused, whatever the threads hold that are not in it.
+fn fork(keyspace: &Either, number: u64) -> Result<()> {
+    let is_refused = || {
+        either!(keyspace, keyspace => {
+            let (read, written) = (keyspace.get(key(number)), keyspace.insert(key(number), "of another process"));
+            matches!((read, written), (Err(Error::Forked), Err(Error::Forked))) && keyspace.iter().next().is_some_and(|next| next.is_err())
+        })
+    };
+    let ended = in_a_fork(|| u8::from(is_refused()));
+    assert!(matches!(ended, Ok(Some(1))), "a process that was forked off ended with {ended:?}");
+    Ok(())
 }

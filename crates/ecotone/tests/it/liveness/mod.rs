@@ -213,7 +213,7 @@ fn fill_up(disk: &SimStorage, over: &AtomicBool, seed: u64) {
 fn episodes() -> std::ops::Range<u64> {
     let number = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().expect("a number"));
     let first = number("ECOTONE_SEED", 1);
-    first..first + number("ECOTONE_LIVENESS", 2)
+    first..first + number("ECOTONE_LIVENESS", 1)
 }
 
 #[cfg(not(feature = "bugs"))]

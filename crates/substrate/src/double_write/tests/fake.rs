@@ -116,6 +116,10 @@ impl Storage for Fake {
         Ok(Box::new(FakeQueue::default()))
     }
 
+    fn free_space(&self) -> Result<u64> {
+        Ok(u64::MAX)
+    }
+
     fn counters_of(&self, _: FileKind) -> Counters {
         Counters::default()
     }

@@ -56,6 +56,10 @@ impl Storage for Watched {
         Ok(Box::new(WatchedQueue { queue: self.disk.queue()?, most: self.most.clone() }))
     }
 
+    fn free_space(&self) -> Result<u64> {
+        self.disk.free_space()
+    }
+
     fn counters_of(&self, kind: FileKind) -> Counters {
         self.disk.counters_of(kind)
     }
