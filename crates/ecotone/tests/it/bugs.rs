@@ -15,7 +15,7 @@ use ecotone_testkit::suite::{
     interleave,
 };
 
-use crate::{adaptive, append_only, busy, in_place, liveness, lsm, store::Simulated, tree};
+use crate::{adaptive, append_only, busy, in_place, liveness, lsm, smaller_budget, store::Simulated, tree};
 
 /// `IgnoreIncarnation` is left to the log's own tests (`log_bugs` of the substrate): since a write blanks the rest of its page, only what a crash leaves of a torn page brings
 /// a record of a former life to the end of the log, and histories of keyspaces are too few for that.
@@ -173,6 +173,11 @@ fn noticed_by_time(engine: &'static str, run: u64) -> Result<(), String> {
     liveness::run(engine, first_seed(run)..first_seed(run) + 4, bounds)
 }
 
+/// Whether who waits for what nobody does is noticed.
+fn noticed_by_pace(_: u64) -> Result<(), String> {
+    smaller_budget::after_a_close("lsm")
+}
+
 #[test]
 fn every_known_bug_is_noticed_in_every_run() {
     // The panics that bugs lead to are answers here, not failures.
@@ -198,6 +203,9 @@ fn every_known_bug_is_noticed_in_every_run() {
         .for_each(|bug| judge(bug, " on an adaptive keyspace", answers(bug, noticed_on_adaptive)));
     for (bug, engine) in FOR_EVER.into_iter().filter(|(bug, _)| wanted(bug)) {
         judge(bug, " by time", answers(bug, |run| noticed_by_time(engine, run)));
+    }
+    if wanted(&Bug::PaceForNobody) {
+        judge(Bug::PaceForNobody, " by pace", answers(Bug::PaceForNobody, noticed_by_pace));
     }
     drop(std::panic::take_hook());
     assert!(missed.is_empty(), "some run did not notice {missed:?}");

@@ -34,9 +34,11 @@ mod many_iterators;
 #[cfg(not(feature = "bugs"))]
 mod mixed;
 #[cfg(not(feature = "bugs"))]
+mod nearly_full;
 mod no_big_lock;
 #[cfg(not(feature = "bugs"))]
 mod overwrites;
+mod ownership;
 #[cfg(not(feature = "bugs"))]
 mod poisoned;
 #[cfg(not(feature = "bugs"))]
@@ -47,7 +49,6 @@ mod reentry;
 mod relief;
 #[cfg(not(feature = "bugs"))]
 mod scans;
-#[cfg(not(feature = "bugs"))]
 mod smaller_budget;
 #[cfg(not(feature = "bugs"))]
 mod space;

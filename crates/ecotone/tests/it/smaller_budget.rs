@@ -36,38 +36,51 @@ fn written(engine: &str, records: u64, is_closed: bool) -> SimStorage {
     killed
 }
 
-fn opens_and_writes(engine: &str, disk: &SimStorage, records: u64) {
+/// Opens it with the small budget and writes.
+///
+/// # Errors
+/// If one of them takes too long.
+fn opens_and_writes(engine: &str, disk: &SimStorage, records: u64) -> Result<(), String> {
     let began = Instant::now();
     let database = open(disk, SMALL).unwrap();
     let opening = began.elapsed();
     let ks = keyspace(&database, "k", engine, true).unwrap();
     let began = Instant::now();
-    either!(&ks, ks => (0..3_000).for_each(|number| ks.insert(key(records + number), [8; 100]).unwrap()));
+    either!(&ks, ks => (0..3_000).take_while(|_| began.elapsed() < WRITES).for_each(|number| ks.insert(key(records + number), [8; 100]).unwrap()));
     let writes = began.elapsed();
     println!("{engine}: opening took {opening:?}, 3,000 writes {writes:?}");
-    assert!(opening < OPENING, "{engine}: opening took {opening:?}");
-    assert!(writes < WRITES, "{engine}: 3,000 writes took {writes:?}");
+    if opening >= OPENING || writes >= WRITES {
+        return Err(format!("{engine}: opening took {opening:?}, 3,000 writes {writes:?}"));
+    }
     either!(&ks, ks => {
         for number in (0..records + 3_000).step_by(997) {
             assert!(ks.get(key(number)).unwrap().is_some(), "{engine}, {number}");
         }
     });
     database.close().unwrap();
+    Ok(())
 }
 
+/// What was closed with the large budget is opened with the small one.
+pub(crate) fn after_a_close(engine: &str) -> Result<(), String> {
+    const RECORDS: u64 = 240_000;
+    opens_and_writes(engine, &written(engine, RECORDS, true), RECORDS)
+}
+
+#[cfg(not(feature = "bugs"))]
 #[test]
 fn who_writes_after_an_opening_with_less_memory_does_not_wait_for_an_earlier_life() {
-    const RECORDS: u64 = 240_000;
     for engine in ["tree", "lsm", "adaptive", "hash"] {
-        opens_and_writes(engine, &written(engine, RECORDS, true), RECORDS);
+        after_a_close(engine).unwrap_or_else(|late| panic!("{late}"));
     }
 }
 
 /// Most of what was written is in the log alone.
+#[cfg(not(feature = "bugs"))]
 #[test]
 fn a_log_of_a_larger_budget_is_replayed_at_once() {
     const RECORDS: u64 = 300_000;
     for engine in ["tree", "lsm", "adaptive", "hash"] {
-        opens_and_writes(engine, &written(engine, RECORDS, false), RECORDS);
+        opens_and_writes(engine, &written(engine, RECORDS, false), RECORDS).unwrap_or_else(|late| panic!("{late}"));
     }
 }

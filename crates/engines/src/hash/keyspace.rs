@@ -86,6 +86,8 @@ impl HashKeyspace {
     #[inline]
     fn write_value(&self, is_value: bool) -> Result<&Arc<Hash>> {
         let hash = self.write()?;
+        // A batch is paced once, before it, and may be larger than what is left.
+        self.running().upkeep.look_again();
         match self.running().upkeep.refusal() {
             Some(refusal) if is_value => Err(refusal),
             _ => Ok(hash),

@@ -126,6 +126,17 @@ impl Upkeep {
         Ok(())
     }
 
+    /// Begins what there is to do, and finds out whether what lives fills the budget, if the keyspace has taken memory since it was asked last: for who admits
+    /// many operations one after the other.
+    #[inline]
+    pub(super) fn look_again(self: &Arc<Self>) {
+        if self.hash.room.has_grown() {
+            self.begin();
+            let is_full = self.compactor().shortage() >= 1.0 && !self.is_busy(&Work::SAVING);
+            self.full.store(is_full, Ordering::Relaxed);
+        }
+    }
+
     /// Why nothing may be added now: nothing on the disk is left to save space on. What deletes something may be written all the same.
     #[inline]
     pub(super) fn refusal(&self) -> Option<Error> {

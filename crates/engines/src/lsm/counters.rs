@@ -31,8 +31,10 @@ impl Lsm {
             ("flushes", self.flushes.get()),
             ("compactions", self.compactions.get()),
             ("compaction_parts", self.parts.get()),
+            ("compaction_slices", self.slices.get()),
             ("absorption_parts", self.absorption_parts.get()),
             ("written_bytes", self.written.get()),
+            ("disk_wanted_bytes", self.shortage.bytes()),
         ];
         stats.extend(self.front().into_iter().flat_map(Front::stats));
         stats.extend(delay::named(&self.delays));

@@ -59,6 +59,8 @@ pub(super) struct Sizes {
     pub(super) helpers_part: usize,
     /// The lateness from which on they do.
     pub(super) late: f64,
+    /// For tests: whether jobs are done in slices now and then, however much space there is.
+    pub(super) slices: bool,
 }
 
 /// A part of a compaction has so many tables' bytes at least, since it ends with a table that is half full on average.
@@ -84,6 +86,7 @@ impl Sizes {
         helpers: 2,
         helpers_part: 4,
         late: 0.0,
+        slices: true,
     };
 
     fn of(options: &LsmOptions, budget: usize) -> Sizes {
@@ -97,6 +100,7 @@ impl Sizes {
             helpers: MOST_HELPERS.min(thread::available_parallelism().map_or(0, |processors| processors.get() - OTHERS)),
             helpers_part: HELPERS_PART,
             late: 1.0,
+            slices: false,
         }
     }
 }

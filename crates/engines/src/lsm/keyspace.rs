@@ -120,9 +120,10 @@ impl Engine for LsmKeyspace {
         self.live()?.multi_get(keys, found)
     }
 
-    fn pace(&self, bytes: usize, _adds: bool) -> Result<()> {
-        self.live()?.pace(bytes);
-        Ok(())
+    fn pace(&self, bytes: usize, adds: bool) -> Result<()> {
+        let lsm = self.live()?;
+        lsm.pace(bytes);
+        if adds { lsm.check_space() } else { Ok(()) }
     }
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {

@@ -36,6 +36,7 @@ mod pressure;
 pub(crate) mod records;
 mod room;
 mod scan;
+mod shortage;
 mod stored;
 pub mod structure;
 mod switch;

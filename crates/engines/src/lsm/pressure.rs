@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_substrate::{pace::Pace, retry::Retry};
+use ecotone_substrate::{bug, pace::Pace, retry::Retry};
 use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
 
 use super::{handle::Handle, records::Lsm, structure::Place, version::Version};
@@ -83,7 +83,8 @@ impl Lsm {
     #[cold]
     fn slow_down(self: &Arc<Self>, memory: f64, bytes: usize) {
         let memory = if memory > 0.0 && self.is_flushed() { memory } else { 0.0 };
-        let behind = if self.behind() > 0.0 && self.is_compacted() { self.behind() } else { 0.0 };
+        let is_owed = self.behind() > 0.0 && (self.is_compacted() || bug!(PaceForNobody));
+        let behind = if is_owed { self.behind() } else { 0.0 };
         if let Some(owed) = self.pressure.pace.charge(memory.max(behind), bytes) {
             if self.pool.fullness() > 0.0 {
                 // Whose memtables are large may not write any more, and nobody else asks for their flush before he needs memory.
@@ -102,7 +103,7 @@ impl Lsm {
     }
 
     /// Whether somebody compacts, now that it was asked for.
-    fn is_compacted(self: &Arc<Self>) -> bool {
+    pub(super) fn is_compacted(self: &Arc<Self>) -> bool {
         if self.compaction_job.is_idle() && self.pressure.compaction.is_due(&*self.files.context().shared.clock) {
             self.call_compaction();
         }
@@ -122,13 +123,16 @@ impl Lsm {
 
     /// Whoever writes first does not pay for what was left by an earlier life: what levels have above their targets now slows writers down only by what comes to it.
     pub(super) fn inherit_debt(&self) {
-        self.pressure.inherited.store(f64::INFINITY.to_bits(), Ordering::Relaxed);
+        if !bug!(PaceForNobody) {
+            self.pressure.inherited.store(f64::INFINITY.to_bits(), Ordering::Relaxed);
+        }
         self.look_behind();
     }
 
     /// Finds out how far compaction is behind, now that the tables are others, or a job has gone on.
     pub(super) fn look_behind(&self) {
         let version = self.version();
+        self.look_for_space(&version);
         let budget = self.files.environment().memory.budget() as u64;
         let (runs, debt) =
             (version.lateness_of_level_0(self.pressure.relief()), version.lateness_of_levels(self.sizes.level_0, budget));

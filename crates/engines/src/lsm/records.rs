@@ -25,6 +25,7 @@ use super::{
     pool::Pool,
     pressure::Pressure,
     room::{Credit, Room},
+    shortage::Shortage,
     structure::Place,
     toll::Toll,
     version::Version,
@@ -60,6 +61,8 @@ pub(crate) struct Lsm {
     pub(super) rounds: Mutex<Rounds>,
     /// Jobs of compaction that were done.
     pub(super) compactions: Counter,
+    /// Slices of those that were done so for want of space.
+    pub(super) slices: Counter,
     /// Parts of these.
     pub(super) parts: Counter,
     pub(super) absorption_parts: Counter,
@@ -81,6 +84,7 @@ pub(crate) struct Lsm {
     /// Reads and stretches of scans that came to what is below the tables.
     pub(super) below: Counter,
     pub(super) pressure: Pressure,
+    pub(super) shortage: Shortage,
     pub(super) idle: Idle,
     /// How long writers are held up.
     pub(super) delays: Histogram,
@@ -108,6 +112,7 @@ impl Lsm {
             toll: Toll::default(),
             rounds: Mutex::default(),
             compactions: Counter::default(),
+            slices: Counter::default(),
             parts: Counter::default(),
             absorption_parts: Counter::default(),
             flushes: Counter::default(),
@@ -120,6 +125,7 @@ impl Lsm {
             lengths: array::from_fn(|_| Arc::new(Lengths::new(1))),
             below: Counter::default(),
             pressure: Pressure::default(),
+            shortage: Shortage::default(),
             idle: Idle::default(),
             delays: Histogram::default(),
             seed: files.environment().database,

@@ -6,7 +6,8 @@ mod runs;
 
 use std::{ops::RangeInclusive, sync::Arc};
 
-use ecotone_substrate::{Error, Result};
+use ecotone_substrate::{Error, Result, memory::Component};
+use ecotone_sys::chunk::{Block, Size};
 
 use self::records::Records;
 use super::Hash;
@@ -15,10 +16,18 @@ use crate::engine::{self, RecordRef};
 /// Hashes whose records are collected together.
 type Hashes = RangeInclusive<u64>;
 
-/// The most buckets of the index that a stretch has.
-const BUCKETS: u64 = 16;
-/// The most blocks that the runs have of a stretch, as long as it has more than one hash.
-const BLOCKS: usize = 128;
+/// How large a stretch is at most: buckets of the index, and blocks that the runs have of it, as long as it has more than one hash.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    buckets: u64,
+    blocks: usize,
+}
+
+/// With memory for what it has, and without.
+const LARGE: Extent = Extent { buckets: 16, blocks: 128 };
+const SMALL: Extent = Extent { buckets: 1, blocks: 8 };
+/// Slabs for the records of a large stretch, about.
+const SLABS: usize = 8;
 
 /// One way through all records.
 #[derive(Debug)]
@@ -29,17 +38,35 @@ pub(crate) struct Walk {
     /// The records of the present one, and how many of them were given.
     records: Records,
     given: usize,
+    /// The part of the windows' memory that stands for the records of a large stretch: all walks together have no more than that (`docs/design/waiting.md`, rule 4).
+    leased: Vec<Block>,
 }
 
 impl Walk {
     /// Begins before the first record.
     pub(crate) fn new(hash: Arc<Hash>) -> Walk {
-        Walk { hash, next: Some(0), records: Records::default(), given: 0 }
+        Walk { hash, next: Some(0), records: Records::default(), given: 0, leased: Vec::new() }
+    }
+
+    /// How large the next stretch may be.
+    fn extent(&mut self) -> Extent {
+        while self.leased.len() < SLABS {
+            match self.hash.room.memory.lease(Component::Windows, Size::Slab) {
+                Some(slab) => self.leased.push(slab),
+                None => {
+                    self.leased.clear();
+                    self.records.give_back();
+                    return SMALL;
+                }
+            }
+        }
+        LARGE
     }
 
     fn load(&mut self, first: u64) -> Result<()> {
         self.given = 0;
-        let stretch = self.hash.stretch(first);
+        let extent = self.extent();
+        let stretch = self.hash.stretch(first, extent);
         while !self.hash.collect(&stretch, &mut self.records)? {}
         self.next = stretch.end().checked_add(1);
         self.records.keep_newest();
@@ -64,6 +91,7 @@ impl engine::Walk for Walk {
     fn next(&mut self) -> Result<Option<RecordRef<'_>>> {
         self.prepare()?;
         if self.given == self.records.len() {
+            self.leased.clear();
             return Ok(None);
         }
         self.given += 1;
@@ -73,10 +101,10 @@ impl engine::Walk for Walk {
 
 impl Hash {
     /// The stretch that begins with a hash: some buckets, or a part of them if the runs have much there.
-    fn stretch(&self, first: u64) -> Hashes {
-        let mut last = self.table.last_of(first, BUCKETS, &self.domain.pin());
+    fn stretch(&self, first: u64, Extent { buckets, blocks }: Extent) -> Hashes {
+        let mut last = self.table.last_of(first, buckets, &self.domain.pin());
         let runs = self.cold.runs();
-        while last > first && runs.blocks_of(&(first..=last)) > BLOCKS {
+        while last > first && runs.blocks_of(&(first..=last)) > blocks {
             last = first + (last - first) / 2;
         }
         first..=last

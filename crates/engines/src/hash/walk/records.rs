@@ -28,6 +28,11 @@ impl Records {
         self.entries.clear();
     }
 
+    /// Has no memory any more.
+    pub(super) fn give_back(&mut self) {
+        *self = Records::default();
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.entries.len()

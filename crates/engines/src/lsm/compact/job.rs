@@ -71,23 +71,28 @@ impl Work for Job {
 }
 
 impl Lsm {
-    /// Merges the tables of a piece, with helpers if that is late or awaited. What came of them is not installed yet.
+    /// Merges the tables of a piece, with helpers if that is late or awaited, or what they have of a slice of the keys. What came of them is not installed yet.
     pub(super) fn merge(
         self: &Arc<Self>,
         version: &Arc<Version<Handle>>,
         piece: &Piece<Handle>,
+        slice: Option<Range>,
         is_awaited: bool,
     ) -> Result<Vec<Arc<Handle>>> {
         let mean = mean(piece.inputs.iter().flat_map(|(_, run)| run.tables()));
-        let helpers = if is_awaited || self.lateness() >= self.sizes.late { self.helpers(piece.inputs.len(), mean) } else { 0 };
+        let is_shared = slice.is_none() && (is_awaited || self.lateness() >= self.sizes.late);
+        let helpers = if is_shared { self.helpers(piece.inputs.len(), mean) } else { 0 };
         let handles = piece.inputs.iter().flat_map(|(_, run)| run.tables()).map(|handle| &**handle);
         let options = self.table_options(piece.target, mean as usize, handles, version);
-        let (ranges, files) = (piece.ranges(1 + helpers, self.sizes.part), piece.files());
+        let is_whole_job = slice.is_none();
+        let ranges = slice.map_or_else(|| piece.ranges(1 + helpers, self.sizes.part), |slice| vec![slice]);
+        let files = piece.files();
         let (count, piece) = (ranges.len(), piece.clone());
         let is_whole = |(place, run): &&(Place, Run<Handle>)| {
             place.is_run() && version.run(*place).is_some_and(|whole| whole.tables().len() == run.tables().len())
         };
-        let runs = piece.inputs.iter().filter(is_whole).count() - usize::from(piece.target.is_run());
+        let runs =
+            if is_whole_job { piece.inputs.iter().filter(is_whole).count() - usize::from(piece.target.is_run()) } else { 0 };
         self.pressure.begin_job(runs as u64, piece.bytes());
         let (lsm, version, cuts) = (self.clone(), version.clone(), self.cuts_at(piece.target, version));
         let parts = Parts::new(Job { lsm, version, piece, files, options, cuts, ranges, is_awaited }, count);

@@ -11,6 +11,7 @@ pub(super) mod parts;
 pub(super) mod pick;
 pub(super) mod rate;
 pub(super) mod rounds;
+mod slices;
 pub(super) mod split;
 #[cfg(test)]
 mod tests;
@@ -44,7 +45,8 @@ impl Lsm {
     /// Has the background compact what is due, and clear what was uncovered.
     pub(super) fn call_compaction(self: &Arc<Self>) {
         let version = self.version();
-        if version.is_due(self.sizes.level_0, self.small()) || self.is_due_when_idle(&version) || self.may_clear() {
+        let is_due = version.is_due(self.sizes.level_0, self.small()) || self.is_due_when_idle(&version);
+        if is_due || self.shortage.is_there() && version.has_upper() || self.may_clear() {
             self.call_compaction_job();
         }
     }
@@ -100,7 +102,8 @@ impl Lsm {
         // All of them go down then.
         let small = if is_idle { Small::NONE } else { self.small() };
         let due = version.pick(level_0, small, &mut self.rounds.lock());
-        if due.is_none() && is_idle { version.piece_of_level_0(level_0) } else { due }
+        let idle = || is_idle.then(|| version.piece_of_level_0(level_0)).flatten();
+        due.or_else(idle).or_else(|| self.shortage.is_there().then(|| version.piece_of_upper(level_0)).flatten())
     }
 
     /// What makes the runs of level 0 fewer.
@@ -110,7 +113,12 @@ impl Lsm {
 
     /// Which runs of level 0 become one.
     pub(super) fn small(&self) -> Small {
-        if self.wholes.any() { Small::NONE } else { Small { few: self.sizes.small, paid: self.toll.paid() } }
+        // Small runs become one by all their bytes once more, which a full disk has not.
+        if self.wholes.any() || self.shortage.is_there() {
+            Small::NONE
+        } else {
+            Small { few: self.sizes.small, paid: self.toll.paid() }
+        }
     }
 
     /// A scan came to so many runs of level 0: those beside one have cost it something.
@@ -170,6 +178,17 @@ impl Lsm {
             drop((version, piece));
             return self.files.conclude().map(|()| 0);
         };
+        if opening.edits.is_empty()
+            && piece.single().is_none()
+            && let Some(most) = self.slice_bytes(&piece)?
+        {
+            drop((version, opening));
+            let bytes = piece.bytes();
+            self.replace_by_slices(piece, most, is_awaited)?;
+            self.absorbing.end();
+            self.compactions.increment();
+            return self.files.conclude().map(|()| bytes);
+        }
         let (bytes, replaced) = (piece.bytes(), self.replace(&version, &piece, &opening, is_awaited));
         if !opening.edits.is_empty() {
             self.keep_apart();
@@ -197,7 +216,7 @@ impl Lsm {
         is_awaited: bool,
     ) -> Result<()> {
         let moves = piece.single().filter(|handle| self.may_move(version, handle, piece.target));
-        let tables = if moves.is_some() { Vec::new() } else { self.merge(version, piece, is_awaited)? };
+        let tables = if moves.is_some() { Vec::new() } else { self.merge(version, piece, None, is_awaited)? };
         let tables: Vec<_> = tables.into_iter().map(|handle| (piece.target, handle)).collect();
         let stripped = self.strip(version, &opening.edges).inspect_err(|_| self.remove(&tables))?;
         let comes = moves.iter().map(|handle| (piece.target, handle.file())).collect();

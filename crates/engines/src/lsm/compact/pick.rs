@@ -55,6 +55,12 @@ impl<T: Ranged> Piece<T> {
         Some(Piece { inputs, target: level, worth, all })
     }
 
+    /// Of these tables, from young to old, those of the level last.
+    pub(super) fn of_inputs(inputs: Vec<(Place, Run<T>)>, target: Place) -> Piece<T> {
+        let all = inputs.iter().flat_map(|(_, run)| run.tables()).map(|table| table.bytes()).sum();
+        Piece { inputs, target, worth: all, all }
+    }
+
     /// The same with another worth.
     pub(super) fn of_worth(self, worth: u64) -> Piece<T> {
         Piece { worth, ..self }
@@ -115,6 +121,21 @@ impl<T: Ranged> Version<T> {
                 let level = || level.and_then(|(_, depth)| self.next_piece_of_level(depth, rounds));
                 self.piece_of_small_runs(small).or_else(level)
             }
+        }
+    }
+
+    /// Whether anything is above the last level: there alone it may hide something.
+    pub(in crate::lsm) fn has_upper(&self) -> bool {
+        self.runs().any(|(place, _)| place != Place::Level(1))
+    }
+
+    /// A piece of the youngest that is above the last level, however little there is: for who needs the space of what it hides.
+    pub(in crate::lsm) fn piece_of_upper(&self, level_0: u64) -> Option<Piece<T>> {
+        let (place, _) = self.runs().next()?;
+        match place {
+            Place::Run(_) => self.piece_of_level_0(level_0),
+            Place::Level(1) => None,
+            Place::Level(depth) => self.piece_of_level(depth, |_| true),
         }
     }
 

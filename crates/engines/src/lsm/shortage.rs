@@ -1,0 +1,94 @@
+//! The space of the disk that compaction needs to go on, which writers may not take: who deletes or overwrites on a full disk gets space back by it alone (decision 11,
+//! "A full disk").
+
+use std::{sync::Arc, time::Duration};
+
+use ecotone_substrate::{Error, Result};
+use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
+
+use super::{
+    handle::Handle,
+    records::Lsm,
+    version::{Ranged, Version},
+};
+use crate::delay::Delay;
+
+/// Tables that a slice of a job takes: those that it replaces, and what comes to them.
+const TABLES: u64 = 2;
+/// How long a writer waits at most for what compaction gives back, and how often he looks for it.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// What the error calls what space is wanting for.
+const WHAT: &str = "tables, of which compaction makes others";
+
+/// How much space was wanting when that was looked for last.
+#[derive(Debug, Default)]
+pub(super) struct Shortage {
+    bytes: AtomicU64,
+}
+
+impl Shortage {
+    /// How much.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether any was.
+    #[inline]
+    pub(super) fn is_there(&self) -> bool {
+        self.bytes() > 0
+    }
+}
+
+impl Lsm {
+    /// Finds out whether the disk has the space that flushes and compaction need to go on.
+    pub(super) fn look_for_space(&self, version: &Version<Handle>) {
+        let needed = needed(version.tables().map(|handle| handle.bytes()).sum(), self.sizes.table, self.memtable_bytes() as u64);
+        // Who cannot tell how much there is finds out by writing.
+        let free = self.files.environment().storage.free_space().unwrap_or(u64::MAX);
+        self.shortage.bytes.store(needed.saturating_sub(free), Ordering::Relaxed);
+    }
+
+    /// Refuses what adds something, as long as space is wanting. Compaction, which may give some back, is asked for, and waited for a little while it is at work.
+    ///
+    /// # Errors
+    /// [`NoSpace`](Error::NoSpace).
+    #[inline]
+    pub(super) fn check_space(self: &Arc<Self>) -> Result<()> {
+        if self.shortage.is_there() { self.wait_for_space() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn wait_for_space(self: &Arc<Self>) -> Result<()> {
+        let clock = &*self.files.context().shared.clock;
+        let end = clock.now().saturating_add(PATIENCE.as_nanos() as u64);
+        let mut delay = Delay::new(&self.delays, clock);
+        loop {
+            let is_compacted = self.is_compacted();
+            self.look_for_space(&self.version());
+            let wanted = self.shortage.bytes();
+            if wanted == 0 {
+                return Ok(());
+            }
+            if !is_compacted || !self.files.environment().scheduler.is_threaded() || clock.now() >= end {
+                return Err(Error::NoSpace { file: WHAT.to_owned(), wanted });
+            }
+            delay.sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+/// Bytes for a slice of a job and for what waits in memtables. Where there are few tables, no job has more.
+fn needed(tables: u64, table: u64, memtables: u64) -> u64 {
+    tables.min(TABLES * table) + memtables
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_keyspace_needs_little() {
+        assert_eq!([(0, 0), (100, 20), (5000, 300)].map(|(tables, memtables)| needed(tables, 800, memtables)), [0, 120, 1900]);
+    }
+}
