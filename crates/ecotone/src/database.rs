@@ -313,7 +313,7 @@ impl Inner {
 
     /// Stores `next` as the manifest and remembers it.
     pub(crate) fn store(&self, manifest: &mut Manifest, mut next: Manifest) -> Result<()> {
-        next.number = manifest.number + 1;
+        next.generation = manifest.generation + 1;
         next.store(&*self.storage).map_err(|error| self.health.poison(error))?;
         *manifest = next;
         Ok(())

@@ -46,7 +46,13 @@ fn wal_options(budget: usize) -> WalOptions {
 fn make(builder: &Builder, parts: Parts) -> Result<Inner> {
     let files = parts.storage.list()?;
     if let Some(data) = files.iter().find(|file| file.keyspace().is_some()) {
-        let why = format!("it has no manifest, though it has the data file {data}; restore the newest manifest file");
+        if let Some(manifest) = files.iter().find(|file| Manifest::FILES.contains(file)) {
+            let what = format!(
+                "it is damaged, there is no other copy, and there is the data file {data}; restore a copy of the manifest"
+            );
+            return Err(Error::corruption(*manifest, 0, what));
+        }
+        let why = format!("it has no manifest, though it has the data file {data}; restore the newest manifest files");
         return Err(Error::NotADatabase { path: builder.path().to_owned(), why });
     }
     if !builder.create {
@@ -88,7 +94,12 @@ fn recover(builder: &Builder, parts: Parts, manifest: Manifest) -> Result<Inner>
 /// Stores in the manifest that this life has begun, so that the next opening misses its log segment if that is lost.
 fn note_life(shared: &Shared, manifest: Manifest) -> Result<Manifest> {
     let Shared { wal, storage, health, .. } = shared;
-    let next = Manifest { number: manifest.number + 1, incarnation: wal.incarnation(), synced: wal.synced(), ..manifest.clone() };
+    let next = Manifest {
+        generation: manifest.generation + 1,
+        incarnation: wal.incarnation(),
+        synced: wal.synced(),
+        ..manifest.clone()
+    };
     match next.store(&**storage) {
         Ok(()) => Ok(next),
         // It is a safeguard, and a full disk is to be read.
@@ -105,10 +116,10 @@ fn remove_strays(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
     let is_later = |file: &FileId| file.keyspace().is_some_and(|keyspace| keyspace >= manifest.next_keyspace);
     if let Some(later) = storage.list()?.into_iter().filter(is_later).min() {
         let what = format!(
-            "it is older than {later} and does not know its keyspace; restore the newest manifest file, or all files of one backup, or move {later} \
+            "it is older than {later} and does not know its keyspace; restore the newest manifest files, or all files of one backup, or move {later} \
              away to do without it"
         );
-        return Err(Error::corruption(FileId::Manifest(manifest.number), 0, what));
+        return Err(Error::corruption(Manifest::FILES[0], 0, what));
     }
     let known = |id: u32| manifest.keyspaces.iter().any(|keyspace| keyspace.id == id);
     remove_files(storage, |file| match file.keyspace() {

@@ -305,7 +305,7 @@ pub trait Engine: Send + Sync + fmt::Debug {
     fn flush(&self, below: Seq) -> Result<()>;
     /// Makes the present structure durable and describes it.
     fn checkpoint(&self) -> Result<Root>;
-    /// The manifest with the last checkpoint is durable and its predecessor is gone: space that only older checkpoints need is free.
+    /// The manifest with the last checkpoint is durable in both copies: space that only older checkpoints need is free.
     fn checkpoint_is_durable(&self);
 
     /// Reapplies a structural record from the log. All of them come before any operation. No I/O: the log's end is not known yet.

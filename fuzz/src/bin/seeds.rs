@@ -44,7 +44,7 @@ fn main() -> io::Result<()> {
 /// What a file of a database has for the targets that read its kind. Runs, tables and segments of a hot log have seeds of their own.
 fn piece(file: FileId, name: &str, bytes: &[u8]) -> io::Result<()> {
     match file {
-        FileId::Manifest(_) => save("manifest", name, bytes),
+        FileId::Manifest(1) => save("manifest", name, bytes),
         FileId::Double(_) => save("double_write", name, bytes.get(..16 << 10).unwrap_or(bytes)),
         FileId::Log(_) => log(name, bytes),
         FileId::Pages(_) => pages(name, bytes),

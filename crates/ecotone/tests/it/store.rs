@@ -9,7 +9,7 @@ use ecotone::{
         engines::engine::{Family, Range, Record, Shared},
         substrate::{
             memory::{Component, Held},
-            storage::{FileId, Storage},
+            storage::FileId,
         },
     },
     limits,
@@ -65,11 +65,11 @@ impl Simulated {
         Simulated { logged: false, ..self }
     }
 
-    /// The budget of an opening, told from the disk, so that it is a function of the seed as all else: every life stores a manifest.
-    fn budget(&self, disk: &SimStorage) -> Result<usize> {
-        let number = |file| if let FileId::Manifest(number) = file { Some(number) } else { None };
-        let lives = disk.list()?.into_iter().filter_map(number).max().unwrap_or(0);
-        Ok(self.budgets[lives as usize % self.budgets.len()])
+    /// The budget of an opening, told from the disk, so that it is a function of the seed as all else: a life stores manifests.
+    fn budget(&self, disk: &SimStorage) -> usize {
+        let manifest = disk.files().remove(&FileId::Manifest(1)).unwrap_or_default();
+        let generation = manifest.get(48..56).and_then(|bytes| bytes.first_chunk().copied()).map_or(0, u64::from_le_bytes);
+        self.budgets[generation as usize % self.budgets.len()]
     }
 }
 
@@ -90,7 +90,7 @@ impl Opener for Simulated {
         let (family, shared) = Watched::over((self.family)());
         let (storage, clock) = (Arc::new(disk.clone()), Arc::new(SimClock::new(seed)));
         let parts = Parts { storage, clock, workers: self.workers, families: vec![family] };
-        let database = Database::builder("simulated").memory_budget(self.budget(disk)?).open_parts(parts)?;
+        let database = Database::builder("simulated").memory_budget(self.budget(disk)).open_parts(parts)?;
         Ok(Box::new(Open { database, engine: self.name, kind: self.kind, settings: self.settings, logged: self.logged, shared }))
     }
 }

@@ -15,29 +15,25 @@ use crate::{
 type Parsed<T> = std::result::Result<T, Malformed>;
 
 const MAGIC: [u8; 8] = *b"ECOTMAN\0";
-const VERSION: u32 = 1;
+/// 2 has two copies, and so a generation in place of the number of the file.
+const VERSION: u32 = 2;
 /// The header, which all versions share: its checksum stands at the end.
 const HEADER: usize = 60;
 const CHECKSUM: usize = 4;
 const LOGGED: u8 = 1;
 
 impl Manifest {
-    /// The manifest as bytes.
-    pub fn encode(&self) -> Vec<u8> {
+    /// The manifest as the bytes of the file `manifest.number`: checksums depend on the file, so that a copy under another name does not pass.
+    pub fn encode(&self, number: u64) -> Vec<u8> {
         let body = self.body();
         let mut writer = Writer::new();
         writer.bytes(&MAGIC).u32(VERSION).u32(u32::try_from(body.len()).unwrap_or(u32::MAX));
-        writer.u64(self.compatible).u64(self.read_compatible).u64(self.incompatible).u64(self.database).u64(self.number);
-        let header = self.checksum(writer.as_slice());
+        writer.u64(self.compatible).u64(self.read_compatible).u64(self.incompatible).u64(self.database).u64(self.generation);
+        let header = checksum(number, writer.as_slice());
         writer.u32(header).bytes(&body);
-        let whole = self.checksum(writer.as_slice());
+        let whole = checksum(number, writer.as_slice());
         writer.u32(whole);
         writer.finish()
-    }
-
-    /// Checksums depend on the number, so that a manifest under another's name does not pass.
-    fn checksum(&self, bytes: &[u8]) -> u32 {
-        checksum(self.number, bytes)
     }
 
     fn body(&self) -> Vec<u8> {
@@ -55,7 +51,7 @@ impl Manifest {
         writer.finish()
     }
 
-    /// Reads the bytes of the file `manifest.number` back.
+    /// Reads the bytes of the file `manifest.number` back; what stands behind the manifest is its reserve.
     ///
     /// # Errors
     /// `Corruption`, or `NewerFormat` for a whole header of a later version or with a feature that must be known.
@@ -66,8 +62,9 @@ impl Manifest {
         if version > VERSION {
             return Err(Error::NewerFormat { file: file.to_string(), found: u64::from(version), known: u64::from(VERSION) });
         }
-        check_features(manifest.incompatible, INCOMPATIBLE, number)?;
-        body(reader, bytes, length, manifest).map_err(|malformed| malformed.at(file, 0))
+        check_features(manifest.incompatible, INCOMPATIBLE, file)?;
+        let end = (HEADER + CHECKSUM).saturating_add(length as usize);
+        body(bytes.get(..end).unwrap_or(bytes), length, number, manifest).map_err(|malformed| malformed.at(file, 0))
     }
 }
 
@@ -80,7 +77,7 @@ fn header(reader: &mut Reader<'_>, bytes: &[u8], number: u64) -> Parsed<(u32, u3
     let magic = reader.bytes(MAGIC.len())?;
     let (version, length) = (reader.u32()?, reader.u32()?);
     let (compatible, read_compatible, incompatible) = (reader.u64()?, reader.u64()?, reader.u64()?);
-    let (database, found) = (reader.u64()?, reader.u64()?);
+    let (database, generation) = (reader.u64()?, reader.u64()?);
     let sum = reader.u32()?;
     if magic != MAGIC || sum != checksum(number, bytes.get(..HEADER - CHECKSUM).unwrap_or_default()) {
         return Err(Malformed::new(0, "the header of the manifest is damaged"));
@@ -88,20 +85,22 @@ fn header(reader: &mut Reader<'_>, bytes: &[u8], number: u64) -> Parsed<(u32, u3
     if version == 0 {
         return Err(Malformed::new(MAGIC.len(), "there is no format version 0"));
     }
-    if found != number {
-        return Err(Malformed::new(0, "the manifest has the name of another"));
+    if generation > u64::MAX >> 2 {
+        return Err(Malformed::new(0, "no manifest has such a generation"));
     }
-    let manifest = Manifest { compatible, read_compatible, incompatible, number, ..Manifest::new(database) };
+    let manifest = Manifest { compatible, read_compatible, incompatible, generation, ..Manifest::new(database) };
     Ok((version, length, manifest))
 }
 
-fn body(mut reader: Reader<'_>, bytes: &[u8], length: u32, header: Manifest) -> Parsed<Manifest> {
+fn body(bytes: &[u8], length: u32, number: u64, header: Manifest) -> Parsed<Manifest> {
+    let mut reader = Reader::new(bytes);
+    reader.bytes(HEADER)?;
     let end = bytes.len().saturating_sub(CHECKSUM);
     let (sealed, sum) = bytes.split_at_checked(end).unwrap_or_default();
     if sealed.len() != HEADER.saturating_add(length as usize) || bytes.len() > MAX_MANIFEST {
         return reader.fail("the manifest has another length than it says");
     }
-    if checksum(header.number, sealed).to_le_bytes() != *sum {
+    if checksum(number, sealed).to_le_bytes() != *sum {
         return reader.fail("the checksum of the manifest is wrong");
     }
     let (incarnation, replay, synced) = (reader.u64()?, reader.u64()?, reader.u64()?);

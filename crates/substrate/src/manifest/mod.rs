@@ -1,4 +1,4 @@
-//! The manifest: a snapshot of everything that is not a page, a table or a log record. Every file is whole; the newest valid one counts
+//! The manifest: a snapshot of everything that is not a page, a table or a log record. It is stored in two copies, of which either suffices
 //! (`docs/format/manifest.md`).
 
 mod format;
@@ -24,8 +24,8 @@ pub struct Manifest {
     pub incompatible: u64,
     /// Random number that tells databases apart.
     pub database: u64,
-    /// Number of this manifest; the next one has a higher one. The first is 1.
-    pub number: u64,
+    /// Raised by every store. The first is 1.
+    pub generation: u64,
     /// An incarnation of the log that was used.
     pub incarnation: u64,
     /// The replay position.
@@ -65,7 +65,7 @@ impl Manifest {
             read_compatible: READ_COMPATIBLE,
             incompatible: INCOMPATIBLE,
             database,
-            number: 1,
+            generation: 1,
             incarnation: 0,
             replay: 0,
             synced: 0,
@@ -76,13 +76,13 @@ impl Manifest {
 
     /// Fails with `NewerFormat` if this version could read the database and must not write it.
     pub fn check_writable(&self) -> Result<()> {
-        check_features(self.read_compatible, READ_COMPATIBLE, self.number)
+        check_features(self.read_compatible, READ_COMPATIBLE, Self::FILES[0])
     }
 }
 
-fn check_features(found: u64, known: u64, number: u64) -> Result<()> {
+fn check_features(found: u64, known: u64, file: FileId) -> Result<()> {
     match found & !known {
         0 => Ok(()),
-        _ => Err(Error::NewerFormat { file: FileId::Manifest(number).to_string(), found, known }),
+        _ => Err(Error::NewerFormat { file: file.to_string(), found, known }),
     }
 }

@@ -1,22 +1,41 @@
-//! Manifests on disk.
+//! Manifests on disk: two copies, of which either suffices (`docs/decisions/0017-manifests-and-sessions.md`, invariants 1 to 4).
 
 use super::Manifest;
 use crate::{
     Error, Result,
     limits::MAX_MANIFEST,
-    storage::{Access, FileId, Storage},
+    storage::{Access, File, FileId, Storage},
 };
 
+/// The numbers of both copies, in the order in which they are overwritten.
+const COPIES: [u64; 2] = [1, 2];
+/// Bytes behind a manifest that its file has at least, where the disk has space: the next one is longer as a rule.
+const RESERVE: u64 = 16 << 10;
+
+/// The manifest files of a directory, as they are read.
+struct Found {
+    whole: Vec<(u64, Manifest)>,
+    damaged: Vec<(u64, Error)>,
+}
+
 impl Manifest {
-    /// The newest valid manifest, or `None` if there is no database yet. An invalid one with a higher number was being stored when a crash came. A lone
-    /// first manifest that is invalid is the trace of a creation that was interrupted: no keyspace existed yet.
+    /// The files of both copies.
+    pub const FILES: [FileId; 2] = [FileId::Manifest(COPIES[0]), FileId::Manifest(COPIES[1])];
+
+    /// The newest whole manifest, or `None` if there is no database yet: nothing, or a lone first copy that is not whole, which is the trace of a creation that was
+    /// interrupted before any keyspace existed.
     ///
-    /// What is found is made durable, and its predecessors are removed, since the process that stored it may have died before it did so.
+    /// A copy that is damaged, missing or older is reported and overwritten by the newest, which is made durable before: the process that stored it may have
+    /// died in between. Copies that are equal are left alone.
     ///
     /// # Errors
-    /// `Corruption`, naming the newest, if there are manifests and none is valid; `NewerFormat` if the newest is of a later version.
+    /// `Corruption` if there are copies and none is whole; `NewerFormat` if one is of a later version.
     pub fn load(storage: &dyn Storage) -> Result<Option<Self>> {
-        Self::newest(storage)?.map(|manifest| settle(storage, manifest)).transpose()
+        let found = Found::read(storage)?;
+        let Some((number, manifest)) = found.newest()? else { return Ok(None) };
+        manifest.check_writable()?;
+        found.settle(storage, *number, manifest)?;
+        Ok(Some(manifest.clone()))
     }
 
     /// As [`load`](Self::load), for whoever only looks: nothing is changed.
@@ -24,43 +43,89 @@ impl Manifest {
     /// # Errors
     /// As [`load`](Self::load).
     pub fn newest(storage: &dyn Storage) -> Result<Option<Self>> {
-        let mut damage = None;
-        for &number in numbers(storage)?.iter().rev() {
+        Ok(Found::read(storage)?.newest()?.map(|(_, manifest)| manifest.clone()))
+    }
+
+    /// Stores this manifest in both copies, durably. Each is whole before the other is touched. Its generation is higher than that of every whole copy.
+    ///
+    /// # Errors
+    /// `NoSpace` before anything changed, `Limit` above [`MAX_MANIFEST`] bytes; after any other error either manifest may be the newest.
+    pub fn store(&self, storage: &dyn Storage) -> Result<()> {
+        let length = self.encode(COPIES[0]).len();
+        if length > MAX_MANIFEST {
+            let (limit, actual) = (MAX_MANIFEST as u64, length as u64);
+            return Err(Error::Limit { what: "the length of the manifest in bytes", limit, actual });
+        }
+        let files = numbers(storage)?;
+        // One that is not there comes first: the other is the only whole one until then.
+        let (present, absent): (Vec<u64>, Vec<u64>) = COPIES.iter().partition(|copy| files.contains(copy));
+        present.iter().try_for_each(|copy| reserve(&*open(storage, *copy)?, length as u64))?;
+        for copy in &absent {
+            if let Err(error) = create(storage, *copy, self) {
+                // The error of the file itself tells more than one of its removal would.
+                let _ = remove(storage, absent.iter().filter(|other| *other < copy));
+                return Err(error);
+            }
+        }
+        present.iter().try_for_each(|copy| overwrite(&*open(storage, *copy)?, *copy, self))?;
+        remove(storage, files.iter().filter(|number| !COPIES.contains(number)))
+    }
+}
+
+impl Found {
+    fn read(storage: &dyn Storage) -> Result<Self> {
+        let mut found = Found { whole: Vec::new(), damaged: Vec::new() };
+        for number in numbers(storage)? {
             match read(storage, number) {
-                Ok(manifest) => return Ok(Some(manifest)),
+                Ok(manifest) => found.whole.push((number, manifest)),
                 Err(error) if error.is_corruption() => {
-                    tracing::warn!(%error, "a manifest is passed over");
-                    damage = damage.or(Some((number, error)));
+                    tracing::warn!(%error, "a copy of the manifest is passed over");
+                    found.damaged.push((number, error));
                 }
                 Err(error) => return Err(error),
             }
         }
-        match damage {
-            Some((1, _)) | None => Ok(None),
-            Some((_, error)) => Err(error),
+        Ok(found)
+    }
+
+    /// The newest whole one, and the number of its file.
+    fn newest(&self) -> Result<Option<&(u64, Manifest)>> {
+        let newest = self.whole.iter().max_by_key(|(_, manifest)| manifest.generation);
+        if let Some((stranger, _)) =
+            self.whole.iter().find(|(_, other)| newest.is_some_and(|(_, newest)| newest.database != other.database))
+        {
+            let what = "it and the other copy belong to different databases; remove the one that does not belong here";
+            return Err(Error::corruption(FileId::Manifest(*stranger), 0, what));
+        }
+        match (newest, self.damaged.as_slice()) {
+            (None, [.., (_, error)]) if !matches!(self.damaged[..], [(1, _)]) => Err(error.clone()),
+            _ => Ok(newest),
         }
     }
 
-    /// Stores this manifest in a file of its own, durably, and then removes its predecessors, durably. Its number is higher than that of
-    /// every valid one.
-    ///
-    /// # Errors
-    /// `NoSpace` before anything changed, `Limit` above [`MAX_MANIFEST`] bytes; after any other error either manifest may be the valid one.
-    pub fn store(&self, storage: &dyn Storage) -> Result<()> {
-        let bytes = self.encode();
-        if bytes.len() > MAX_MANIFEST {
-            let (limit, actual) = (MAX_MANIFEST as u64, bytes.len() as u64);
-            return Err(Error::Limit { what: "the length of the manifest in bytes", limit, actual });
+    /// Makes both copies the newest manifest, which the file `number` has.
+    fn settle(&self, storage: &dyn Storage, number: u64, newest: &Manifest) -> Result<()> {
+        let is_current = |copy: &u64| self.whole.iter().any(|(other, manifest)| other == copy && manifest == newest);
+        let (mut current, behind): (Vec<u64>, Vec<u64>) = COPIES.iter().partition(|copy| is_current(copy));
+        let mut others = self.whole.iter().map(|(number, _)| number).chain(self.damaged.iter().map(|(number, _)| number));
+        if behind.is_empty() && others.all(|number| COPIES.contains(number)) {
+            return Ok(());
         }
-        let (others, leftovers): (Vec<_>, Vec<_>) = numbers(storage)?.into_iter().partition(|&number| number < self.number);
-        remove(storage, &leftovers)?;
-        if let Err(error) = write(storage, self.number, &bytes) {
-            // The error of the file itself tells more than one of its removal would.
-            let _ = storage.remove(FileId::Manifest(self.number));
-            return Err(error);
-        }
+        open(storage, number)?.sync()?;
         sync_names(storage)?;
-        remove(storage, &others)
+        let files = numbers(storage)?;
+        for copy in behind {
+            tracing::warn!(file = %FileId::Manifest(copy), "a copy of the manifest is made anew from the other");
+            let is_there = files.contains(&copy);
+            let made = if is_there { renew(storage, copy, newest) } else { create(storage, copy, newest) };
+            match made {
+                Ok(()) => current.push(copy),
+                // What this session does may make an older one wrong.
+                Err(error) if error.is_no_space() => remove(storage, [copy].iter().filter(|_| is_there))?,
+                Err(error) => return Err(error),
+            }
+        }
+        remove(storage, files.iter().filter(|number| !COPIES.contains(number) && !current.is_empty()))
     }
 }
 
@@ -72,39 +137,70 @@ fn numbers(storage: &dyn Storage) -> Result<Vec<u64>> {
     Ok(numbers)
 }
 
+fn open(storage: &dyn Storage, number: u64) -> Result<std::sync::Arc<dyn File>> {
+    storage.open(FileId::Manifest(number), Access::Cached)
+}
+
 fn read(storage: &dyn Storage, number: u64) -> Result<Manifest> {
-    let id = FileId::Manifest(number);
-    let file = storage.open(id, Access::Cached)?;
-    let length = usize::try_from(file.len()?).unwrap_or(usize::MAX);
-    if length > MAX_MANIFEST {
-        return Err(Error::corruption(id, 0, "the manifest is longer than any"));
-    }
+    let file = open(storage, number)?;
+    let length = usize::try_from(file.len()?).unwrap_or(usize::MAX).min(MAX_MANIFEST);
     let mut bytes = vec![0; length];
-    file.read(&mut bytes, 0)?;
-    Manifest::decode(&bytes, number)
+    match file.read(&mut bytes, 0) {
+        // A sector that cannot be read is damage, for which there is the other copy.
+        Err(Error::Io { source, .. }) => {
+            Err(Error::corruption(FileId::Manifest(number), 0, format!("it cannot be read: {source}")))
+        }
+        read => read.and_then(|()| Manifest::decode(&bytes, number)),
+    }
 }
 
-/// Finishes what the one who stored `manifest` may not have come to.
-fn settle(storage: &dyn Storage, manifest: Manifest) -> Result<Manifest> {
-    manifest.check_writable()?;
-    let mut predecessors = numbers(storage)?;
-    predecessors.retain(|number| *number < manifest.number);
-    storage.open(FileId::Manifest(manifest.number), Access::Cached)?.sync()?;
-    sync_names(storage)?;
-    remove(storage, &predecessors)?;
-    Ok(manifest)
+/// Makes a file long enough for a manifest, with a reserve behind it if there is space for that.
+fn reserve(file: &dyn File, length: u64) -> Result<()> {
+    let has = file.len()?;
+    if has >= length + RESERVE / 2 {
+        return Ok(());
+    }
+    match file.preallocate(0, (length + RESERVE).next_multiple_of(RESERVE)) {
+        Err(error) if error.is_no_space() && has >= length => Ok(()),
+        Err(error) if error.is_no_space() => file.preallocate(0, length),
+        reserved => reserved,
+    }
 }
 
-fn write(storage: &dyn Storage, number: u64, bytes: &[u8]) -> Result<()> {
-    let file = storage.create(FileId::Manifest(number), Access::Cached)?;
-    file.preallocate(0, bytes.len() as u64)?;
-    file.write(bytes, 0)?;
+fn overwrite(file: &dyn File, number: u64, manifest: &Manifest) -> Result<()> {
+    file.write(&manifest.encode(number), 0)?;
     file.sync()
 }
 
-fn remove(storage: &dyn Storage, numbers: &[u64]) -> Result<()> {
-    numbers.iter().try_for_each(|&number| storage.remove(FileId::Manifest(number)))?;
-    if numbers.is_empty() { Ok(()) } else { sync_names(storage) }
+/// Overwrites a copy that may be too short.
+fn renew(storage: &dyn Storage, number: u64, manifest: &Manifest) -> Result<()> {
+    let file = open(storage, number)?;
+    reserve(&*file, manifest.encode(number).len() as u64)?;
+    overwrite(&*file, number, manifest)
+}
+
+/// Makes a copy and its name durable. After a failure it is not there.
+fn create(storage: &dyn Storage, number: u64, manifest: &Manifest) -> Result<()> {
+    let file = storage.create(FileId::Manifest(number), Access::Cached)?;
+    let made = reserve(&*file, manifest.encode(number).len() as u64).and_then(|()| overwrite(&*file, number, manifest));
+    drop(file);
+    match made {
+        Ok(()) => sync_names(storage),
+        Err(error) => {
+            let _ = storage.remove(FileId::Manifest(number));
+            Err(error)
+        }
+    }
+}
+
+/// Removes files, durably.
+fn remove<'a>(storage: &dyn Storage, numbers: impl Iterator<Item = &'a u64>) -> Result<()> {
+    let mut removed = 0;
+    for number in numbers {
+        storage.remove(FileId::Manifest(*number))?;
+        removed += 1;
+    }
+    if removed == 0 { Ok(()) } else { sync_names(storage) }
 }
 
 fn sync_names(storage: &dyn Storage) -> Result<()> {

@@ -64,8 +64,8 @@ impl Wal {
         Ok(id)
     }
 
-    /// Lets go of the log below `below`: no replay will begin there. Call it when the manifest that says so is durable and its predecessor is
-    /// durably removed. Writers that wait for room in the log go on.
+    /// Lets go of the log below `below`: no replay will begin there. Call it when the manifest that says so is durable in both
+    /// copies. Writers that wait for room in the log go on.
     pub fn truncate(&self, below: Seq) {
         self.reweigh(below);
         self.kept_from.fetch_max(below, Ordering::SeqCst);

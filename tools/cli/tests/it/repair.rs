@@ -38,8 +38,7 @@ fn flip(path: &PathBuf, at: usize) {
 fn a_database_without_a_manifest_is_saved_whole() {
     let place = sample();
     let right = place.run("dump", &[]).good().stdout;
-    let manifest = file(&place, "manifest.");
-    flip(&manifest, 70);
+    ["manifest.1", "manifest.2"].iter().for_each(|name| flip(&file(&place, name), 70));
     place.run("dump", &[]).fails(1, &["manifest.", "ecotone repair"]);
     let run = repair(&place, &["--json"]);
     // The log says that a manifest is passed over.

@@ -7,7 +7,7 @@ use ecotone::{
 use ecotone_testkit::sim::SimStorage;
 
 use super::{
-    image::Image,
+    image::{Image, MANIFESTS},
     judge::{Verdict, examine},
 };
 
@@ -55,8 +55,10 @@ fn cut(image: &Image) {
             let place = format!("{file} cut to {length} of {} bytes", bytes.len());
             let verdict = replaced(image, file, &bytes[..length], &place);
             assert!(verdict.errors().iter().all(Error::is_corruption), "{place}: {:?}", verdict.errors());
-            let needed = matches!(file, FileId::Manifest(_) | FileId::Double(_)) || file == image.last_segment() || length < 8192;
-            assert!(is_spare(&bytes) || !needed || matches!(verdict, Verdict::Refused(_)), "{place}: {verdict:?}");
+            let needed = matches!(file, FileId::Double(_)) || file == image.last_segment() || length < 8192;
+            let has_copy = matches!(file, FileId::Manifest(_));
+            assert!(!has_copy || matches!(verdict, Verdict::Intact), "{place}: {verdict:?}");
+            assert!(has_copy || is_spare(&bytes) || !needed || matches!(verdict, Verdict::Refused(_)), "{place}: {verdict:?}");
         }
     }
 }
@@ -87,18 +89,27 @@ fn remove(image: &Image) {
         let place = format!("{file} missing");
         let error = match examine(&disk, std::slice::from_ref(image.now()), &place) {
             Verdict::Refused(error) => error,
-            Verdict::Intact if is_spare(&bytes) => continue,
+            Verdict::Intact if is_spare(&bytes) || matches!(file, FileId::Manifest(_)) => continue,
             verdict => panic!("{place}: {verdict:?}"),
         };
         match file {
-            FileId::Manifest(_) => {
-                assert!(matches!(&error, Error::NotADatabase { why, .. } if why.contains("manifest")), "{error}")
-            }
             FileId::Log(_) => assert!(error.is_corruption() && error.to_string().contains("log"), "{error}"),
             _ => assert!(error.to_string().contains(&file.to_string()), "{error}"),
         }
         disk.put(file, &bytes);
         assert!(matches!(examine(&disk, std::slice::from_ref(image.now()), &place), Verdict::Intact), "{place}, then restored");
+    }
+}
+
+#[test]
+fn without_both_copies_of_the_manifest_it_is_no_database() {
+    for image in Image::all(1) {
+        let disk = image.copy();
+        MANIFESTS.iter().for_each(|file| disk.remove(*file).unwrap());
+        let Verdict::Refused(Error::NotADatabase { why, .. }) = examine(&disk, std::slice::from_ref(image.now()), "none") else {
+            panic!("a database without a manifest");
+        };
+        assert!(why.contains("manifest"), "{why}");
     }
 }
 
@@ -142,11 +153,14 @@ fn swap(image: &Image) {
 #[test]
 fn a_manifest_under_another_number_is_refused() {
     let image = Image::new(1);
-    let (manifest, bytes) = image.files().into_iter().find(|(file, _)| matches!(file, FileId::Manifest(_))).unwrap();
     let disk = image.copy();
-    disk.remove(manifest).unwrap();
-    disk.put(FileId::Manifest(99), &bytes);
+    MANIFESTS.iter().for_each(|file| disk.remove(*file).unwrap());
+    disk.put(FileId::Manifest(99), &image.files()[&MANIFESTS[0]]);
     is_refused(&image, &disk, "the manifest under another number");
+    let disk = image.copy();
+    disk.put(MANIFESTS[1], &image.files()[&MANIFESTS[0]]);
+    let verdict = examine(&disk, std::slice::from_ref(image.now()), "one copy under the name of the other");
+    assert!(matches!(verdict, Verdict::Intact), "{verdict:?}");
 }
 
 fn is_refused(image: &Image, disk: &SimStorage, place: &str) {

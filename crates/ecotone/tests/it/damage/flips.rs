@@ -5,8 +5,10 @@ use std::ops::Range;
 
 use ecotone::internal::substrate::{limits::SECTOR, storage::FileId};
 
+use ecotone_testkit::sim::SimStorage;
+
 use super::{
-    image::Image,
+    image::{Image, MANIFESTS},
     judge::{Verdict, examine},
 };
 
@@ -16,7 +18,7 @@ const LAST_WRITE: usize = 64;
 /// Bytes that are flipped in every run: headers, and the entries of the double-write area.
 fn header(file: FileId) -> Range<usize> {
     match file {
-        FileId::Manifest(_) => 0..usize::MAX,
+        FileId::Manifest(_) => 0..100,
         FileId::Log(_) => 0..80,
         FileId::Double(_) => 0..120,
         FileId::Table { .. } => 0..128,
@@ -51,6 +53,17 @@ fn all_offsets(bytes: &[u8]) -> Vec<usize> {
 
 /// Flips one bit at a time of all files that `which` takes. Gives how often the database was refused, hurt, intact, shorter.
 fn flip(image: &Image, which: impl Fn(FileId) -> bool, used: usize, unused: usize) -> [usize; 4] {
+    flip_on(image, &|| image.copy(), which, used, unused)
+}
+
+/// The same on disks of another kind.
+fn flip_on(
+    image: &Image,
+    disk: &dyn Fn() -> SimStorage,
+    which: impl Fn(FileId) -> bool,
+    used: usize,
+    unused: usize,
+) -> [usize; 4] {
     let (last_segment, last_write) = (image.last_segment(), image.last_write());
     let mut counts = [0; 4];
     for (file, bytes) in image.files().into_iter().filter(|(file, _)| which(*file)) {
@@ -58,7 +71,7 @@ fn flip(image: &Image, which: impl Fn(FileId) -> bool, used: usize, unused: usiz
         for offset in offsets(&bytes, [header(file), tail], used, unused) {
             let bit = (offset % 8) as u32;
             let place = format!("bit {bit} of byte {offset} of {file} flipped");
-            let disk = image.copy();
+            let disk = disk();
             disk.flip_bit(file, offset as u64, bit);
             // Everything but the last write is known to be synced.
             let last = file == last_segment && offset >= last_write;
@@ -79,10 +92,20 @@ fn flip(image: &Image, which: impl Fn(FileId) -> bool, used: usize, unused: usiz
 }
 
 #[test]
-fn every_flip_in_the_manifest_is_refused() {
+fn a_flip_in_one_copy_of_the_manifest_changes_nothing() {
     for image in Image::all(1) {
-        let [refused, hurt, intact, shorter] = flip(&image, |file| matches!(file, FileId::Manifest(_)), 1, 1);
-        assert!(refused > 100 && [hurt, intact, shorter] == [0; 3]);
+        let [refused, hurt, intact, shorter] = flip(&image, |file| matches!(file, FileId::Manifest(_)), 3, 307);
+        assert!(intact > 200 && [refused, hurt, shorter] == [0; 3]);
+    }
+}
+
+/// What stands behind the manifest is not needed.
+#[test]
+fn a_flip_in_the_only_copy_of_the_manifest_is_refused() {
+    for image in Image::all(1) {
+        let one = |file| file == MANIFESTS[0];
+        let [refused, hurt, _, shorter] = flip_on(&image, &|| image.with_one_manifest(), one, 1, 307);
+        assert!(refused > 100 && [hurt, shorter] == [0; 2]);
     }
 }
 

@@ -17,7 +17,10 @@ use ecotone::{
             lsm::LsmFamily,
             tree::TreeFamily,
         },
-        substrate::storage::FileId,
+        substrate::{
+            manifest::Manifest,
+            storage::{FileId, Storage},
+        },
     },
 };
 use ecotone_testkit::{
@@ -34,6 +37,8 @@ use super::{
 /// The keyspaces by their numbers.
 pub(super) const NAMES: [(u32, &str); 2] = [(1, "towns"), (2, "notes")];
 const BUDGET: usize = 16 << 20;
+/// Both copies of the manifest.
+pub(super) const MANIFESTS: [FileId; 2] = Manifest::FILES;
 
 /// The database as its end left it.
 pub(super) struct Image {
@@ -93,6 +98,13 @@ impl Image {
     /// The files and their bytes.
     pub(super) fn files(&self) -> BTreeMap<FileId, Vec<u8>> {
         self.disk.files()
+    }
+
+    /// A copy with one manifest file, to damage that.
+    pub(super) fn with_one_manifest(&self) -> SimStorage {
+        let disk = self.copy();
+        disk.remove(MANIFESTS[1]).expect("two copies of the manifest");
+        disk
     }
 
     /// A copy to damage.

@@ -38,7 +38,7 @@ fn manifest(file: FileId, bytes: &mut [u8]) {
     let seed = crc32c(0, &file.identity().to_le_bytes());
     let header = crc32c(seed, bytes.get(..56).unwrap_or_default());
     put(bytes, 56, header);
-    let end = bytes.len().saturating_sub(4);
+    let end = 60 + u32_at(bytes, 12).unwrap_or(0) as usize;
     let whole = crc32c(seed, bytes.get(..end).unwrap_or_default());
     put(bytes, end, whole);
 }

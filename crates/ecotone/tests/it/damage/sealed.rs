@@ -4,7 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ecotone::internal::substrate::storage::FileId;
 
-use super::{exercise::exercise, image::Image, seal::seal};
+use super::{
+    exercise::exercise,
+    image::{Image, MANIFESTS},
+    seal::seal,
+};
 
 fn ordered() -> Image {
     Image::of(1, 30)
@@ -26,7 +30,7 @@ fn change(image: &Image, which: impl Fn(FileId) -> bool, stride: usize) {
             };
             let place = format!("byte {offset} of {file} made {}", changed[offset]);
             seal(file, &mut changed);
-            let disk = image.copy();
+            let disk = if file == MANIFESTS[0] { image.with_one_manifest() } else { image.copy() };
             disk.put(file, &changed);
             if catch_unwind(AssertUnwindSafe(|| exercise(&disk))).is_err() {
                 eprintln!("the panic above came after: {place}");
@@ -43,8 +47,8 @@ fn others() -> [Image; 3] {
 
 #[test]
 fn changed_manifests_do_not_panic() {
-    change(&ordered(), |file| matches!(file, FileId::Manifest(_)), 1);
-    others().iter().for_each(|image| change(image, |file| matches!(file, FileId::Manifest(_)), 3));
+    change(&ordered(), |file| file == MANIFESTS[0], 1);
+    others().iter().for_each(|image| change(image, |file| file == MANIFESTS[0], 3));
 }
 
 #[test]
