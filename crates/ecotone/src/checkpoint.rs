@@ -122,6 +122,7 @@ impl Inner {
         next.replay = replay;
         next.synced = self.wal.synced();
         next.incarnation = self.wal.incarnation();
+        next.segment = self.wal.segment_at(replay);
         for record in &mut next.keyspaces {
             if let Some(taken) = taken.iter().find(|taken| taken.space.id == record.id) {
                 record.watermark = taken.watermark;

@@ -68,6 +68,7 @@ fn make(builder: &Builder, parts: Parts) -> Result<Inner> {
     manifest.replay = wal.tail();
     manifest.synced = wal.synced();
     manifest.incarnation = wal.incarnation();
+    manifest.segment = wal.segment_at(manifest.replay);
     manifest.store(&*parts.storage)?;
     let shared = Shared::new(environment, wal, double_write, parts.clock);
     Ok(Inner::new(shared, parts.families, manifest, Vec::new(), builder.durability))
@@ -86,26 +87,8 @@ fn recover(builder: &Builder, parts: Parts, manifest: Manifest) -> Result<Inner>
     spaces.values().try_for_each(|opened| opened.space.engine().structure_recovered())?;
     replay_operations(&shared.wal, &spaces, &stretch)?;
     spaces.values().try_for_each(|opened| opened.space.engine().recovered())?;
-    let manifest = note_life(&shared, manifest)?;
     let spaces = spaces.into_values().map(|opened| opened.space).collect();
     Ok(Inner::new(shared, parts.families, manifest, spaces, builder.durability))
-}
-
-/// Stores in the manifest that this life has begun, so that the next opening misses its log segment if that is lost.
-fn note_life(shared: &Shared, manifest: Manifest) -> Result<Manifest> {
-    let Shared { wal, storage, health, .. } = shared;
-    let next = Manifest {
-        generation: manifest.generation + 1,
-        incarnation: wal.incarnation(),
-        synced: wal.synced(),
-        ..manifest.clone()
-    };
-    match next.store(&**storage) {
-        Ok(()) => Ok(next),
-        // It is a safeguard, and a full disk is to be read.
-        Err(error) if error.is_no_space() => Ok(manifest),
-        Err(error) => Err(health.poison(error)),
-    }
 }
 
 /// Removes files that no keyspace has any more or has yet: of a creation or a drop that was interrupted, and of runs that are over.
@@ -164,10 +147,16 @@ fn open_spaces(shared: &Shared, families: &[Arc<dyn Family>], manifest: &Manifes
     manifest.keyspaces.iter().map(open).collect()
 }
 
+/// What a manifest knows of the log.
+pub(crate) fn replay_of(manifest: &Manifest) -> Replay {
+    let Manifest { replay: from, synced, incarnation, segment, .. } = *manifest;
+    Replay { from, synced, incarnation, segment }
+}
+
 /// Finds the end of the log and reapplies structure at or above each keyspace's structure position. Operations are looked at as well, so that a log that
 /// cannot be replayed is refused before anything is written.
 fn recover_structure(wal: &Wal, spaces: &BTreeMap<u32, Opened>, manifest: &Manifest) -> Result<Stretch> {
-    let from = Replay { from: manifest.replay, synced: manifest.synced, incarnation: manifest.incarnation };
+    let from = replay_of(manifest);
     wal.recover(from, &mut |position, record| match record {
         Record::Structure { keyspace, body } => match spaces.get(&keyspace) {
             Some(opened) if position >= opened.structure => opened.space.engine().replay_structure(position, body),

@@ -49,6 +49,7 @@ pub enum Bug {
     KeepPlace,
     CallUnderPin,
     PaceForNobody,
+    NameSuccessorEarly,
 }
 
 #[cfg(feature = "bugs")]

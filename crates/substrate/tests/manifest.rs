@@ -29,6 +29,7 @@ fn sample(generation: u64) -> Manifest {
         incarnation: 5,
         replay: 30_000,
         synced: 50_000,
+        segment: Some(12),
         next_keyspace: 9,
         keyspaces: vec![keyspace(1, "towns", b"root one"), keyspace(3, "Wörter", b"")],
         ..Manifest::new(0xdb)
@@ -203,8 +204,11 @@ fn an_interrupted_creation_is_no_database() {
 #[test]
 fn a_manifest_of_version_1_becomes_two_copies() {
     for number in [1, 2, 7] {
-        let mut bytes = sample(number).encode(number);
+        let expected = |generation| Manifest { segment: None, ..sample(generation) };
+        let mut bytes = expected(number).encode(number);
         bytes[8] = 1;
+        bytes[12] -= 4;
+        bytes.drain(88..92);
         let identity = FileId::Manifest(number).identity().to_le_bytes();
         let end = bytes.len() - 4;
         for (at, sealed) in [(HEADER - 4, HEADER - 4), (end, end)] {
@@ -215,7 +219,7 @@ fn a_manifest_of_version_1_becomes_two_copies() {
         disk.put(FileId::Manifest(number), &bytes);
         disk.put(FileId::Manifest(9), b"");
         for _ in 0..2 {
-            assert_eq!(Manifest::load(&disk).unwrap(), Some(sample(number)));
+            assert_eq!(Manifest::load(&disk).unwrap(), Some(expected(number)));
             assert_eq!(disk.files().into_keys().collect::<Vec<_>>(), Manifest::FILES);
         }
         sample(number + 1).store(&disk).unwrap();
@@ -350,6 +354,7 @@ fn golden() {
         (8, "replay position"),
         (8, "synced position"),
         (4, "next keyspace"),
+        (4, "log segment"),
         (1, "keyspaces"),
         (4, "id"),
         (1, "flags: logged"),

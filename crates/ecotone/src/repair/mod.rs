@@ -27,7 +27,7 @@ pub use self::report::{KeyRange, Ranges, RepairProgress, RepairReport, RepairSte
 use crate::{
     Builder, Database, Engine, Error, Keyspace, KeyspaceOptions, Result,
     builder::{self, Parts},
-    limits_check,
+    limits_check, recovery,
 };
 
 /// Operations, pages or records between two reports of progress.
@@ -185,8 +185,7 @@ impl<'a> Work<'a> {
     }
 
     fn replay(&self) -> Option<Replay> {
-        let manifest = self.manifest.as_ref()?;
-        Some(Replay { from: manifest.replay, synced: manifest.synced, incarnation: manifest.incarnation })
+        self.manifest.as_ref().map(recovery::replay_of)
     }
 
     /// What the indexes of the keyspaces say at the end of the log, of those that are whole.

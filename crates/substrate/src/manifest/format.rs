@@ -21,6 +21,8 @@ const VERSION: u32 = 2;
 const HEADER: usize = 60;
 const CHECKSUM: usize = 4;
 const LOGGED: u8 = 1;
+/// The number of no log segment.
+const NO_SEGMENT: u32 = 0;
 
 impl Manifest {
     /// The manifest as the bytes of the file `manifest.number`: checksums depend on the file, so that a copy under another name does not pass.
@@ -43,6 +45,7 @@ impl Manifest {
             .u64(self.replay)
             .u64(self.synced)
             .u32(self.next_keyspace)
+            .u32(self.segment.unwrap_or(NO_SEGMENT))
             .varint(self.keyspaces.len() as u64);
         for keyspace in &self.keyspaces {
             writer.u32(keyspace.id).u8(if keyspace.logged { LOGGED } else { 0 }).u64(keyspace.watermark).u64(keyspace.structure);
@@ -64,7 +67,7 @@ impl Manifest {
         }
         check_features(manifest.incompatible, INCOMPATIBLE, file)?;
         let end = (HEADER + CHECKSUM).saturating_add(length as usize);
-        body(bytes.get(..end).unwrap_or(bytes), length, number, manifest).map_err(|malformed| malformed.at(file, 0))
+        body(bytes.get(..end).unwrap_or(bytes), (version, length), number, manifest).map_err(|malformed| malformed.at(file, 0))
     }
 }
 
@@ -92,7 +95,7 @@ fn header(reader: &mut Reader<'_>, bytes: &[u8], number: u64) -> Parsed<(u32, u3
     Ok((version, length, manifest))
 }
 
-fn body(bytes: &[u8], length: u32, number: u64, header: Manifest) -> Parsed<Manifest> {
+fn body(bytes: &[u8], (version, length): (u32, u32), number: u64, header: Manifest) -> Parsed<Manifest> {
     let mut reader = Reader::new(bytes);
     reader.bytes(HEADER)?;
     let end = bytes.len().saturating_sub(CHECKSUM);
@@ -105,8 +108,10 @@ fn body(bytes: &[u8], length: u32, number: u64, header: Manifest) -> Parsed<Mani
     }
     let (incarnation, replay, synced) = (reader.u64()?, reader.u64()?, reader.u64()?);
     let next_keyspace = reader.u32()?;
+    let segment = if version == 1 { NO_SEGMENT } else { reader.u32()? };
+    let segment = (segment != NO_SEGMENT).then_some(segment);
     let count = reader.varint()?;
-    let mut manifest = Manifest { incarnation, replay, synced, next_keyspace, ..header };
+    let mut manifest = Manifest { incarnation, replay, synced, segment, next_keyspace, ..header };
     if count > MAX_KEYSPACES as u64 {
         return reader.fail("the manifest has too many keyspaces");
     }

@@ -32,6 +32,8 @@ pub struct Manifest {
     pub replay: Seq,
     /// A position below which the log was synced.
     pub synced: Seq,
+    /// The number of the log segment in which replay begins; none in version 1.
+    pub segment: Option<u32>,
     /// The id that the next keyspace gets.
     pub next_keyspace: u32,
     /// The keyspaces, by ascending id.
@@ -69,6 +71,7 @@ impl Manifest {
             incarnation: 0,
             replay: 0,
             synced: 0,
+            segment: None,
             next_keyspace: 1,
             keyspaces: Vec::new(),
         }

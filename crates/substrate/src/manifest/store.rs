@@ -76,9 +76,10 @@ impl Found {
     fn read(storage: &dyn Storage) -> Result<Self> {
         let mut found = Found { whole: Vec::new(), damaged: Vec::new() };
         for number in numbers(storage)? {
-            match read(storage, number) {
+            match read(&*open(storage, number)?, number) {
                 Ok(manifest) => found.whole.push((number, manifest)),
-                Err(error) if error.is_corruption() => {
+                // A sector that cannot be read is damage, for which there is the other copy.
+                Err(error @ (Error::Corruption { .. } | Error::Io { .. })) => {
                     tracing::warn!(%error, "a copy of the manifest is passed over");
                     found.damaged.push((number, error));
                 }
@@ -98,7 +99,7 @@ impl Found {
             return Err(Error::corruption(FileId::Manifest(*stranger), 0, what));
         }
         match (newest, self.damaged.as_slice()) {
-            (None, [.., (_, error)]) if !matches!(self.damaged[..], [(1, _)]) => Err(error.clone()),
+            (None, [.., (_, error)]) if !matches!(self.damaged[..], [(1, Error::Corruption { .. })]) => Err(error.clone()),
             _ => Ok(newest),
         }
     }
@@ -141,17 +142,11 @@ fn open(storage: &dyn Storage, number: u64) -> Result<std::sync::Arc<dyn File>> 
     storage.open(FileId::Manifest(number), Access::Cached)
 }
 
-fn read(storage: &dyn Storage, number: u64) -> Result<Manifest> {
-    let file = open(storage, number)?;
+fn read(file: &dyn File, number: u64) -> Result<Manifest> {
     let length = usize::try_from(file.len()?).unwrap_or(usize::MAX).min(MAX_MANIFEST);
     let mut bytes = vec![0; length];
-    match file.read(&mut bytes, 0) {
-        // A sector that cannot be read is damage, for which there is the other copy.
-        Err(Error::Io { source, .. }) => {
-            Err(Error::corruption(FileId::Manifest(number), 0, format!("it cannot be read: {source}")))
-        }
-        read => read.and_then(|()| Manifest::decode(&bytes, number)),
-    }
+    file.read(&mut bytes, 0)?;
+    Manifest::decode(&bytes, number)
 }
 
 /// Makes a file long enough for a manifest, with a reserve behind it if there is space for that.

@@ -12,6 +12,7 @@ use super::{
     Wal,
     buffer::Buffer,
     segment::{HEADER_BYTES, Segment, SegmentHeader},
+    successor::Successor,
 };
 use crate::{Result, Seq, limits::PAGE, storage::File};
 
@@ -44,6 +45,8 @@ pub(super) struct Unsynced {
     file: Arc<dyn File>,
     from: u64,
     to: u64,
+    /// What is to be named in the segment, which has this header, when it is durable.
+    successor: Option<(SegmentHeader, Successor)>,
 }
 
 impl Output {
@@ -55,7 +58,7 @@ impl Output {
 fn note(unsynced: &mut Vec<Unsynced>, file: &Arc<dyn File>, from: u64, to: u64) {
     match unsynced.last_mut() {
         Some(last) if Arc::ptr_eq(&last.file, file) => last.to = to,
-        _ => unsynced.push(Unsynced { file: file.clone(), from, to }),
+        _ => unsynced.push(Unsynced { file: file.clone(), from, to, successor: None }),
     }
 }
 
@@ -135,14 +138,18 @@ impl Wal {
         }
     }
 
-    /// Writes and syncs everything appended so far. Holds the turn of syncing.
+    /// Writes and syncs everything appended so far, and names segments that are synced in those before: so the youngest comes first (decision 17, invariant 6). Holds
+    /// the turn of syncing.
     fn sync(&self) -> Result<()> {
         let (target, unsynced) = {
             let mut output = self.output.lock();
             self.write(&mut output)?;
             (self.written(), std::mem::take(&mut output.unsynced))
         };
-        for part in unsynced {
+        for part in unsynced.into_iter().rev() {
+            if let Some((header, successor)) = part.successor {
+                successor.write(&*part.file, &header).map_err(|error| self.health.poison(error))?;
+            }
             let synced = match part.file.sync() {
                 Err(_) if bug!(RetryFailedSync) => part.file.sync(),
                 result => result,
@@ -184,7 +191,9 @@ impl Wal {
         let mut position = self.written();
         for mut piece in buffer.pieces() {
             while !piece.is_empty() {
-                self.advance(position, segment, passed)?;
+                if position >= segment.header.end() {
+                    self.advance(position, segment, passed, unsynced)?;
+                }
                 let left = usize::try_from(segment.header.end() - position).unwrap_or(usize::MAX);
                 let (now, later) = piece.split_at(piece.len().min(left));
                 let offset = segment.offset(position);
@@ -199,16 +208,29 @@ impl Wal {
         Ok(())
     }
 
-    /// Goes on to a spare segment if the present one ends at `position`. There is one: reservations see to that.
-    fn advance(&self, position: Seq, segment: &mut Segment, passed: &mut VecDeque<(Seq, Seq)>) -> Result<()> {
-        if position < segment.header.end() {
-            return Ok(());
-        }
+    /// Goes on to a spare segment, since the present one ends at `position`. There is one: reservations see to that.
+    fn advance(
+        &self,
+        position: Seq,
+        segment: &mut Segment,
+        passed: &mut VecDeque<(Seq, Seq)>,
+        unsynced: &mut Vec<Unsynced>,
+    ) -> Result<()> {
         let (start, first_record) = passed.pop_front().expect("a segment start was passed when its bytes were appended");
         debug_assert_eq!(start, position);
         let file = self.pool.lock().spare.pop().expect("a segment was reserved with the bytes");
         let header = self.header(start, first_record, self.incarnation(), self.synced());
-        *segment = Segment::begin(file, header)?;
+        // What it held before is not needed, so nobody looks there for what came next.
+        unsynced.retain(|part| !Arc::ptr_eq(&part.file, &file));
+        let next = Segment::begin(file, header)?;
+        if bug!(NameSuccessorEarly) {
+            Successor::of(&next).write(&*segment.file, &segment.header)?;
+        }
+        let end = segment.header.bytes;
+        note(unsynced, &segment.file, end, end);
+        let last = unsynced.last_mut().expect("one was noted");
+        last.successor = Some((segment.header, Successor::of(&next)));
+        *segment = next;
         self.pool.lock().chain.push_back(segment.clone());
         Ok(())
     }

@@ -17,6 +17,7 @@ mod recover;
 mod relief;
 mod remains;
 mod segment;
+mod successor;
 mod weight;
 
 use ecotone_sys::primitive::atomic::{AtomicU64, AtomicUsize};
@@ -44,6 +45,7 @@ pub use relief::Call;
 use relief::Relief;
 pub use remains::{Gap, LogRemains};
 pub use segment::SegmentHeader;
+pub use successor::Successor;
 use weight::Weight;
 
 use crate::{

@@ -25,11 +25,21 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Takes the segments out of the chain that no record at or above `below` reaches into. The last one always stays.
+    /// Whether a replay from `from`, a synced position, may begin in a segment of the chain: it is durable, since something of it is synced or it is the first one of
+    /// its session.
+    fn may_begin(&self, number: usize, from: Seq) -> bool {
+        let before = number.checked_sub(1).and_then(|before| self.chain.get(before));
+        self.chain.get(number).is_some_and(|Segment { header, .. }| {
+            let is_first = before.is_none_or(|before| before.header.incarnation < header.incarnation);
+            header.first_record <= from && (header.start < from || is_first)
+        })
+    }
+
+    /// Takes the segments out of the chain that no record at or above `below` reaches into. The last one always stays, and so does one after which nothing is
+    /// durable: the header of the next one may not be.
     fn unneeded(&mut self, below: Seq) -> Vec<Segment> {
-        let needless = |chain: &VecDeque<Segment>| chain.get(1).is_some_and(|next| next.header.first_record <= below);
         let mut out = Vec::new();
-        while needless(&self.chain) {
+        while self.chain.len() > 1 && self.may_begin(1, below) {
             out.extend(self.chain.pop_front());
         }
         if bug!(RecycleLogEarly) && self.chain.len() > 1 {
@@ -43,6 +53,13 @@ impl Wal {
     /// Log bytes in one segment of the pool.
     pub(super) fn payload(&self) -> u64 {
         self.options.segment_bytes - segment::HEADER_BYTES
+    }
+
+    /// The number of the segment in which a replay from `from`, a synced position, begins.
+    pub fn segment_at(&self, from: Seq) -> Option<u32> {
+        let pool = self.pool.lock();
+        let last = (0..pool.chain.len()).rev().find(|number| pool.may_begin(*number, from));
+        pool.chain.get(last.unwrap_or(0)).map(Segment::number)
     }
 
     /// Makes one more segment file and puts it with the spare ones. The only thing that fails with `NoSpace`.

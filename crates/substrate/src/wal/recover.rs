@@ -9,7 +9,8 @@ use super::{
     FIRST, Wal, WalOptions,
     reader::{OnRecord, Walk},
     record,
-    segment::{self, Segment, SegmentHeader},
+    segment::{self, Content, Segment, SegmentHeader},
+    successor::Successor,
 };
 use crate::{
     Error, Result, Seq,
@@ -26,6 +27,8 @@ pub struct Replay {
     pub synced: Seq,
     /// An incarnation that was used: a segment of it, or of a later one, must be there.
     pub incarnation: u64,
+    /// The number of the segment in which replay begins; none in manifests that do not name it.
+    pub segment: Option<u32>,
 }
 
 /// The log from the replay position to its end, as recovery found it.
@@ -42,8 +45,10 @@ pub struct Stretch {
 pub(super) struct Found {
     /// Those with a whole header, by start and incarnation.
     segments: Vec<Segment>,
-    /// Those without, with their lengths.
+    /// Files that hold nothing, or nothing that can be read, with their lengths.
     blank: Vec<(Arc<dyn File>, u64)>,
+    /// What is wrong with files that cannot be used. It matters for those that the log needs.
+    damaged: Vec<(FileId, Error)>,
 }
 
 impl Found {
@@ -53,13 +58,71 @@ impl Found {
             let FileId::Log(number) = id else { continue };
             next = next.max(number.saturating_add(1));
             match Segment::open(storage, id)? {
-                (file, _, Some(header)) if header.database == database => found.segments.push(Segment { file, header }),
-                (_, _, Some(_)) => return Err(Error::corruption(id, 0, "the log segment belongs to another database")),
-                (file, length, None) => found.blank.push((file, length)),
+                (.., Content::Segment(segment)) if segment.header.database == database => found.segments.push(segment),
+                // It is not ours to use.
+                (.., Content::Segment(_)) => {
+                    found.damaged.push((id, Error::corruption(id, 0, "the log segment belongs to another database")));
+                }
+                (file, length, Content::Blank) => found.blank.push((file, length)),
+                (file, length, Content::Damaged(error)) => {
+                    found.damaged.push((id, error));
+                    found.blank.push((file, length));
+                }
             }
         }
+        found.damaged.iter().for_each(|(_, error)| tracing::warn!(%error, "a log segment cannot be used"));
         found.segments.sort_by_key(|segment| (segment.header.start, segment.header.incarnation));
         Ok((found, next))
+    }
+
+    /// The segment in which replay begins.
+    fn first(&self, replay: Replay) -> Result<usize> {
+        let from = replay.from;
+        let Some(named) = replay.segment else {
+            // Nothing says which segments are needed, so all are.
+            self.damaged.first().map_or(Ok(()), |(_, error)| Err(error.clone()))?;
+            let missing =
+                || Error::corruption("log", 0, format!("no log segment holds the replay position {from}; restore the log files"));
+            return first(&self.segments, from).ok_or_else(missing);
+        };
+        let index =
+            self.segments.iter().position(|segment| segment.number() == named).ok_or_else(|| self.missing(named, from))?;
+        let holds = self.segments.get(index).is_some_and(|segment| segment.header.first_record <= from);
+        if holds { Ok(index) } else { Err(self.missing(named, from)) }
+    }
+
+    /// What is wrong with a segment that the log needs from this position on.
+    fn missing(&self, number: u32, from: Seq) -> Error {
+        let file = FileId::Log(number);
+        if let Some((_, error)) = self.damaged.iter().find(|(damaged, _)| *damaged == file) {
+            return error.clone();
+        }
+        let is_there = self.segments.iter().map(|segment| &segment.file).chain(self.blank.iter().map(|(file, _)| file));
+        match is_there.map(|file| file.id()).any(|id| id == file) {
+            true => Error::corruption(
+                file,
+                0,
+                format!("it does not hold the log from position {from} on, which was written there; restore it"),
+            ),
+            false => Error::corruption(
+                file,
+                0,
+                format!("the log segment is missing, which holds the log from position {from} on; restore it"),
+            ),
+        }
+    }
+
+    /// Fails unless all segments are there that those which were read name.
+    fn check_successors<'a>(&self, entered: impl Iterator<Item = &'a Segment>) -> Result<()> {
+        let mut damaged = None;
+        for segment in entered {
+            if let Some(Successor { file, start, .. }) = segment.missing_successor(&self.segments) {
+                return Err(self.missing(file, start));
+            }
+            // It matters where nothing was found behind.
+            damaged = segment.successor.as_ref().err();
+        }
+        damaged.map_or(Ok(()), |error| Err(error.clone()))
     }
 }
 
@@ -93,7 +156,7 @@ impl Wal {
     /// Finds the segments of an existing log. [`recover`](Self::recover) must follow before anything is appended.
     ///
     /// # Errors
-    /// `Corruption` for segments of another database or of a wrong length, `NewerFormat`.
+    /// `NewerFormat`, and those of reading the directory. Damage is found by [`recover`](Self::recover), if it is where the log is needed.
     pub fn open(environment: Environment, options: WalOptions) -> Result<Arc<Self>> {
         let wal = Self::new(environment, options)?;
         let (found, next) = Found::scan(&*wal.storage, wal.database)?;
@@ -107,21 +170,20 @@ impl Wal {
     /// [`replay`](Self::replay), which gives the records once more, while the log is in use already.
     ///
     /// # Errors
-    /// `Corruption` if no segment holds the replay position or is as young as the manifest knows, or the log ends before a position that is known to have been
-    /// synced. Damage after that cannot be told from a torn end and ends the log quietly.
+    /// `Corruption` if a segment is missing that is named, if none is as young as the manifest knows, or if the log ends before a position that is known to have
+    /// been synced. Damage after that cannot be told from a torn end and ends the log quietly.
     pub fn recover(&self, replay: Replay, on_record: &mut OnRecord<'_>) -> Result<Stretch> {
         let found = std::mem::take(&mut *self.found.lock());
-        let Some(first) = first(&found.segments, replay.from) else {
-            let what = format!("no log segment holds the replay position {}; restore the log files", replay.from);
-            return Err(Error::corruption("log", 0, what));
-        };
+        let first = found.first(replay)?;
         let used = found.segments.iter().map(|segment| segment.header.incarnation).fold(0, u64::max);
         if used < replay.incarnation {
+            found.damaged.first().map_or(Ok(()), |(_, error)| Err(error.clone()))?;
             let what = format!("the log segment of incarnation {} is missing; restore the log files", replay.incarnation);
             return Err(Error::corruption("log", 0, what));
         }
         let mut walk = Walk::new(&found.segments, first, &self.memory)?;
         let end = walk.run(replay.from, Seq::MAX, on_record)?;
+        found.check_successors(walk.entered())?;
         let synced = found.segments.iter().map(|segment| segment.header.synced).fold(replay.synced, Seq::max);
         let synced = synced.max(walk.synced_behind()?);
         if end < synced.max(replay.from) {
@@ -134,7 +196,7 @@ impl Wal {
         self.sync_read(&read)?;
         let stretch = Stretch { segments: read.clone(), from: replay.from, end };
         let end = if bug!(ReuseSequence) { replay.from } else { end };
-        let odd = self.keep(read, found, end);
+        let odd = self.keep(read, found);
         self.begin(end, used.saturating_add(1))?;
         // Not before: one of them may be the segment in which the log ends.
         odd.into_iter().try_for_each(|file| self.storage.remove(file.id()))?;
@@ -166,10 +228,10 @@ impl Wal {
         segment::sync_names(&*self.storage).map_err(|error| self.health.poison(error))
     }
 
-    /// Sorts the files: those that hold log below `end`, in order; spare ones; and those of other lengths (creation was interrupted, or the options
-    /// changed), which are given back, to go.
-    fn keep(&self, read: Vec<Segment>, found: Found, end: Seq) -> Vec<Arc<dyn File>> {
-        let chain: VecDeque<Segment> = read.into_iter().filter(|segment| segment.header.start < end).collect();
+    /// Sorts the files: those that were read, in order, which stay until a manifest names a later one; spare ones; and those of other lengths (creation was
+    /// interrupted, or the options changed), which are given back, to go.
+    fn keep(&self, read: Vec<Segment>, found: Found) -> Vec<Arc<dyn File>> {
+        let chain = VecDeque::from(read);
         let kept = |file: &Arc<dyn File>| chain.iter().any(|segment| segment.file.id() == file.id());
         let others = found.segments.into_iter().map(|segment| (segment.file, segment.header.bytes)).chain(found.blank);
         let (spare, odd): (Vec<_>, Vec<_>) =
@@ -181,7 +243,7 @@ impl Wal {
     }
 
     /// Starts a fresh segment at `start` under a new incarnation. Its header is synced before any record is, so that no later open can
-    /// take the same incarnation.
+    /// take the same incarnation, and so is its name in the segment before (decision 17, invariant 6).
     fn begin(&self, start: Seq, incarnation: u64) -> Result<()> {
         if self.pool.lock().spare.is_empty() {
             self.add_segment()?;
@@ -189,7 +251,8 @@ impl Wal {
         let file = self.pool.lock().spare.pop().expect("a segment was just added");
         let header = self.header(start, start, incarnation, start);
         let begun = Segment::begin(file, header).and_then(|segment| segment.file.sync().map(|()| segment));
-        let segment = begun.map_err(|error| self.health.poison(error))?;
+        let segment =
+            begun.and_then(|segment| self.name(&segment).map(|()| segment)).map_err(|error| self.health.poison(error))?;
         self.ready(segment);
         if self.pool.lock().spare.is_empty() {
             match self.add_segment() {
@@ -199,6 +262,13 @@ impl Wal {
             }
         }
         Ok(())
+    }
+
+    /// Names a segment in the one in which the log ended, durably.
+    fn name(&self, segment: &Segment) -> Result<()> {
+        let before = self.pool.lock().chain.back().cloned();
+        let Some(Segment { file, header, .. }) = before else { return Ok(()) };
+        Successor::of(segment).write(&*file, &header).and_then(|()| file.sync())
     }
 
     /// Lets appending begin in `segment`.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::{
     reader::{OnRecord, Walk},
     recover::{self, Replay},
-    segment::{HEADER_BYTES, Segment, SegmentHeader},
+    segment::{Content, HEADER_BYTES, Segment, SegmentHeader},
+    successor::Successor,
 };
 use crate::{
     Error, Result, Seq,
-    limits::SECTOR,
     memory::Memory,
     storage::{Access, FileId, Storage},
 };
@@ -112,7 +112,10 @@ impl LogRemains {
                 break;
             }
         }
-        if self.segments.iter().all(|segment| segment.header.incarnation < latest) {
+        let missing = walk.entered().find_map(|segment| segment.missing_successor(&self.segments));
+        if let Some(Successor { file, .. }) = missing {
+            gaps.push(Gap { file: Some(FileId::Log(file)), offset: 0, from: walk.position(), until: None });
+        } else if self.segments.iter().all(|segment| segment.header.incarnation < latest) {
             gaps.push(Gap { file: None, offset: 0, from: walk.position(), until: None });
         }
         Ok(gaps)
@@ -149,11 +152,11 @@ impl LogRemains {
 fn open(storage: &dyn Storage, id: FileId) -> Result<Option<Segment>> {
     let file = storage.open(id, Access::Cached)?;
     let length = file.len()?;
-    if length <= HEADER_BYTES {
-        return Ok(None);
+    match Segment::read(file, length)? {
+        Content::Segment(Segment { file, header, successor }) if length > HEADER_BYTES => {
+            Ok(Some(Segment { file, header: SegmentHeader { bytes: header.bytes.min(length), ..header }, successor }))
+        }
+        Content::Segment(_) | Content::Blank => Ok(None),
+        Content::Damaged(error) => Err(error),
     }
-    let mut sector = [0; SECTOR];
-    file.read(&mut sector, 0)?;
-    let Some(header) = SegmentHeader::decode(&sector, id)? else { return Ok(None) };
-    Ok(Some(Segment { file, header: SegmentHeader { bytes: header.bytes.min(length), ..header } }))
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ecotone_sys::checksum::crc32c;
 
+use super::successor::Successor;
 use crate::{
     Error, Result, Seq,
     codec::{Malformed, Reader, Writer, is_zero},
@@ -13,12 +14,14 @@ use crate::{
 
 type Parsed<T> = std::result::Result<T, Malformed>;
 
-/// Bytes of a segment before its first log byte. Only the first sector is used.
+/// Bytes of a segment before its first log byte.
 pub(super) const HEADER_BYTES: u64 = 4096;
+/// Sectors that are used: the header, and the successor.
+const SECTORS: usize = 2 * SECTOR;
 
 const MAGIC: [u8; 8] = *b"ECOTLOG\0";
-/// 2 has marks.
-const VERSION: u32 = 2;
+/// 2 has marks, 3 names successors.
+const VERSION: u32 = 3;
 const CHECKSUM_AT: usize = SECTOR - 4;
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
@@ -102,13 +105,64 @@ impl SegmentHeader {
 pub(super) struct Segment {
     pub(super) file: Arc<dyn File>,
     pub(super) header: SegmentHeader,
+    /// Where the log goes on, as the file said when it was opened.
+    pub(super) successor: Result<Option<Successor>>,
+}
+
+/// What is in a file of the log.
+pub(super) enum Content {
+    /// A part of a log, of this database or another.
+    Segment(Segment),
+    /// Nothing yet: a segment that waits for use, or is half made.
+    Blank,
+    /// Damage.
+    Damaged(Error),
 }
 
 impl Segment {
     /// Makes `file` hold the log from `header.start` on. Not synced.
     pub(super) fn begin(file: Arc<dyn File>, header: SegmentHeader) -> Result<Self> {
         file.write(&header.encode(), 0)?;
-        Ok(Segment { file, header })
+        Ok(Segment { file, header, successor: Ok(None) })
+    }
+
+    /// What is in a file of this length.
+    ///
+    /// # Errors
+    /// `NewerFormat`.
+    pub(super) fn read(file: Arc<dyn File>, length: u64) -> Result<Content> {
+        let mut sectors = [0; SECTORS];
+        if length < HEADER_BYTES {
+            return Ok(Content::Blank);
+        }
+        if let Err(error) = file.read(&mut sectors, 0) {
+            return Ok(Content::Damaged(error));
+        }
+        match Self::decode(file, &sectors) {
+            Ok(segment) => Ok(segment.map_or(Content::Blank, Content::Segment)),
+            Err(error) if error.is_corruption() => Ok(Content::Damaged(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn decode(file: Arc<dyn File>, sectors: &[u8; SECTORS]) -> Result<Option<Self>> {
+        let (sectors, _) = sectors.as_chunks::<SECTOR>();
+        let [first, second] = sectors else { return Ok(None) };
+        let Some(header) = SegmentHeader::decode(first, file.id())? else { return Ok(None) };
+        let successor = Successor::decode(second, &header, file.id());
+        Ok(Some(Segment { file, header, successor }))
+    }
+
+    /// The successor that this one names and that is not among `segments`.
+    pub(super) fn missing_successor(&self, segments: &[Segment]) -> Option<Successor> {
+        let named = self.successor.as_ref().ok().copied().flatten();
+        named.filter(|successor| !successor.is_among(&self.header, segments))
+    }
+
+    /// The number of its file.
+    pub(super) fn number(&self) -> u32 {
+        let FileId::Log(number) = self.file.id() else { unreachable!("a segment is a log file") };
+        number
     }
 
     /// Where the byte at `position` is in the file.
@@ -116,20 +170,20 @@ impl Segment {
         HEADER_BYTES + (position - self.header.start)
     }
 
-    /// Opens what a crash left as a segment, with its length. The header is `None` if it is not whole.
-    pub(super) fn open(storage: &dyn Storage, id: FileId) -> Result<(Arc<dyn File>, u64, Option<SegmentHeader>)> {
+    /// Opens a file of the log, with its length. A segment whose length is not what its header says is damaged.
+    ///
+    /// # Errors
+    /// `NewerFormat`, and those of opening it.
+    pub(super) fn open(storage: &dyn Storage, id: FileId) -> Result<(Arc<dyn File>, u64, Content)> {
         let file = storage.open(id, Access::Cached)?;
         let length = file.len()?;
-        let mut sector = [0; SECTOR];
-        if length < HEADER_BYTES {
-            return Ok((file, length, None));
-        }
-        file.read(&mut sector, 0)?;
-        let header = SegmentHeader::decode(&sector, id)?;
-        if header.is_some_and(|header| header.bytes != length) {
-            return Err(Error::corruption(id, length, "the length of a log segment is not what its header says"));
-        }
-        Ok((file, length, header))
+        let content = match Self::read(file.clone(), length)? {
+            Content::Segment(segment) if segment.header.bytes != length => {
+                Content::Damaged(Error::corruption(id, length, "the length of a log segment is not what its header says"))
+            }
+            content => content,
+        };
+        Ok((file, length, content))
     }
 }
 

@@ -157,10 +157,15 @@ fn a_missing_replay_position_is_an_error() {
 #[test]
 fn a_segment_of_another_database_or_length_is_an_error() {
     let (disk, file, ..) = short_log();
-    assert!(House::on(&disk).open(DATABASE + 1, OPTIONS).unwrap_err().is_corruption());
-    disk.truncate(file, OPTIONS.segment_bytes - 1);
-    let error = House::on(&disk).open(DATABASE, OPTIONS).unwrap_err();
-    assert!(error.is_corruption() && error.to_string().contains("length"), "{error}");
+    for replay in [FRESH, Replay { segment: Some(1), ..FRESH }] {
+        let other = House::on(&disk).open(DATABASE + 1, OPTIONS).unwrap();
+        let error = other.recover(replay, &mut |_, _| Ok(())).unwrap_err();
+        assert!(error.is_corruption() && error.to_string().contains("another database"), "{error}");
+        let cut = disk.crash(Crash::KeepAll);
+        cut.truncate(file, OPTIONS.segment_bytes - 1);
+        let error = recover(&cut, replay).unwrap_err();
+        assert!(error.is_corruption() && error.to_string().contains("length"), "{error}");
+    }
 }
 
 #[test]
@@ -172,7 +177,7 @@ fn what_a_newer_version_wrote_is_refused() {
     sector[SECTOR - 4..].copy_from_slice(&sum.to_le_bytes());
     disk.patch(file, 0, &sector);
     let error = House::on(&disk).open(DATABASE, OPTIONS).unwrap_err();
-    assert!(matches!(error, Error::NewerFormat { found: 3, known: 2, .. }), "{error}");
+    assert!(matches!(error, Error::NewerFormat { found: 4, known: 3, .. }), "{error}");
     let at = Location { file, offset: 4096 };
     assert!(matches!(Record::decode(4, b"", at), Err(Error::NewerFormat { found: 4, .. })));
     let Record::Batch(mut batch) = Record::decode(1, &[1, 3, 0, 0], at).unwrap() else { panic!("a batch") };

@@ -3,7 +3,7 @@
 use ecotone_substrate::{
     codec::hex,
     storage::FileId,
-    wal::{BatchEncoder, Durability, RecordKind, Room},
+    wal::{BatchEncoder, Durability, RecordKind, Room, SegmentHeader, Successor},
 };
 
 use crate::house::*;
@@ -31,7 +31,8 @@ fn segment() {
         (8, "bytes of the segment"),
         (444, "zeros"),
         (4, "checksum of the header"),
-        (3584, "zeros"),
+        (512, "no successor"),
+        (3072, "zeros"),
         (4, "length of the body"),
         (4, "checksum of the record"),
         (1, "kind: batch"),
@@ -55,4 +56,23 @@ fn segment() {
         (6, "the engine's own bytes"),
     ];
     hex::golden("log-segment", &hex::render(&bytes[..5120], &labels));
+}
+
+#[test]
+fn successor() {
+    let header =
+        SegmentHeader { database: DATABASE, start: 60_000, first_record: 60_500, incarnation: 3, synced: 1, bytes: 64 << 10 };
+    let sector = Successor { file: 4, start: 121_440, incarnation: 3 }.encode(&header);
+    let labels = [
+        (8, "magic"),
+        (8, "start of this segment"),
+        (8, "its incarnation"),
+        (4, "number of the successor's file"),
+        (4, "zero"),
+        (8, "position at which it begins"),
+        (8, "its incarnation"),
+        (460, "zeros"),
+        (4, "checksum"),
+    ];
+    hex::golden("log-successor", &hex::render(&sector, &labels));
 }

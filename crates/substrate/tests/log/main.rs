@@ -9,4 +9,5 @@ mod remains;
 mod room;
 mod round_trip;
 mod story;
+mod successors;
 mod threads;

@@ -71,7 +71,7 @@ impl Story {
     /// The manifest lets go of a part of what is synced, then the log does.
     fn checkpoint(&mut self, wal: &Arc<Wal>) {
         let from = self.random.random_range(self.manifest.from..=self.synced.max(self.manifest.from));
-        self.manifest = Replay { from, synced: self.synced, incarnation: wal.incarnation() };
+        self.manifest = Replay { from, synced: self.synced, incarnation: wal.incarnation(), segment: wal.segment_at(from) };
         wal.truncate(from);
         self.records.retain(|record| end(record) > from);
     }
@@ -101,7 +101,15 @@ pub(crate) fn story(seed: u64, lives: usize) -> usize {
     let disk = SimStorage::new(seed);
     let wal = House::on(&disk).create(options).unwrap();
     let random = SmallRng::seed_from_u64(seed);
-    let mut story = Story { random, records: Vec::new(), written: 1, synced: 1, manifest: FRESH, recoveries: 0, failed: false };
+    let mut story = Story {
+        random,
+        records: Vec::new(),
+        written: 1,
+        synced: 1,
+        manifest: Replay { segment: Some(1), ..FRESH },
+        recoveries: 0,
+        failed: false,
+    };
     let (mut disk, mut wal) = (disk, Some(wal));
     for _ in 0..lives {
         let soon = disk.io_index() + story.random.random_range(0..30);

@@ -93,11 +93,50 @@ fn remove(image: &Image) {
             verdict => panic!("{place}: {verdict:?}"),
         };
         match file {
-            FileId::Log(_) => assert!(error.is_corruption() && error.to_string().contains("log"), "{error}"),
+            FileId::Log(_) => assert!(error.is_corruption() && error.to_string().contains(&file.to_string()), "{error}"),
             _ => assert!(error.to_string().contains(&file.to_string()), "{error}"),
         }
         disk.put(file, &bytes);
         assert!(matches!(examine(&disk, std::slice::from_ref(image.now()), &place), Verdict::Intact), "{place}, then restored");
+    }
+}
+
+/// Ways to lose a file that leave its name, or not.
+const LOSSES: [&str; 5] = ["missing", "emptied", "zeroed", "without its header", "cut in half"];
+
+fn lose(disk: &SimStorage, file: FileId, how: &str) {
+    let mut bytes = disk.files()[&file].clone();
+    match how {
+        "missing" => return disk.remove(file).unwrap(),
+        "emptied" => bytes.clear(),
+        "zeroed" => bytes.fill(0),
+        "cut in half" => bytes.truncate(bytes.len() / 2),
+        _ => bytes.iter_mut().take(PAGE).for_each(|byte| *byte = 0),
+    }
+    disk.put(file, &bytes);
+}
+
+/// Never less than what was synced: all of the last life was.
+#[test]
+fn a_lost_log_segment_is_named_or_was_not_needed() {
+    let long = Image::with_long_logs(1);
+    for (number, image) in Image::all(1).iter().chain(&long).enumerate() {
+        let mut needed = 0;
+        for file in image.files().into_keys().filter(|file| matches!(file, FileId::Log(_))) {
+            for how in LOSSES {
+                let (disk, place) = (image.copy(), format!("image {number}: {file} {how}"));
+                lose(&disk, file, how);
+                match examine(&disk, std::slice::from_ref(image.now()), &place) {
+                    Verdict::Intact => {}
+                    Verdict::Refused(error) => {
+                        assert!(error.is_corruption() && error.to_string().contains(&file.to_string()), "{place}: {error}");
+                        needed += usize::from(how == "missing");
+                    }
+                    verdict => panic!("{place}: {verdict:?}"),
+                }
+            }
+        }
+        assert!(needed >= if number < 4 { 1 } else { 3 }, "image {number}: {needed} segments are needed");
     }
 }
 

@@ -93,6 +93,12 @@ impl Life {
         }
     }
 
+    /// What fills some segments of the log.
+    pub(super) fn log_much(&mut self) {
+        (0..4).for_each(|i| self.batch_of(3_000 + i * 400..3_400 + i * 400, 1_500));
+        self.log();
+    }
+
     /// The last life: what only the log has.
     pub(super) fn log(&mut self) {
         self.insert(1, 3, 100);

@@ -80,13 +80,24 @@ impl Image {
         [Self::new(seed), Self::hashed(seed), Self::lsm(seed), Self::adaptive(seed)]
     }
 
+    /// One of each engine, with little in files and a log of several segments in the last life.
+    pub(super) fn with_long_logs(seed: u64) -> Vec<Self> {
+        let fill = |life: &mut Life| (0..20).for_each(|i| life.insert(1 + i % 2, i * 10, 40));
+        let made = |engine| Self::of_lives(seed, [engine; 2], fill, Life::log_much);
+        ["tree", "hash", "lsm", "adaptive"].map(made).into()
+    }
+
     fn made(seed: u64, engines: Engines, fill: impl FnOnce(&mut Life)) -> Self {
+        Self::of_lives(seed, engines, fill, Life::log)
+    }
+
+    fn of_lives(seed: u64, engines: Engines, fill: impl FnOnce(&mut Life), log: impl FnOnce(&mut Life)) -> Self {
         let disk = SimStorage::new(seed);
         let mut life = Life::begin(&disk, seed, engines, State::new());
         fill(&mut life);
         let end = life.end();
         let mut life = Life::begin(&end.disk, seed, engines, end.now().clone());
-        life.log();
+        log(&mut life);
         life.end()
     }
 

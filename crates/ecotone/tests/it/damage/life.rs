@@ -83,11 +83,16 @@ impl Life {
 
     /// A batch over both keyspaces.
     pub(super) fn batch(&mut self, numbers: Range<u32>) {
+        self.batch_of(numbers, 60);
+    }
+
+    /// The same with values of so many bytes.
+    pub(super) fn batch_of(&mut self, numbers: Range<u32>, length: usize) {
         let mut batch = self.database.batch().durability(Durability::Sync);
         let mut changes = Vec::new();
         for (number, keyspace) in numbers.zip([1, 2].into_iter().cycle()) {
-            either!(&self.keyspace(keyspace), keyspace => batch.insert(keyspace, key(number), value(number, 60)));
-            changes.push(((keyspace, key(number)), Some(value(number, 60))));
+            either!(&self.keyspace(keyspace), keyspace => batch.insert(keyspace, key(number), value(number, length)));
+            changes.push(((keyspace, key(number)), Some(value(number, length))));
         }
         batch.commit().expect("a batch");
         self.note(&changes);

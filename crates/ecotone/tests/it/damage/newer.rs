@@ -54,7 +54,7 @@ fn a_later_version_of_any_file_is_refused() {
         let last = image.last_segment();
         for (file, bytes) in image.files() {
             let (offset, later) = match file {
-                FileId::Log(_) => (8, 3),
+                FileId::Log(_) => (8, 4),
                 FileId::Manifest(_) => (8, 3),
                 FileId::Double(_) => (8, 2),
                 _ => (12, 2),
