@@ -23,6 +23,8 @@ pub enum Kind {
     CompactionTurn,
     /// The turn to flush an lsm keyspace, or to sweep a tree.
     FlushTurn,
+    /// The turn to make the delta map of a partition of a hash keyspace.
+    MapTurn,
     /// Claims on pages of a tree.
     Claims,
     /// Room in the log that is not used yet.
@@ -126,6 +128,7 @@ pub fn about_to_wait(wait: Wait) {
             Kind::Admission,
             Kind::CompactionTurn,
             Kind::FlushTurn,
+            Kind::MapTurn,
             Kind::Claims,
             Kind::LogRoom,
             Kind::Stripes,

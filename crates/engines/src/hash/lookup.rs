@@ -316,7 +316,7 @@ impl Hash {
             value.clear();
             // Later than BEGIN of the start: what has left the log before that is here (invariant 22).
             let partition = self.cold.partition(key.hash, &self.domain.pin());
-            return Ok(in_cold(start, cold::Lookup::begin(partition, key.hash)));
+            return Ok(in_cold(start, cold::Lookup::begin(partition, key.hash)?));
         };
         match self.log.segment(address) {
             Ok(segment) => Ok(Step::Reads(Lookup { start, wants: Wants::Page(segment, address) })),

@@ -42,6 +42,11 @@ impl Pages {
         Pages { frames: vec![frame] }
     }
 
+    /// Pages that are in these frames.
+    pub fn in_frames(frames: Vec<Block>) -> Pages {
+        Pages { frames }
+    }
+
     /// Pages with these bytes, and zeros up to the end of the last.
     ///
     /// # Errors

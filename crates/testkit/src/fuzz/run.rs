@@ -73,7 +73,15 @@ fn seal(bytes: &mut [u8]) {
     // Sizes that there are stay what they are.
     bytes[65] = 10 + (bytes[65] % 3 + 2) % 3;
     seal_blocks(bytes, PAGE..fences, 1 << bytes[65], 0);
-    let sums = [sum(bytes, fences, tags), sum(bytes, tags, bytes.len())].concat();
+    // Tags of version 1 have one checksum, others one in each page.
+    let has_one = bytes[128].is_multiple_of(2);
+    bytes[128] = u8::from(!has_one);
+    let whole = if has_one { sum(bytes, tags, bytes.len()) } else { [0; 4] };
+    if !has_one {
+        let (blocks, end) = (number::<4>(bytes, 68), bytes.len());
+        seal_blocks(bytes, tags..end, PAGE, blocks as u32);
+    }
+    let sums = [sum(bytes, fences, tags), whole].concat();
     bytes[120..128].copy_from_slice(&sums);
     name(bytes, b"ECOhsrun");
     seal_header(NAME.file(), bytes);

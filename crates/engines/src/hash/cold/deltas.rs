@@ -94,6 +94,11 @@ impl Deltas {
         self.list.iter().map(|delta| (delta.slot, &delta.run))
     }
 
+    /// The same of those that count for a partition that is folded up to this address.
+    pub(super) fn slots_above(&self, folded: u64) -> impl Iterator<Item = (u8, &Arc<Run>)> {
+        self.list.iter().filter(move |delta| delta.until > folded).map(|delta| (delta.slot, &delta.run))
+    }
+
     /// The one that has this number in slots.
     pub(super) fn get(&self, slot: u8) -> Option<&Arc<Run>> {
         self.list.iter().find(|delta| delta.slot == slot).map(|delta| &delta.run)

@@ -11,9 +11,9 @@ use ecotone_substrate::{
     table::{self, Name},
 };
 
-use super::{fences, stretch::Stretch, tags};
+use super::{fences, stretch::Stretch, tags::TagsForm};
 
-const FORMAT: table::Header = table::Header { role: table::Role::Table, magic: b"ECOhsrun", version: 1 };
+const FORMAT: table::Header = table::Header { role: table::Role::Table, magic: b"ECOhsrun", version: 2 };
 /// Blocks are from 1024 to 4096 bytes long.
 const BLOCK_BITS: [u8; 3] = [10, 11, 12];
 
@@ -56,7 +56,7 @@ pub(super) struct Header {
     pub(super) records: u64,
     pub(super) tombstones: u64,
     pub(super) fences_checksum: u32,
-    pub(super) tags_checksum: u32,
+    pub(super) tags: TagsForm,
 }
 
 impl Header {
@@ -73,7 +73,7 @@ impl Header {
 
     /// Where the file ends.
     pub(super) fn end(&self) -> u64 {
-        let pages = if self.kind.is_delta() { tags::pages(self.records) } else { 0 };
+        let pages = if self.kind.is_delta() { self.tags.pages(self.records) } else { 0 };
         self.tags_at().saturating_add(pages.saturating_mul(PAGE as u64))
     }
 
@@ -85,7 +85,8 @@ impl Header {
         w.u32(self.blocks).u64(self.records).u64(self.tombstones);
         let (from, until) = if let RunKind::Delta { from, until } = self.kind { (from, until) } else { (0, 0) };
         w.u64(from).u64(until).u64(self.fences_at()).u64(self.tags_at());
-        w.u32(self.fences_checksum).u32(self.tags_checksum);
+        let (whole, paged) = if let TagsForm::Whole(checksum) = self.tags { (checksum, 0) } else { (0, 1) };
+        w.u32(self.fences_checksum).u32(whole).u8(paged);
         FORMAT.seal(name, &w, page);
     }
 
@@ -120,8 +121,14 @@ fn fields(r: &mut Reader<'_>) -> result::Result<Header, Malformed> {
         return r.fail("there are no blocks of this size");
     }
     let offsets = (r.u64()?, r.u64()?);
-    let (fences_checksum, tags_checksum) = (r.u32()?, r.u32()?);
-    let header = Header { kind, block: 1 << block, blocks, records, tombstones, fences_checksum, tags_checksum };
+    let (fences_checksum, whole) = (r.u32()?, r.u32()?);
+    // In version 1 the rest of the page is zero.
+    let tags = match r.u8()? {
+        0 => TagsForm::Whole(whole),
+        1 if whole == 0 => TagsForm::Paged,
+        _ => return r.fail("there are no tags of this form"),
+    };
+    let header = Header { kind, block: 1 << block, blocks, records, tombstones, fences_checksum, tags };
     if offsets != (header.fences_at(), header.tags_at()) {
         return r.fail("fences and tags are not where they must be");
     }

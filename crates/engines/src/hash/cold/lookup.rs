@@ -28,10 +28,14 @@ pub enum Step {
 }
 
 impl Lookup {
-    /// Begins a search for a key of this hash.
-    pub fn begin(partition: Arc<Partition>, hash: u64) -> Step {
+    /// Begins a search for a key of this hash. The first one in a partition makes its map, which takes some reads, and others wait for it. No pin is held.
+    ///
+    /// # Errors
+    /// If the tags of a delta are damaged or cannot be read.
+    pub fn begin(partition: Arc<Partition>, hash: u64) -> Result<Step> {
+        partition.prepare()?;
         let search = partition.search(hash);
-        Lookup::go_on(partition, search)
+        Ok(Lookup::go_on(partition, search))
     }
 
     /// What is to be read: a file, the offset there, and how many bytes.

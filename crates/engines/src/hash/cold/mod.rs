@@ -9,10 +9,12 @@ mod fences;
 mod header;
 mod lookup;
 mod partition;
+mod partition_map;
 mod punch;
 mod run;
 mod runs;
 mod stretch;
+mod tag_reader;
 mod tags;
 #[cfg(test)]
 mod tests;

@@ -7,11 +7,12 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use ecotone_substrate::{Result, memory::Memory, storage::Block, table::Answer};
+use ecotone_substrate::{Result, environment::Environment, memory::Memory, storage::Block, table::Answer};
 
 use super::{
-    delta_map::{DeltaMap, Matches, buckets_for},
+    delta_map::{DeltaMap, Matches},
     deltas::Deltas,
+    partition_map::{Ingredients, PartitionMap},
     run::Run,
     stretch::Stretch,
     tags::Tags,
@@ -26,8 +27,8 @@ pub struct Partition {
     deltas: Arc<Deltas>,
     /// Deltas that end above this address count.
     folded: u64,
-    /// `None` if no delta counts.
-    map: Option<Arc<DeltaMap>>,
+    /// Shared by values to which the same deltas count.
+    map: Arc<PartitionMap>,
     /// Shared by all values of the partition since it was folded.
     readers: Arc<()>,
 }
@@ -64,10 +65,18 @@ impl Partition {
     /// If the base is of another stretch.
     pub fn new(stretch: Stretch, base: Option<Arc<Run>>, folded: u64) -> Partition {
         assert!(base.as_ref().is_none_or(|base| base.stretch() == stretch), "a base belongs to another partition");
-        Partition { stretch, base, deltas: Arc::default(), folded, map: None, readers: Arc::default() }
+        let map = Arc::new(PartitionMap::made(None));
+        Partition { stretch, base, deltas: Arc::default(), folded, map, readers: Arc::default() }
     }
 
-    /// This one with other deltas: `tags` are of those that it has not had, by their numbers in slots.
+    /// This one with these deltas, of which it has had none. Its map is made by the first search.
+    pub(super) fn over(self, environment: &Environment, deltas: Arc<Deltas>) -> Partition {
+        let next = Partition { deltas, ..self };
+        let map = Arc::new(PartitionMap::to_be_made(environment, next.ingredients()));
+        Partition { map, ..next }
+    }
+
+    /// This one with other deltas: `tags` are of those that it has not had, by their numbers in slots. If its map was not made, that of the next one is not.
     ///
     /// # Errors
     /// If there is no memory for the map.
@@ -75,32 +84,55 @@ impl Partition {
     /// # Panics
     /// If tags are missing: records would be.
     pub fn with_deltas(&self, memory: &Memory, deltas: Arc<Deltas>, tags: &[(u8, &Tags)]) -> Result<Partition> {
-        let ages = deltas.ages(self.folded);
+        let mut next = self.sharing(deltas);
+        let map = match self.map.unmade(next.ingredients()) {
+            Some(unmade) => unmade,
+            None => PartitionMap::made(self.next_map(memory, &next, tags)?),
+        };
+        next.map = Arc::new(map);
+        Ok(next)
+    }
+
+    /// The map of this partition with other deltas, made of that which this one has and of tags.
+    fn next_map(&self, memory: &Memory, next: &Partition, tags: &[(u8, &Tags)]) -> Result<Option<DeltaMap>> {
+        let ages = next.deltas.ages(self.folded);
         let counts = |slot: u8| ages[usize::from(slot)] > 0;
         let known = |slot, run: &Arc<Run>| self.deltas.get(slot).is_some_and(|known| Arc::ptr_eq(known, run));
         let given = |slot| tags.iter().any(|(given, _)| *given == slot);
-        assert!(deltas.slots().all(|(slot, run)| !counts(slot) || known(slot, run) || given(slot)), "a delta is in no map");
-        let mut next = self.sharing(deltas);
-        next.map = None;
-        if ages.iter().any(|age| *age > 0) {
-            let tags: Vec<_> = tags.iter().copied().filter(|(slot, _)| counts(*slot)).collect();
-            let buckets = self.map.as_ref().map_or_else(|| buckets_for(self.expected(&tags)), |map| map.buckets());
-            let map = DeltaMap::build(memory, self.stretch, buckets, &ages, self.map.as_deref(), &tags)?;
-            next.map = Some(Arc::new(map));
+        assert!(next.deltas.slots().all(|(slot, run)| !counts(slot) || known(slot, run) || given(slot)), "a delta is in no map");
+        if ages.iter().all(|age| *age == 0) {
+            return Ok(None);
         }
-        Ok(next)
+        let tags: Vec<_> = tags.iter().copied().filter(|(slot, _)| counts(*slot)).collect();
+        let before = self.map();
+        let coming = || tags.iter().map(|(_, tags)| tags.count_of(self.stretch)).sum();
+        let buckets = before.map_or_else(|| self.ingredients().buckets(coming()), DeltaMap::buckets);
+        DeltaMap::build(memory, self.stretch, buckets, &ages, before, &tags).map(Some)
+    }
+
+    fn ingredients(&self) -> Ingredients<'_> {
+        let base = self.base.as_ref().map_or(0, |base| base.records());
+        Ingredients { stretch: self.stretch, deltas: &self.deltas, folded: self.folded, base }
+    }
+
+    /// The map, if it was made and any delta counts.
+    fn map(&self) -> Option<&DeltaMap> {
+        self.map.get().flatten()
+    }
+
+    /// Makes the map, if that was not done yet and there is memory for it. Without it a search looks at all deltas.
+    ///
+    /// # Errors
+    /// If tags of a delta are damaged or cannot be read.
+    #[inline]
+    pub fn prepare(&self) -> Result<()> {
+        self.map.make(self.ingredients())
     }
 
     /// This one with a list of deltas from which none is missing that counts here.
     pub(super) fn sharing(&self, deltas: Arc<Deltas>) -> Partition {
         let (base, map, readers) = (self.base.clone(), self.map.clone(), self.readers.clone());
         Partition { stretch: self.stretch, base, deltas, folded: self.folded, map, readers }
-    }
-
-    /// Records that deltas will have when a fold is due, by what the base has: half as much.
-    fn expected(&self, tags: &[(u8, &Tags)]) -> u64 {
-        let coming: u64 = tags.iter().map(|(_, tags)| tags.count_of(self.stretch)).sum();
-        coming.max(self.base.iter().map(|base| base.records() / 2).sum())
     }
 
     /// The hashes of its keys.
@@ -124,14 +156,14 @@ impl Partition {
         deltas.into_iter().chain(self.base.clone())
     }
 
-    /// Records of deltas that count: the slots of its map.
+    /// Records of deltas that count: the slots of its map, or how many it should have, as long as it is not made.
     pub fn delta_records(&self) -> u64 {
-        self.map.as_ref().map_or(0, |map| map.len())
+        self.map.records()
     }
 
     /// Bytes of memory of its map, and of the fences of its base.
     pub fn index_bytes(&self) -> u64 {
-        self.map.as_ref().map_or(0, |map| map.bytes()) + self.base.as_ref().map_or(0, |base| base.index_bytes())
+        self.map().map_or(0, DeltaMap::bytes) + self.base.as_ref().map_or(0, |base| base.index_bytes())
     }
 
     /// Alive as long as somebody may read what was to be read before the next fold.
@@ -139,13 +171,15 @@ impl Partition {
         Arc::downgrade(&self.readers)
     }
 
-    /// Begins a search.
+    /// Begins a search. Without a map it will look at all deltas.
     pub fn search(&self, hash: u64) -> Search {
         let blocks = 0..0;
-        let Some(map) = &self.map else { return self.in_base(hash) };
+        let any = Search { hash, stage: Stage::Any(self.deltas.len()), blocks: blocks.clone() };
+        let Some(made) = self.map.get() else { return any };
+        let Some(map) = made else { return self.in_base(hash) };
         let mut matches = map.matches(hash);
         match map.next(&mut matches) {
-            _ if matches == Matches::All => Search { hash, stage: Stage::Any(self.deltas.len()), blocks },
+            _ if matches == Matches::All => any,
             None => self.in_base(hash),
             Some(slot) => Search { hash, blocks: self.blocks_of(slot, hash), stage: Stage::Delta(slot, matches) },
         }
@@ -175,8 +209,9 @@ impl Partition {
     /// Looks for a key. A value is appended to `value`; `false` if there is none.
     ///
     /// # Errors
-    /// If a block is damaged or cannot be read.
+    /// If a block, or what the map is made of, is damaged or cannot be read.
     pub fn find(&self, hash: u64, key: &[u8], frame: &mut Block, value: &mut Vec<u8>) -> Result<bool> {
+        self.prepare()?;
         let mut search = self.search(hash);
         while let Some((run, block)) = self.next(&mut search) {
             let parsed = run.read(block, frame)?;
@@ -199,7 +234,7 @@ impl Partition {
     /// The search as it begins with the next run. `None` after the base.
     fn next_run(&self, search: &Search) -> Option<Search> {
         let hash = search.hash;
-        match (&search.stage, &self.map) {
+        match (&search.stage, self.map()) {
             (Stage::Delta(_, matches), Some(map)) => {
                 let mut matches = matches.clone();
                 let next = map.next(&mut matches);
@@ -208,7 +243,7 @@ impl Partition {
                     |slot| Search { hash, blocks: self.blocks_of(slot, hash), stage: Stage::Delta(slot, matches) },
                 ))
             }
-            (Stage::Any(position), Some(_)) => {
+            (Stage::Any(position), _) => {
                 let next = self.deltas.before(*position, self.folded);
                 Some(next.map_or_else(
                     || self.in_base(hash),

@@ -21,7 +21,8 @@ use super::{
     fences::{self, Fences},
     header::{Header, RunKind},
     stretch::Stretch,
-    tags::Tags,
+    tag_reader::read_tags,
+    tags::{TagPages, Tags, TagsForm},
 };
 
 /// What has to be read for a block: whole units of the disk.
@@ -219,16 +220,36 @@ impl Run {
         Ok(found.map(|entry| Answer::of(entry.value, value)))
     }
 
-    /// Reads the tags of a delta.
+    /// Reads the tags of a delta, all of them.
     ///
     /// # Errors
     /// If they are damaged or cannot be read, or there is no memory for them.
     pub fn tags(&self, environment: &Environment) -> Result<Tags> {
-        let (at, end) = (self.header.tags_at(), self.header.end());
-        let count = ((end - at) / PAGE as u64) as usize;
-        let lease = || environment.memory.lease_essential(Component::Frames, Size::Frame);
-        let pages = Pages::read(environment, &lease, &self.file, at, count, self.header.tags_checksum)?;
-        let records = if count > 0 { self.header.records } else { 0 };
-        Tags::parse(pages, records).map_err(|e| e.at(self.name.file(), at))
+        Ok(read_tags(environment, Stretch::ALL, &[self])?.pop().unwrap_or_default())
+    }
+
+    /// How many tags it has. A base has none.
+    pub(super) fn tag_count(&self) -> u64 {
+        if let RunKind::Delta { .. } = self.header.kind { self.header.records } else { 0 }
+    }
+
+    /// How they lie in its pages.
+    pub(super) fn tags_form(&self) -> TagsForm {
+        self.header.tags
+    }
+
+    /// Where their pages begin.
+    pub(super) fn tags_at(&self) -> u64 {
+        self.header.tags_at()
+    }
+
+    /// What the checksums of these go by.
+    pub(super) fn tag_pages(&self) -> TagPages {
+        TagPages { name: self.name, blocks: self.header.blocks }
+    }
+
+    /// Damage in a page of tags.
+    pub(super) fn damaged_tags(&self, page: u64, what: &'static str) -> Error {
+        Error::corruption(self.name.file(), self.tags_at() + page * PAGE as u64, what)
     }
 }

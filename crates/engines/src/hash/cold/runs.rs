@@ -10,9 +10,6 @@ use ecotone_substrate::{Error, Result, bug, environment::Environment, memory::Me
 
 use super::{cursor::HashOf, deltas::Deltas, partition::Partition, run::Run, stretch::Stretch, tags::Tags};
 
-/// Deltas whose tags are in memory at a time while a keyspace is opened.
-const AT_ONCE: usize = 8;
-
 /// A stretch of the hashes, and the base that has its records, if there are any.
 pub type Part<B> = (Stretch, Option<B>);
 
@@ -34,7 +31,7 @@ impl Default for Runs {
 }
 
 impl Runs {
-    /// Opens the runs of a keyspace: its deltas, oldest first, and for each partition its base and the address up to which it is folded. The partitions have
+    /// Opens the runs of a keyspace, of which headers and fences are read: its deltas, oldest first, and for each partition its base and the address up to which it is folded. The partitions have
     /// all hashes, in order.
     ///
     /// # Errors
@@ -44,24 +41,14 @@ impl Runs {
     /// If deltas or partitions do not follow each other.
     pub fn open(environment: &Environment, deltas: &[Name], partitions: &[(Part<Name>, u64)]) -> Result<Runs> {
         let open = |name: &Name| Run::open(environment, *name).map(Arc::new);
+        let runs: Result<Vec<_>> = deltas.iter().map(open).collect();
+        let deltas = Arc::new(runs?.into_iter().fold(Deltas::default(), |deltas, run| deltas.with(run).0));
         let partition = |((stretch, base), folded): &(Part<Name>, u64)| {
             let base = base.as_ref().map(open).transpose()?;
-            Ok(Arc::new(Partition::new(*stretch, base, *folded)))
+            Ok(Arc::new(Partition::new(*stretch, base, *folded).over(environment, deltas.clone())))
         };
         let partitions: Result<Vec<_>> = partitions.iter().map(partition).collect();
-        let mut runs = Runs::of(partitions?, Arc::default());
-        for names in deltas.chunks(AT_ONCE) {
-            let (mut list, mut tags) = (Deltas::clone(&runs.deltas), Vec::new());
-            for name in names {
-                let run = open(name)?;
-                let its = run.tags(environment)?;
-                let (more, slot) = list.with(run);
-                list = more;
-                tags.push((slot, its));
-            }
-            runs = runs.with_deltas(&environment.memory, list, &tags)?;
-        }
-        Ok(runs)
+        Ok(Runs::of(partitions?, deltas))
     }
 
     /// # Panics
@@ -251,22 +238,15 @@ impl Runs {
 
     /// These when one partition was folded, which becomes one or two: they have all of its deltas that end at or below address `folded`. Deltas that no
     /// partition needs any more are left out.
-    ///
-    /// # Errors
-    /// If the tags of younger deltas cannot be read, or there is no memory for the maps.
-    pub fn with_folded(&self, environment: &Environment, parts: &[Part<Arc<Run>>], folded: u64) -> Result<Runs> {
-        let younger: Vec<_> = self.deltas.above(folded).slots().map(|(slot, run)| (slot, run.clone())).collect();
-        let tags: Result<Vec<_>> = younger.iter().map(|(slot, run)| Ok((*slot, run.tags(environment)?))).collect();
-        let tags = tags?;
-        let tags: Vec<_> = tags.iter().map(|(slot, tags)| (*slot, tags)).collect();
+    pub fn with_folded(&self, environment: &Environment, parts: &[Part<Arc<Run>>], folded: u64) -> Runs {
         let comes = |stretch: &Stretch| parts.iter().any(|(part, _)| stretch.has(part.first()));
         let mut partitions: Vec<_> = self.partitions().filter(|partition| !comes(&partition.stretch())).cloned().collect();
         for (stretch, base) in parts {
             let fresh = Partition::new(*stretch, base.clone(), folded);
-            partitions.push(Arc::new(fresh.with_deltas(&environment.memory, self.deltas.clone(), &tags)?));
+            partitions.push(Arc::new(fresh.over(environment, self.deltas.clone())));
         }
         partitions.sort_by_key(|partition| partition.stretch().first());
-        Ok(Runs::of(partitions, self.deltas.clone()).without_folded())
+        Runs::of(partitions, self.deltas.clone()).without_folded()
     }
 
     /// These without the deltas that count nowhere.

@@ -14,7 +14,7 @@ use super::{
     fences::FencesBuilder,
     header::{Header, RunKind},
     run::Run,
-    tags::Tags,
+    tags::{TagPages, Tags, TagsForm},
 };
 
 /// Records of which a block should have room for so many of the mean size.
@@ -48,7 +48,7 @@ impl RunWriter {
     pub fn create(environment: &Environment, name: Name, kind: RunKind, block: usize) -> Result<RunWriter> {
         let builder = BlockBuilder::new(&environment.memory, block)?;
         let output = Output::create(environment, name)?;
-        let header = Header { kind, block, blocks: 0, records: 0, tombstones: 0, fences_checksum: 0, tags_checksum: 0 };
+        let header = Header { kind, block, blocks: 0, records: 0, tombstones: 0, fences_checksum: 0, tags: TagsForm::Paged };
         Ok(RunWriter {
             environment: environment.clone(),
             name,
@@ -112,7 +112,7 @@ impl RunWriter {
         let memory = &self.environment.memory;
         let fences = std::mem::take(&mut self.fences).finish(memory)?;
         self.header.fences_checksum = fences.pages().checksum();
-        self.header.tags_checksum = self.tags.pages().checksum();
+        self.tags.seal(TagPages { name: self.name, blocks: self.header.blocks });
         let mut first = memory.lease_essential(Component::Frames, Size::Frame)?;
         self.header.encode(self.name, &mut first);
         let mut output = self.output;

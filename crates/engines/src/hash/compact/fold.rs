@@ -62,7 +62,7 @@ impl Compactor<'_> {
         let change = Change::Fold { goes, comes, folded: Address::new(until) };
         let changing = self.hash.cold.change();
         let before = changing.runs();
-        let next = before.with_folded(self.environment, &parts, until)?;
+        let next = before.with_folded(self.environment, &parts, until);
         let record = self.publish(&change, changing, Some(next), unnamed)?;
         self.hash.cold.folded(partition, record);
         self.hash.counts.folds.increment();

@@ -6,7 +6,7 @@ use ecotone_testkit::table::BEGINNING;
 use super::*;
 
 /// What follows in the header.
-const HEADER: [(usize, &str); 14] = [
+const HEADER: [(usize, &str); 15] = [
     (1, "kind"),
     (1, "log2 of the block size"),
     (1, "partition bits"),
@@ -19,8 +19,9 @@ const HEADER: [(usize, &str); 14] = [
     (8, "offset of the fences"),
     (8, "offset of the tags"),
     (4, "checksum of the fences"),
-    (4, "checksum of the tags"),
-    (3968, "reserved"),
+    (4, "checksum of all tags, in version 1"),
+    (1, "whether each page of tags has its own"),
+    (3967, "reserved"),
 ];
 
 /// The labels of a block.
@@ -49,8 +50,11 @@ fn check(name: &str, kind: RunKind, records: &Records) {
     labels.extend([(8, "fences: hash of the first record"), (1, "shift"), (7, "zero"), (2 * run.blocks() as usize, "numbers")]);
     labels.extend([(2 * (64 - run.blocks() as usize), "no blocks"), (4096 - 144, "to the end of the page")]);
     let tags = tags.of(Stretch::ALL).count();
-    labels.extend((0..tags).map(|_| (5, "tag")));
-    labels.push((if tags == 0 { 0 } else { 4096 - 5 * tags }, "to the end of the page"));
+    if tags > 0 {
+        labels.push((4, "checksum of the tags"));
+        labels.extend((0..tags).map(|_| (5, "tag")));
+        labels.push((4096 - 4 - 5 * tags, "to the end of the page"));
+    }
     golden(name, &render(&disk.files()[&NAME.file()], &labels));
 }
 

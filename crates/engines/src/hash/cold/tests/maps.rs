@@ -9,22 +9,25 @@ use super::*;
 use crate::hash::cold::delta_map::buckets_for;
 
 /// A keyspace of partitions, and what should be in it.
-struct World {
-    environment: Environment,
+pub(super) struct World {
+    pub(super) disk: SimStorage,
+    pub(super) environment: Environment,
     random: SmallRng,
     next: u32,
     until: u64,
-    runs: Runs,
+    pub(super) runs: Runs,
     /// The newest of all records, tombstones included.
-    newest: Records,
+    pub(super) newest: Records,
     hash_of: fn(&[u8]) -> u64,
 }
 
 impl World {
-    fn new(seed: u64, hash_of: fn(&[u8]) -> u64) -> World {
+    pub(super) fn new(seed: u64, hash_of: fn(&[u8]) -> u64) -> World {
         println!("seed {seed}");
+        let disk = SimStorage::new(seed);
         World {
-            environment: environment(&SimStorage::new(seed)),
+            environment: environment(&disk),
+            disk,
             random: SmallRng::seed_from_u64(seed),
             next: 0,
             until: 4096,
@@ -40,7 +43,7 @@ impl World {
     }
 
     /// A delta of some keys.
-    fn compact(&mut self, count: usize, keys: u32) {
+    pub(super) fn compact(&mut self, count: usize, keys: u32) {
         let mut records = Records::new();
         for _ in 0..count {
             let key = self.random.random_range(0..keys).to_be_bytes().to_vec();
@@ -56,7 +59,7 @@ impl World {
     }
 
     /// All that the partition of a hash has becomes its base, or those of its halves. Meanwhile a delta of so many records comes, if any.
-    fn fold(&mut self, hash: u64, halves: bool, meanwhile: usize) {
+    pub(super) fn fold(&mut self, hash: u64, halves: bool, meanwhile: usize) {
         let stretch = self.runs.partition(hash).stretch();
         let stretches = stretch.halves().filter(|_| halves).map_or_else(|| vec![stretch], Vec::from);
         let living: Records = self.newest.iter().filter(|(_, v)| v.is_some()).map(|(k, v)| (k.clone(), v.clone())).collect();
@@ -68,11 +71,11 @@ impl World {
         if meanwhile > 0 {
             self.compact(meanwhile, 2_000);
         }
-        self.runs = self.runs.with_folded(&self.environment, &parts, folded).unwrap();
+        self.runs = self.runs.with_folded(&self.environment, &parts, folded);
     }
 
     /// Some neighbours among the deltas become one.
-    fn merge(&mut self) {
+    pub(super) fn merge(&mut self) {
         let count = self.runs.deltas().len();
         if count < 2 {
             return;
@@ -97,20 +100,29 @@ impl World {
         self.runs = self.runs.with_merged(&self.environment.memory, first..end, merged).unwrap();
     }
 
-    /// The same runs, opened anew.
-    fn reopen(&mut self) {
+    /// The same runs, opened anew. No search has been there.
+    pub(super) fn opened(&self, environment: &Environment) -> Runs {
         let deltas: Vec<_> = self.runs.deltas().runs().map(|run| run.name()).collect();
         let named =
             |partition: &Arc<Partition>| ((partition.stretch(), partition.base().map(|base| base.name())), partition.folded());
         let partitions: Vec<_> = self.runs.partitions().map(named).collect();
-        let opened = Runs::open(&self.environment, &deltas, &partitions).unwrap();
-        let records = |runs: &Runs| runs.partitions().map(|partition| partition.delta_records()).sum::<u64>();
-        assert_eq!(records(&opened), records(&self.runs));
+        Runs::open(environment, &deltas, &partitions).unwrap()
+    }
+
+    /// Goes on with them.
+    pub(super) fn reopen(&mut self) {
+        let opened = self.opened(&self.environment);
+        let all = |runs: &Runs| runs.partitions().map(|partition| partition.delta_records()).collect::<Vec<_>>();
+        if self.random.random_bool(0.5) {
+            prepare(&opened);
+            prepare(&self.runs);
+            assert_eq!(all(&opened), all(&self.runs));
+        }
         self.runs = opened;
     }
 
     /// Every key, there or not, has the answer of the model.
-    fn check(&self, keys: u32) {
+    pub(super) fn check(&self, keys: u32) {
         let mut frame = frame(&self.environment);
         for key in (0..keys + 100).map(u32::to_be_bytes) {
             let hash = (self.hash_of)(&key);
@@ -133,6 +145,11 @@ impl World {
         Runs::check(|| &self.runs, &self.environment, &self.hash_of, failed).unwrap();
         problems
     }
+}
+
+/// Makes all maps.
+fn prepare(runs: &Runs) {
+    runs.partitions().for_each(|partition| partition.prepare().unwrap());
 }
 
 #[test]
@@ -186,6 +203,9 @@ fn two_hundred_and_fifty_five_deltas_are_told_apart() {
     (0..255).for_each(|_| world.compact(20, 500));
     world.check(500);
     assert_eq!(world.runs.deltas().len(), 255);
+    // With so little memory that a map is made of sixteen deltas at a time.
+    world.runs = world.opened(&world.disk.environment(DATABASE, 4 << 20));
+    world.check(500);
     let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.compact(1, 500)));
     assert!(refused.is_err(), "there is no number for another one");
 }
@@ -195,6 +215,8 @@ fn two_hundred_and_fifty_five_deltas_are_told_apart() {
 fn keys_of_equal_hashes_crowd_a_bucket_and_are_found() {
     let mut world = World::new(1, |key| hash(&key[3..4]) >> 62 << 62);
     (0..8).for_each(|_| world.compact(300, 600));
+    world.check(600);
+    world.reopen();
     world.check(600);
     world.fold(0, true, 0);
     world.compact(300, 600);

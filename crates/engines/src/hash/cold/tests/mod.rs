@@ -2,6 +2,7 @@ mod damage;
 mod failures;
 mod fences;
 mod golden;
+mod lazy;
 mod maps;
 mod memory;
 mod runs;

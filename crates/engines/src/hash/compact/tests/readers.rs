@@ -23,7 +23,7 @@ fn no_false_absence_on_a_block_read_that_a_fold_passes() {
     let key = 7u32.to_be_bytes();
     let hash = hash_of(&key);
     let partition = world.hash.cold.partition(hash, &world.hash.domain.pin());
-    let mut step = Lookup::begin(partition, hash);
+    let mut step = Lookup::begin(partition, hash).unwrap();
     world.fold_all().unwrap();
     world.journal.sync();
     world.compactor().fold_if_due().unwrap();

@@ -1,0 +1,174 @@
+//! The delta map of a partition, which the first search that needs it makes: until then nobody has read the tags that it is made of (decision 9, "Maps are made
+//! when they are needed").
+
+use std::sync::{Arc, OnceLock};
+
+use ecotone_substrate::{
+    Error, Result,
+    environment::Environment,
+    held::{self, Kind},
+    limits::PAGE,
+};
+use ecotone_sys::{
+    epoch,
+    primitive::{
+        Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use super::{
+    delta_map::{DeltaMap, buckets_for},
+    deltas::Deltas,
+    run::Run,
+    stretch::Stretch,
+    tag_reader::{pages_of, read_tags},
+};
+
+/// The part of the budget that tags take at a time while a map is made, if those of one delta do not take more.
+const OF_BUDGET: usize = 64;
+/// Searches that go without a map after there was no memory for it, before one tries again.
+const REST: u32 = 256;
+
+/// A map that there may be.
+#[derive(Debug)]
+pub(super) struct PartitionMap {
+    /// Empty until it is made. `None` in there if no delta counts.
+    made: OnceLock<Option<DeltaMap>>,
+    maker: Option<Maker>,
+}
+
+/// What makes a map when it is needed.
+#[derive(Debug)]
+struct Maker {
+    environment: Environment,
+    /// Records that it will have, more or less.
+    records: u64,
+    /// Held by who makes it, also while tags are read.
+    turn: Mutex<()>,
+    /// Searches that do not try.
+    resting: AtomicU32,
+}
+
+/// What a map is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ingredients<'p> {
+    pub(super) stretch: Stretch,
+    pub(super) deltas: &'p Deltas,
+    /// Deltas that end above this address count.
+    pub(super) folded: u64,
+    /// Records of the base.
+    pub(super) base: u64,
+}
+
+impl PartitionMap {
+    /// One that is there. `None` if no delta counts.
+    pub(super) fn made(map: Option<DeltaMap>) -> PartitionMap {
+        PartitionMap { made: OnceLock::from(map), maker: None }
+    }
+
+    /// One that is not needed yet, if any delta counts.
+    pub(super) fn to_be_made(environment: &Environment, of: Ingredients<'_>) -> PartitionMap {
+        if of.counting().next().is_none() {
+            return PartitionMap::made(None);
+        }
+        let (environment, records) = (environment.clone(), of.records());
+        let maker = Maker { environment, records, turn: Mutex::new(()), resting: AtomicU32::new(0) };
+        PartitionMap { made: OnceLock::new(), maker: Some(maker) }
+    }
+
+    /// The same for other deltas, if it was not made.
+    pub(super) fn unmade(&self, of: Ingredients<'_>) -> Option<PartitionMap> {
+        let maker = self.maker.as_ref().filter(|_| self.made.get().is_none())?;
+        Some(PartitionMap::to_be_made(&maker.environment, of))
+    }
+
+    /// Whether it is there, or not needed; and if so, the map.
+    #[inline]
+    pub(super) fn get(&self) -> Option<Option<&DeltaMap>> {
+        self.made.get().map(Option::as_ref)
+    }
+
+    /// Records of deltas that count: its slots, or how many it will have, more or less.
+    pub(super) fn records(&self) -> u64 {
+        match (self.get(), &self.maker) {
+            (Some(made), _) => made.map_or(0, DeltaMap::len),
+            (None, maker) => maker.as_ref().map_or(0, |maker| maker.records),
+        }
+    }
+
+    /// Makes it, if it is not there and there is memory for it.
+    ///
+    /// # Errors
+    /// If tags are damaged or cannot be read.
+    #[inline]
+    pub(super) fn make(&self, of: Ingredients<'_>) -> Result<()> {
+        match &self.maker {
+            Some(maker) if self.made.get().is_none() => self.make_by(maker, of),
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn make_by(&self, maker: &Maker, of: Ingredients<'_>) -> Result<()> {
+        epoch::assert_unpinned();
+        if maker.rests() {
+            return Ok(());
+        }
+        // Who holds the turn reads and leases, and waits for nobody.
+        let _turn = maker.turn.lock();
+        let _held = held::hold(Kind::MapTurn);
+        if self.made.get().is_some() || maker.rests() {
+            return Ok(());
+        }
+        match of.build(&maker.environment, maker.records) {
+            Ok(map) => _ = self.made.set(map),
+            Err(Error::Memory { .. }) => maker.resting.store(REST, Ordering::Relaxed),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+impl Maker {
+    fn rests(&self) -> bool {
+        self.resting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+}
+
+impl<'p> Ingredients<'p> {
+    fn counting(self) -> impl Iterator<Item = (u8, &'p Arc<Run>)> {
+        self.deltas.slots_above(self.folded)
+    }
+
+    /// Records that deltas have of the stretch, since hashes are uniform.
+    fn records(self) -> u64 {
+        self.counting().map(|(_, run)| run.records()).sum::<u64>() >> self.stretch.bits()
+    }
+
+    /// Buckets for as many records as deltas will have when a fold is due: half as many as the base has.
+    pub(super) fn buckets(self, records: u64) -> u64 {
+        buckets_for(records.max(self.base / 2))
+    }
+
+    /// Reads the tags of some deltas at a time, the oldest first.
+    fn build(self, environment: &Environment, records: u64) -> Result<Option<DeltaMap>> {
+        let (buckets, most) = (self.buckets(records), (environment.memory.budget() / OF_BUDGET / PAGE) as u64);
+        let all = self.deltas.ages(self.folded);
+        let (mut ages, mut map) = ([0; 256], None);
+        let mut left = self.counting().peekable();
+        while left.peek().is_some() {
+            let (mut slots, mut runs, mut pages) = (Vec::new(), Vec::new(), 0);
+            while let Some((slot, run)) = left.next_if(|(_, run)| pages == 0 || pages + pages_of(run, self.stretch) <= most) {
+                pages += pages_of(run, self.stretch);
+                slots.push(slot);
+                runs.push(&**run);
+                ages[usize::from(slot)] = all[usize::from(slot)];
+            }
+            let tags = read_tags(environment, self.stretch, &runs)?;
+            let tags: Vec<_> = slots.into_iter().zip(&tags).collect();
+            map = Some(DeltaMap::build(&environment.memory, self.stretch, buckets, &ages, map.as_ref(), &tags)?);
+        }
+        Ok(map)
+    }
+}
