@@ -10,6 +10,7 @@ mod arguments;
 mod commands;
 mod demo;
 mod failure;
+mod header;
 mod kept;
 mod load;
 mod output;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::failure::Failure;
 
 /// How keys and values are written in arguments, input and output.
-#[derive(Debug, Clone, Copy, Default, Args)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Args)]
 pub(crate) struct Encoding {
     /// Keys and values are hexadecimal digits
     #[arg(long)]
@@ -21,6 +21,11 @@ pub(crate) struct Encoding {
 }
 
 impl Encoding {
+    /// The options that choose it, each with a space before it.
+    pub(crate) fn options(self) -> String {
+        [(self.u64, " --u64"), (self.hex, " --hex")].iter().filter(|(on, _)| *on).map(|(_, option)| *option).collect()
+    }
+
     /// The bytes of a key given as an argument.
     pub(crate) fn key(self, argument: &str) -> Result<Vec<u8>, Failure> {
         self.decode_key(argument.as_bytes().to_vec()).map_err(|why| Failure::Usage(format!("the key {argument:?} {why}")))

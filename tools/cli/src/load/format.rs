@@ -9,7 +9,7 @@ use clap::{ValueEnum, builder::PossibleValue};
 pub(crate) struct Format {
     /// What it holds.
     pub(crate) content: Content,
-    /// Whether it is compressed with Zstandard.
+    /// Whether it is compressed with Zstandard, whatever its first bytes say.
     pub(crate) zstd: bool,
 }
 
@@ -33,6 +33,11 @@ impl Content {
             Content::Integers | Content::Differences => "integer",
             Content::Lines | Content::Tsv => "line",
         }
+    }
+
+    /// Whether it comes in lines.
+    pub(crate) fn is_text(self) -> bool {
+        matches!(self, Content::Lines | Content::Tsv)
     }
 }
 

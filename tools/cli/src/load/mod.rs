@@ -3,14 +3,12 @@
 mod format;
 mod progress;
 mod records;
+mod source;
 mod tally;
 mod target;
 mod zstd;
 
-use std::{
-    io::{BufRead, BufReader},
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use ecotone::Database;
@@ -20,6 +18,7 @@ use self::{
     format::{Content, Format},
     progress::Input,
     records::{Records, Values},
+    source::Source,
     tally::Tally,
 };
 pub(crate) use self::{progress::style, zstd::Zstd};
@@ -35,9 +34,11 @@ use crate::{
 ///
 /// Integers become keys of 8 bytes, the highest first, so that they sort as numbers (see --u64 of the other commands).
 ///
-/// A bad line (or integer) is reported on standard error with its number and the reason. By default the load goes on; the end
-/// tells how many were bad, and the exit code is 0. With `--on-error stop` the load ends there with exit code 1; what came
-/// before it stays.
+/// `ecotone dump OLD | ecotone load NEW` copies a keyspace: the first line of a dump says how it is written. Nothing else needs an option either
+/// if its name or its first bytes tell what it is.
+///
+/// A bad line (or integer) is left out. The first ten are reported on standard error with number and reason, the good ones are loaded, and the end tells how
+/// many were bad, with exit code 1. With `--on-error stop` the load ends at the first bad line; what came before it stays.
 #[derive(Debug, Args)]
 pub(crate) struct Load {
     #[command(flatten)]
@@ -45,7 +46,8 @@ pub(crate) struct Load {
     /// The input; `-` is standard input
     #[arg(default_value = "-")]
     input: PathBuf,
-    /// What the input holds. Without it the name decides: .u64, .du64, .tsv, each also with .zst; anything else is lines
+    /// What the input holds. Without it the first line of a dump decides, or else the name: .u64, .du64, .tsv, each also with .zst; anything else is
+    /// lines
     #[arg(long)]
     format: Option<Format>,
     /// Bytes of the value of an integer, made from the integer
@@ -79,18 +81,20 @@ enum OnError {
 impl Load {
     /// Loads everything and tells how much it was.
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        let format = self.format.unwrap_or_else(|| Format::of(&self.input));
-        // Before the database is opened, so that a missing input leaves no empty database behind.
+        // Before the database is opened, so that an input that cannot be loaded leaves no empty database behind.
         let input = Input::open(&self.input)?;
+        let bar = input.bar();
+        let source = Source::new(input, &self.input, self.format, self.encoding)?;
         let database = self.place.open_or_create()?;
         let keyspace = self.space.open_or_create(&database)?;
-        let mut tally = Tally::new(self.on_error == OnError::Stop, format.content, input.bar());
-        let loaded = self.load(&database, &keyspace, format, input, &mut tally);
+        let mut tally = Tally::new(self.on_error == OnError::Stop, source.content, display(&self.input), bar);
+        let loaded = self.load(&database, &keyspace, source, &mut tally);
         tally.finish();
-        if let Err(Failure::Database(error)) = &loaded
+        if let Err(failure) = &loaded
             && tally.loaded > 0
         {
-            let advice = if error.is_no_space() { "; free some space, then load the input again" } else { "" };
+            let full = matches!(failure, Failure::Database(error) if error.is_no_space());
+            let advice = if full { "; free some space, then load the input again" } else { "" };
             warn(&format!("{} records were loaded before the load failed, and stay{advice}", tally.loaded));
         }
         loaded?;
@@ -98,15 +102,12 @@ impl Load {
         self.tell(&tally)
     }
 
-    fn load(&self, database: &Database, keyspace: &Kept, format: Format, input: Input, tally: &mut Tally) -> Result<(), Failure> {
-        let input: Box<dyn BufRead> = match format.zstd {
-            true => Box::new(BufReader::with_capacity(1 << 18, Zstd::new(BufReader::with_capacity(1 << 18, input)))),
-            false => Box::new(BufReader::with_capacity(1 << 18, input)),
-        };
+    fn load(&self, database: &Database, keyspace: &Kept, source: Source, tally: &mut Tally) -> Result<(), Failure> {
         let values = Values { bytes: self.values, template: self.value.clone() };
-        let records = Records::new(input, format.content, self.encoding, values);
+        let content = source.content;
+        let records = Records::new(source, values);
         let ascends = match keyspace {
-            Kept::Ordered(ordered) => format.content == Content::Differences && ordered.first_key_value()?.is_none(),
+            Kept::Ordered(ordered) => content == Content::Differences && ordered.first_key_value()?.is_none(),
             Kept::Hashed(_) => false,
         };
         if self.sorted || ascends {
@@ -117,7 +118,7 @@ impl Load {
     }
 
     fn tell(&self, tally: &Tally) -> Result<(), Failure> {
-        let (loaded, bad, entry) = (tally.loaded, tally.bad, tally.content.entry());
+        let (loaded, bad) = (tally.loaded, tally.bad);
         let mut output = Output::new();
         if self.place.json {
             output.json(&json!({"keyspace": self.space.space.keyspace, "loaded": loaded, "bad": bad}))?;
@@ -126,10 +127,7 @@ impl Load {
             output.line(&[into.as_bytes()])?;
         }
         output.finish()?;
-        if bad > 0 {
-            warn(&format!("{bad} bad {entry}s of {} were left out", display(&self.input)));
-        }
-        Ok(())
+        tally.verdict()
     }
 }
 

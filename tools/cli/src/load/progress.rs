@@ -2,13 +2,16 @@
 
 use std::{
     fs::File,
-    io::{self, Read},
+    io::{self, IsTerminal, Read},
     path::Path,
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::{failure::Failure, load::display};
+use crate::{
+    failure::{Failure, warn},
+    load::display,
+};
 
 /// A file or standard input.
 pub(crate) struct Input {
@@ -20,6 +23,9 @@ impl Input {
     /// Opens the file, or takes standard input for `-`.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         if path == Path::new("-") {
+            if io::stdin().is_terminal() {
+                warn("reading records from the terminal; Ctrl-D ends them, and `ecotone load --help` tells of other inputs");
+            }
             let bar = ProgressBar::no_length().with_style(style("{spinner} {bytes} ({bytes_per_sec})"));
             return Ok(Input { source: Box::new(io::stdin().lock()), bar });
         }

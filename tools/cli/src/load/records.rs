@@ -5,12 +5,15 @@ use std::io::{self, BufRead, Read};
 use ecotone::limits::{MAX_KEY, MAX_RECORD};
 
 use crate::{
-    load::format::Content,
-    text::{Encoding, unescape},
+    load::{format::Content, source::Source},
+    text::unescape,
 };
 
 /// Longest line that is looked at. The longest record, written with an escape of four characters for every byte, is shorter.
 const MAX_LINE: usize = 4 * MAX_RECORD + 64;
+
+/// Characters of a bad line that are shown.
+const SHOWN: usize = 40;
 
 /// One record of the input.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,27 +50,25 @@ pub(crate) struct Values {
 }
 
 /// Reads records one after the other.
-pub(crate) struct Records<R> {
-    input: R,
-    content: Content,
-    encoding: Encoding,
+pub(crate) struct Records {
+    source: Source,
     values: Values,
     number: u64,
     sum: u64,
     ended: bool,
 }
 
-impl<R: BufRead> Records<R> {
-    /// The records of `input`.
-    pub(crate) fn new(input: R, content: Content, encoding: Encoding, values: Values) -> Self {
-        Records { input, content, encoding, values, number: 0, sum: 0, ended: false }
+impl Records {
+    /// The records of an input. Its header was line 1.
+    pub(crate) fn new(source: Source, values: Values) -> Self {
+        Records { number: u64::from(source.dump), source, values, sum: 0, ended: false }
     }
 
-    /// The next entry's bytes, without a line's end; `None` at the end of the input.
+    /// The next entry's bytes, a line's end included; `None` at the end of the input.
     fn entry(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut bytes = Vec::new();
-        match self.content {
-            Content::Integers | Content::Differences => (&mut self.input).take(8).read_to_end(&mut bytes)?,
+        match self.source.content {
+            Content::Integers | Content::Differences => (&mut self.source.bytes).take(8).read_to_end(&mut bytes)?,
             Content::Lines | Content::Tsv => self.line(&mut bytes)?,
         };
         Ok(if bytes.is_empty() { None } else { Some(bytes) })
@@ -75,30 +76,39 @@ impl<R: BufRead> Records<R> {
 
     /// Reads a line with its end, of an overlong one only the beginning.
     fn line(&mut self, bytes: &mut Vec<u8>) -> io::Result<usize> {
-        (&mut self.input).take(MAX_LINE as u64).read_until(b'\n', bytes)?;
+        (&mut self.source.bytes).take(MAX_LINE as u64).read_until(b'\n', bytes)?;
         if bytes.len() == MAX_LINE && bytes.last() != Some(&b'\n') {
-            self.input.skip_until(b'\n')?;
+            self.source.bytes.skip_until(b'\n')?;
         }
         Ok(bytes.len())
     }
 
-    fn parse(&mut self, mut bytes: Vec<u8>) -> Result<(Vec<u8>, Vec<u8>), String> {
-        match self.content {
-            Content::Integers => self.integer(&bytes),
-            Content::Differences => self.difference(&bytes),
+    fn parse(&mut self, bytes: &[u8]) -> Result<(Vec<u8>, Vec<u8>), String> {
+        match self.source.content {
+            Content::Integers => self.integer(bytes),
+            Content::Differences => self.difference(bytes),
             Content::Lines | Content::Tsv => {
-                strip_end(&mut bytes);
-                if bytes.len() >= MAX_LINE {
-                    return Err(format!("it is longer than any record, whose limit is {MAX_RECORD} bytes"));
-                }
-                if self.content == Content::Lines { self.key_line(bytes) } else { self.tsv_line(&bytes) }
+                let line = without_end(bytes);
+                let parsed = self.text_line(line, line.len() < bytes.len());
+                parsed.map_err(|why| if line.is_empty() { why } else { format!("{why}: \"{}\"", excerpt(line)) })
             }
         }
     }
 
+    fn text_line(&self, line: &[u8], ended: bool) -> Result<(Vec<u8>, Vec<u8>), String> {
+        if line.len() >= MAX_LINE {
+            return Err(format!("it is longer than any record, whose limit is {MAX_RECORD} bytes"));
+        }
+        if self.source.dump && !ended {
+            return Err("the dump was cut off in the middle of it".to_owned());
+        }
+        let (key, value) = if self.source.content == Content::Lines { self.key_line(line) } else { self.tsv_line(line) }?;
+        check(&key, &value).map(|()| (key, value))
+    }
+
     fn integer(&self, bytes: &[u8]) -> Result<(Vec<u8>, Vec<u8>), String> {
         let key = number(bytes)?;
-        Ok((key.to_be_bytes().to_vec(), derived_value(key, self.values.bytes)))
+        self.integer_record(key)
     }
 
     fn difference(&mut self, bytes: &[u8]) -> Result<(Vec<u8>, Vec<u8>), String> {
@@ -108,11 +118,16 @@ impl<R: BufRead> Records<R> {
         if !ascends {
             return Err("it is not above the one before it".to_owned());
         }
-        Ok((key.to_be_bytes().to_vec(), derived_value(key, self.values.bytes)))
+        self.integer_record(key)
     }
 
-    fn key_line(&self, bytes: Vec<u8>) -> Result<(Vec<u8>, Vec<u8>), String> {
-        let key = self.encoding.decode_key(bytes).map_err(|why| format!("the key {why}"))?;
+    fn integer_record(&self, key: u64) -> Result<(Vec<u8>, Vec<u8>), String> {
+        let (key, value) = (key.to_be_bytes().to_vec(), derived_value(key, self.values.bytes));
+        check(&key, &value).map(|()| (key, value))
+    }
+
+    fn key_line(&self, line: &[u8]) -> Result<(Vec<u8>, Vec<u8>), String> {
+        let key = self.source.encoding.decode_key(line.to_vec()).map_err(|why| format!("the key {why}"))?;
         Ok((key, self.values.template.replace("{line}", &self.number.to_string()).into_bytes()))
     }
 
@@ -121,14 +136,14 @@ impl<R: BufRead> Records<R> {
         let (Some(key), Some(value)) = (parts.next(), parts.next()) else {
             return Err("there is no tab between key and value".to_owned());
         };
-        let key = unescape(key).and_then(|key| self.encoding.decode_key(key)).map_err(|why| format!("the key {why}"))?;
-        let value =
-            unescape(value).and_then(|value| self.encoding.decode_value(value)).map_err(|why| format!("the value {why}"))?;
+        let encoding = self.source.encoding;
+        let key = unescape(key).and_then(|key| encoding.decode_key(key)).map_err(|why| format!("the key {why}"))?;
+        let value = unescape(value).and_then(|value| encoding.decode_value(value)).map_err(|why| format!("the value {why}"))?;
         Ok((key, value))
     }
 }
 
-impl<R: BufRead> Iterator for Records<R> {
+impl Iterator for Records {
     type Item = Result<Record, Problem>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -144,15 +159,23 @@ impl<R: BufRead> Iterator for Records<R> {
         };
         self.number += 1;
         let number = self.number;
-        let checked = self.parse(bytes).and_then(|(key, value)| check(&key, &value).map(|()| Record { number, key, value }));
-        Some(checked.map_err(|reason| Problem::Entry { number, reason }))
+        let parsed = self.parse(&bytes).map(|(key, value)| Record { number, key, value });
+        Some(parsed.map_err(|reason| Problem::Entry { number, reason }))
     }
 }
 
-fn strip_end(line: &mut Vec<u8>) {
-    if line.pop_if(|byte| *byte == b'\n').is_some() {
-        line.pop_if(|byte| *byte == b'\r');
+fn without_end(line: &[u8]) -> &[u8] {
+    match line.strip_suffix(b"\n") {
+        Some(line) => line.strip_suffix(b"\r").unwrap_or(line),
+        None => line,
     }
+}
+
+/// The beginning of a line, for a message.
+fn excerpt(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    let start: String = text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.chars().nth(SHOWN).is_some() { format!("{start}…") } else { start }
 }
 
 fn number(bytes: &[u8]) -> Result<u64, String> {

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Bad entries are reported one by one up to this many; all of them are counted.
-const REPORTED: u64 = 20;
+const REPORTED: u64 = 10;
 
 /// Counts of good and bad entries.
 pub(crate) struct Tally {
@@ -17,15 +17,17 @@ pub(crate) struct Tally {
     /// Entries that were left out.
     pub(crate) bad: u64,
     /// What the input holds.
-    pub(crate) content: Content,
+    content: Content,
+    /// What the input is called.
+    input: String,
     stop: bool,
     bar: ProgressBar,
 }
 
 impl Tally {
     /// Nothing was read yet. With `stop` the first bad entry ends the load.
-    pub(crate) fn new(stop: bool, content: Content, bar: ProgressBar) -> Self {
-        Tally { loaded: 0, bad: 0, content, stop, bar }
+    pub(crate) fn new(stop: bool, content: Content, input: String, bar: ProgressBar) -> Self {
+        Tally { loaded: 0, bad: 0, content, input, stop, bar }
     }
 
     /// Reports a bad entry; fails if the load must not go on.
@@ -33,12 +35,12 @@ impl Tally {
         let (number, reason) = match problem {
             Problem::Entry { number, reason } => (number, reason),
             Problem::Input(error) => {
-                return Err(Failure::Told(format!("cannot read the input any further: {error}; what came before is loaded")));
+                return Err(Failure::Told(format!("cannot read {} any further: {error}", self.input)));
             }
         };
         let what = format!("{} {number}: {reason}", self.content.entry());
         if self.stop {
-            return Err(Failure::Told(format!("{what}; the load stopped there, and what came before is loaded")));
+            return Err(Failure::Told(format!("{what}; the load stopped there")));
         }
         self.bad += 1;
         self.bar.suspend(|| match self.bad {
@@ -47,6 +49,16 @@ impl Tally {
             _ => {}
         });
         Ok(())
+    }
+
+    /// Fails if anything was left out.
+    pub(crate) fn verdict(&self) -> Result<(), Failure> {
+        let (loaded, bad, entry, input) = (self.loaded, self.bad, self.content.entry(), &self.input);
+        match bad {
+            0 => Ok(()),
+            1 => Err(Failure::Told(format!("1 bad {entry} of {input} was left out; {loaded} good ones were loaded"))),
+            _ => Err(Failure::Told(format!("{bad} bad {entry}s of {input} were left out; {loaded} good ones were loaded"))),
+        }
     }
 
     /// Takes the progress bar away.

@@ -31,7 +31,7 @@ impl<R: BufRead> Zstd<R> {
                 Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
                     io::copy(&mut (&mut self.input).take(u64::from(length)), &mut io::sink())?;
                 }
-                Err(error) => return Err(damaged(error)),
+                Err(error) => return Err(refused(&error)),
             }
         }
         Ok(false)
@@ -39,7 +39,7 @@ impl<R: BufRead> Zstd<R> {
 
     fn decode(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
-            self.decoder.decode_blocks(&mut self.input, BlockDecodingStrategy::UptoBlocks(1)).map_err(damaged)?;
+            self.decoder.decode_blocks(&mut self.input, BlockDecodingStrategy::UptoBlocks(1)).map_err(|error| refused(&error))?;
         }
         self.decoder.read(buffer)
     }
@@ -47,7 +47,7 @@ impl<R: BufRead> Zstd<R> {
     fn end(&mut self) -> io::Result<()> {
         self.inside = false;
         match self.decoder.get_checksum_from_data() {
-            stored @ Some(_) if stored != self.decoder.get_calculated_checksum() => Err(damaged("its checksum does not match")),
+            stored @ Some(_) if stored != self.decoder.get_calculated_checksum() => Err(unreadable(DAMAGED)),
             _ => Ok(()),
         }
     }
@@ -66,8 +66,26 @@ impl<R: BufRead> Read for Zstd<R> {
     }
 }
 
-fn damaged(error: impl std::fmt::Display) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("the compressed input is damaged: {error}"))
+const DAMAGED: &str = "its compressed data is damaged or cut off; get the file once more";
+
+/// What to do about what the decoder does not take.
+fn refused(error: &FrameDecoderError) -> io::Error {
+    match error {
+        FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::BadMagicNumber(_)) => unreadable(
+            "it is not compressed with Zstandard, or it is damaged; if it is not compressed, say with --format what it holds",
+        ),
+        FrameDecoderError::WindowSizeTooBig { .. } => {
+            unreadable("it was compressed with a window that is too large; compress it again without --long")
+        }
+        FrameDecoderError::DictNotProvided { .. } => {
+            unreadable("it was compressed with a dictionary; compress it again without one")
+        }
+        _ => unreadable(DAMAGED),
+    }
+}
+
+fn unreadable(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
 #[cfg(test)]

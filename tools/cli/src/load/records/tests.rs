@@ -1,12 +1,19 @@
 use super::*;
+use crate::text::Encoding;
 
 fn read(content: Content, input: &[u8]) -> Vec<Result<Record, String>> {
+    read_source(content, false, input)
+}
+
+fn read_source(content: Content, dump: bool, input: &[u8]) -> Vec<Result<Record, String>> {
     let values = Values { bytes: 4, template: "at {line}".to_owned() };
     let told = |problem| match problem {
         Problem::Entry { number, reason } => format!("{number}: {reason}"),
         Problem::Input(error) => error.to_string(),
     };
-    Records::new(input, content, Encoding::default(), values).map(|record| record.map_err(told)).collect()
+    let bytes = Box::new(std::io::Cursor::new(input.to_vec()));
+    let source = Source { content, encoding: Encoding::default(), dump, bytes };
+    Records::new(source, values).map(|record| record.map_err(told)).collect()
 }
 
 fn record(number: u64, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Record, String> {
@@ -43,7 +50,7 @@ fn tsv_with_escapes() {
     assert_eq!(records[0], record(1, "a\tb", "value\twith tab"));
     assert!(records[1].as_ref().is_err_and(|why| why.starts_with("2: there is no tab")));
     assert!(records[2].as_ref().is_err_and(|why| why.starts_with("3: the value has a backslash")));
-    assert_eq!(records[3], Err("4: the key is empty".to_owned()));
+    assert_eq!(records[3], Err("4: the key is empty: \" v\"".to_owned()));
     assert_eq!(records[4], record(5, "empty", ""));
 }
 
@@ -69,4 +76,11 @@ fn differences_add_up_and_ascend() {
 fn limits_are_named() {
     let long_value = [b"k\t", &vec![b'v'; MAX_RECORD][..]].concat();
     assert!(read(Content::Tsv, &long_value)[0].as_ref().is_err_and(|why| why.contains("limit is 1900")));
+}
+
+#[test]
+fn a_dump_that_was_cut_off_is_noticed() {
+    let records = read_source(Content::Tsv, true, b"a\t1\nb\t2");
+    assert_eq!(records[0], record(2, "a", "1"), "the header was line 1");
+    assert_eq!(records[1], Err("3: the dump was cut off in the middle of it: \"b 2\"".to_owned()));
 }

@@ -1,0 +1,112 @@
+//! An input whose first bytes have been looked at. They tell a compressed input and a dump, and refuse what would be loaded as garbage.
+
+use std::{
+    io::{self, BufRead, BufReader, Cursor, Read},
+    path::Path,
+};
+
+use crate::{
+    failure::Failure,
+    header,
+    load::{
+        Zstd, display,
+        format::{Content, Format},
+        progress::Input,
+    },
+    text::Encoding,
+};
+
+/// Bytes that are looked at.
+const HEAD: u64 = 512;
+
+const GZIP: &[u8] = &[0x1F, 0x8B, 8];
+const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
+
+/// An input of a known format.
+pub(crate) struct Source {
+    /// What it holds.
+    pub(crate) content: Content,
+    /// How it is written.
+    pub(crate) encoding: Encoding,
+    /// Whether it had the header of a dump, which was its first line.
+    pub(crate) dump: bool,
+    /// What it holds behind the header, without compression.
+    pub(crate) bytes: Box<dyn BufRead>,
+}
+
+impl Source {
+    /// Looks at an input that is called `path`, with what the user said about it.
+    pub(crate) fn new(input: Input, path: &Path, format: Option<Format>, encoding: Encoding) -> Result<Source, Failure> {
+        let Format { content, zstd } = format.unwrap_or_else(|| Format::of(path));
+        let mut source = Source { content, encoding, dump: false, bytes: Box::new(BufReader::with_capacity(1 << 18, input)) };
+        source.unpack(path, zstd)?;
+        let head = source.head(path)?;
+        let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let lines_wanted = format.is_some() && content == Content::Lines;
+        match header::parse(line) {
+            Some(found) if content.is_text() && !lines_wanted => source.begin_dump(path, found)?,
+            _ => refuse(&head, line, content, format.is_some()).map_or(Ok(()), |why| Err(unfit(path, &why)))?,
+        }
+        Ok(source)
+    }
+
+    /// Undoes compression. It is looked for in text alone, since integers may begin with any bytes.
+    fn unpack(&mut self, path: &Path, zstd: bool) -> Result<(), Failure> {
+        let start = self.head(path)?;
+        if self.content.is_text() && start.starts_with(GZIP) {
+            let why =
+                format!("is compressed with gzip, which load does not read; try: gzip -dc {} | ecotone load", path.display());
+            return Err(unfit(path, &why));
+        }
+        if zstd || self.content.is_text() && start.starts_with(ZSTD) {
+            let packed = std::mem::replace(&mut self.bytes, Box::new(io::empty()));
+            self.bytes = Box::new(BufReader::with_capacity(1 << 18, Zstd::new(packed)));
+        }
+        Ok(())
+    }
+
+    /// The first bytes, which are read again behind this.
+    fn head(&mut self, path: &Path) -> Result<Vec<u8>, Failure> {
+        let mut head = Vec::new();
+        let read = (&mut self.bytes).take(HEAD).read_to_end(&mut head);
+        read.map_err(|error| Failure::Told(format!("cannot read {}: {error}", display(path))))?;
+        let rest = std::mem::replace(&mut self.bytes, Box::new(io::empty()));
+        self.bytes = Box::new(Cursor::new(head.clone()).chain(rest));
+        Ok(head)
+    }
+
+    /// Goes behind the header, and reads what follows as it says.
+    fn begin_dump(&mut self, path: &Path, found: Result<Encoding, String>) -> Result<(), Failure> {
+        let found = found.map_err(|why| unfit(path, &why))?;
+        if self.encoding != Encoding::default() && self.encoding != found {
+            let (name, given) = (display(path), self.encoding.options());
+            return Err(Failure::Usage(format!("{name} says itself how it is written, and not with{given}; leave that out")));
+        }
+        self.bytes.skip_until(b'\n')?;
+        (self.content, self.encoding, self.dump) = (Content::Tsv, found, true);
+        Ok(())
+    }
+}
+
+fn unfit(path: &Path, why: &str) -> Failure {
+    Failure::Usage(format!("{} {why}", display(path)))
+}
+
+/// Why an input that begins like this cannot be meant. Whoever names the format of text is believed.
+fn refuse(head: &[u8], line: &[u8], content: Content, named: bool) -> Option<String> {
+    let readable = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~' | 0x80..);
+    match content {
+        Content::Integers | Content::Differences if head.contains(&b'\n') && head.iter().all(readable) => {
+            Some("holds text, not integers of 8 bytes; give --format lines or --format tsv".to_owned())
+        }
+        Content::Lines if !named && line.contains(&b'\t') => Some(
+            "has a tab in its first line; give --format tsv if it stands between key and value, --format lines if it belongs to the key"
+                .to_owned(),
+        ),
+        Content::Lines if !named && [&b"{\"key\":"[..], b"{\"key_hex\":"].iter().any(|start| line.starts_with(start)) => {
+            Some("holds JSON, which load does not read; make the dump without --json, or give --format lines to have each line as a key".to_owned())
+        }
+        _ => None,
+    }
+}
