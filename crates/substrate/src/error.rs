@@ -9,7 +9,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Bytes on disk are not what was written there. Restore the file from a backup, or run `ecotone verify` to see how much is hurt.
+    /// Bytes on disk are not what was written there. Restore a backup, or save what can be read with `ecotone repair`. If the database opens, `ecotone verify`
+    /// lists all damage.
     #[error("{file} is corrupt at byte {offset}: {what}")]
     Corruption {
         /// Name of the file inside the database directory.
@@ -43,7 +44,7 @@ pub enum Error {
         cause: Arc<Error>,
     },
     /// A limit of Ecotone, see [`limits`](crate::limits).
-    #[error("{what} is {actual}, and the limit is {limit}")]
+    #[error("{what} is {actual}, and {} {limit}", if actual < limit { "must be at least" } else { "the limit is" })]
     Limit {
         /// What is limited, with its unit.
         what: &'static str,
@@ -141,5 +142,17 @@ impl Error {
     /// Whether memory or space on the disk was wanting, so that the same call can succeed later.
     pub fn is_shortage(&self) -> bool {
         self.is_no_space() || matches!(self, Error::Memory { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Error;
+
+    #[test]
+    fn a_limit_says_on_which_side_it_is() {
+        let told = |limit, actual| Error::Limit { what: "the size", limit, actual }.to_string();
+        assert_eq!(told(10, 11), "the size is 11, and the limit is 10");
+        assert_eq!(told(1, 0), "the size is 0, and must be at least 1");
     }
 }

@@ -3,6 +3,7 @@
 use std::{io, process::ExitCode};
 
 use ecotone::Error;
+use rustix::io::Errno;
 
 /// Anything that ends a command early.
 #[derive(Debug)]
@@ -44,19 +45,27 @@ pub(crate) fn warn(message: &str) {
 /// What to do about an error whose own text does not say it.
 fn advice(error: &Error) -> &'static str {
     match error {
-        Error::Corruption { .. } => {
-            "; `ecotone verify` tells what else is hurt; restore a backup, or save what can be read with `ecotone repair`"
-        }
-        Error::UnknownKeyspace { .. } => {
-            "; `ecotone list` shows the keyspaces that exist, `ecotone load` and `put` make new ones"
-        }
+        Error::Corruption { .. } => "; restore a backup, or save what can be read with `ecotone repair`",
+        Error::UnknownKeyspace { .. } => "; `ecotone list` shows the keyspaces that exist, `load` and `put` make new ones",
         // A reason with a semicolon in it says already what to do.
         Error::NotADatabase { why, .. } if !why.contains(';') => {
-            "; give the directory of a database, or a new path to `ecotone load`"
+            "; give the directory of a database; `load` and `put` make one where nothing is yet"
         }
-        Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-            "; run the command as the owner of the database, or change the permissions"
-        }
+        Error::NoSpace { .. } | Error::DiskBudget { .. } => "; then run the command again",
+        Error::Memory { .. } => "; `--memory` gives it more",
+        Error::Poisoned { .. } => "; every command opens it anew",
+        Error::Io { action, source, .. } => advice_of_system(action, source),
+        _ => "",
+    }
+}
+
+/// The same for an answer of the operating system.
+fn advice_of_system(action: &str, error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "; run the command as the owner of the database, or change the permissions",
+        io::ErrorKind::ReadOnlyFilesystem => "; every command opens the database for writing: copy it to where it can be written",
+        io::ErrorKind::NotFound if action.starts_with("create") => "; make the directory around it first",
+        _ if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => "; allow this shell more open files with `ulimit -n`",
         _ => "",
     }
 }

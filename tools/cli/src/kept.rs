@@ -155,14 +155,14 @@ impl Kept {
         }
     }
 
-    /// The keyspace, for `what`, which needs an order of keys.
-    pub(crate) fn ordered(&self, what: &str) -> std::result::Result<&Keyspace, Failure> {
+    /// The keyspace, for `what`, which needs an order of keys; `instead` says what does not.
+    pub(crate) fn ordered(&self, what: &str, instead: &str) -> std::result::Result<&Keyspace, Failure> {
         match self {
             Kept::Ordered(keyspace) => Ok(keyspace),
             Kept::Hashed(keyspace) => {
                 let name = keyspace.name();
                 Err(Failure::Usage(format!(
-                    "the keyspace {name:?} finds its keys by a hash and keeps no order of them, which {what} needs"
+                    "the keyspace {name:?} finds its keys by a hash and keeps no order of them, which {what} needs; {instead}"
                 )))
             }
         }

@@ -19,19 +19,37 @@ mod text;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use tracing_subscriber::EnvFilter;
+use clap::{Parser, error::ErrorKind};
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
+
+use self::{
+    arguments::Arguments,
+    failure::{Failure, warn},
+};
 
 fn main() -> ExitCode {
-    let arguments = arguments::Arguments::parse();
-    start_log();
-    match arguments.command.run() {
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| wrong_use(&error));
+    match start_log().and_then(|()| arguments.command.run()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
 }
 
-fn start_log() {
-    let filter = EnvFilter::try_from_env("ECOTONE_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+fn wrong_use(error: &clap::Error) -> ! {
+    if error.kind() == ErrorKind::InvalidUtf8 {
+        warn("an argument is not UTF-8; give keys and values of other bytes as hexadecimal digits, with --hex");
+    }
+    error.exit()
+}
+
+/// Begins to log as `ECOTONE_LOG` says: a level, or levels of parts such as `warn,ecotone_engines=debug`.
+fn start_log() -> Result<(), Failure> {
+    let wanted = std::env::var("ECOTONE_LOG").ok().filter(|wanted| !wanted.is_empty()).unwrap_or_else(|| "warn".to_owned());
+    // A filter takes a word that is no level for the name of a part, and then logs nothing else.
+    let is_level = wanted.split(',').all(|part| part.contains('=') || part.parse::<LevelFilter>().is_ok());
+    let filter = EnvFilter::try_new(&wanted).ok().filter(|_| is_level).ok_or_else(|| {
+        Failure::Usage(format!("ECOTONE_LOG is {wanted:?}, and must be off, error, warn, info, debug or trace"))
+    })?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    Ok(())
 }

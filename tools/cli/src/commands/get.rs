@@ -30,7 +30,7 @@ impl Get {
         let key = self.encoding.key(&self.key)?;
         let database = self.place.open()?;
         let found = self.space.open(&database)?.get(&key)?;
-        let value = found.ok_or_else(|| Failure::Told(format!("no such key: {:?}", self.key)))?;
+        let value = found.ok_or_else(|| self.missing())?;
         let mut output = Output::new();
         if self.place.json {
             output.json(&self.encoding.json_record(&key, &value)?)?;
@@ -41,5 +41,12 @@ impl Get {
         }
         output.finish()?;
         close(database)
+    }
+
+    fn missing(&self) -> Failure {
+        let Encoding { hex, u64 } = self.encoding;
+        let number = !hex && !u64 && self.key.parse::<u64>().is_ok();
+        let advice = if number { "; a key of an integer file is found with --u64" } else { "" };
+        Failure::Told(format!("no such key: {:?}{advice}", self.key))
     }
 }

@@ -45,7 +45,7 @@ impl Scan {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let database = self.place.open()?;
         let kept = self.space.open(&database)?;
-        let records = self.records(kept.ordered("scan")?)?;
+        let records = self.records(kept.ordered("scan", "`ecotone dump` prints all its records")?)?;
         let limit = self.limit.unwrap_or(usize::MAX);
         let mut output = Output::new();
         if self.reverse {

@@ -111,7 +111,7 @@ impl Load {
             Kept::Hashed(_) => false,
         };
         if self.sorted || ascends {
-            target::bulk(keyspace.ordered("--sorted")?, records, tally)
+            target::bulk(keyspace.ordered("--sorted", "leave it out")?, records, tally)
         } else {
             target::insert(database, keyspace, records, tally)
         }

@@ -1,16 +1,17 @@
 //! Wrong arguments and wrong places: each its own clear error, and no harm done.
 
-use std::fs;
+use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, process::Command};
 
-use crate::harness::Place;
+use crate::harness::{BINARY, Place, Run};
 
 #[test]
 fn keys_and_values_out_of_bounds() {
     let place = Place::with_lines("a\t1\n");
-    place.run("put", &["", "v"]).fails(1, &["key", "limit is 1"]);
+    place.run("put", &["", "v"]).fails(1, &["the length of a key", "must be at least 1"]);
     place.run("put", &[&"k".repeat(1025), "v"]).fails(1, &["key", "1025", "limit is 1024"]);
     place.run("put", &["k", &"v".repeat(1900)]).fails(1, &["1901", "limit is 1900"]);
-    place.run("get", &[""]).fails(1, &["key", "limit is 1"]);
+    place.run("get", &[""]).fails(1, &["the length of a key", "must be at least 1"]);
+    place.run("put", &["k", "v", "--keyspace", ""]).fails(1, &["keyspace's name", "must be at least 1"]);
     place.run("get", &[&"k".repeat(1025)]).fails(1, &["1025", "limit is 1024"]);
     place.run("delete", &[&"k".repeat(1025)]).fails(1, &["1025", "limit is 1024"]);
     place.run("put", &[&"k".repeat(1024), &"v".repeat(876)]).good();
@@ -32,7 +33,7 @@ fn wrong_use_has_exit_code_2() {
 #[test]
 fn a_budget_that_is_too_small() {
     let place = Place::with_lines("a\t1\n");
-    place.run("get", &["a", "--memory", "1MiB"]).fails(1, &["memory budget", "1048576", "16777216"]);
+    place.run("get", &["a", "--memory", "1MiB"]).fails(1, &["memory budget", "1048576", "must be at least 16777216"]);
 }
 
 #[test]
@@ -94,4 +95,60 @@ fn a_second_opener_is_turned_away() {
     place.run("put", &["a", "2"]).fails(1, &["open elsewhere"]);
     database.close().expect("it closes");
     assert_eq!(place.run("get", &["a"]).good().text(), "1\n");
+}
+
+#[test]
+fn a_parent_that_is_missing_is_to_be_made_first() {
+    let place = Place::new();
+    place
+        .run_on(&place.around().join("missing/db"), "put", &["a", "1"])
+        .fails(1, &["missing/db", "make the directory around it first"]);
+}
+
+#[test]
+fn open_files_that_run_out_name_the_limit_of_the_shell() {
+    let place = Place::with_lines("a\t1\n");
+    let script = r#"ulimit -n 8; exec "$0" get "$1" a"#;
+    let output = Command::new("sh").args(["-c", script, BINARY]).arg(place.path()).output().expect("sh runs");
+    Run::of(output).fails(1, &["Too many open files", "ulimit -n"]);
+}
+
+#[test]
+fn keys_that_are_no_text_and_numbers_that_are_no_text_say_which_option_they_need() {
+    let place = Place::with_lines("a\t1\n");
+    let output = Command::new(BINARY).arg("get").arg(place.path()).arg(OsStr::from_bytes(b"\xff")).output();
+    Run::of(output.expect("the binary runs")).fails(2, &["not UTF-8", "--hex"]);
+    place.run("get", &["123"]).fails(1, &["no such key", "--u64"]);
+}
+
+#[test]
+fn a_log_level_that_is_none_is_refused() {
+    let place = Place::with_lines("a\t1\n");
+    let get = |level: &str| {
+        let output = Command::new(BINARY).arg("get").arg(place.path()).arg("a").env("ECOTONE_LOG", level).output();
+        Run::of(output.expect("the binary runs"))
+    };
+    get("loud").fails(2, &["ECOTONE_LOG", "loud", "debug"]);
+    ["", "warn", "off", "warn,ecotone_engines=debug"].iter().for_each(|level| assert_eq!(get(level).good().text(), "1\n"));
+    assert!(get("info").stderr.contains("recovered"));
+}
+
+/// Damage is told with what to do about it, and no command sends its user to itself.
+#[test]
+fn no_advice_goes_round_in_circles() {
+    let place = Place::with_lines("a\t1\n");
+    for entry in fs::read_dir(place.path()).expect("a directory").flatten() {
+        let mut bytes = fs::read(entry.path()).expect("a file");
+        bytes.iter_mut().take(4096).for_each(|byte| *byte ^= 4);
+        fs::write(entry.path(), bytes).expect("a file");
+    }
+    for (command, arguments) in [("verify", &[][..]), ("get", &["a"]), ("stats", &[])] {
+        let run = place.run(command, arguments);
+        assert!(run.stderr.contains("ecotone repair") && !run.stderr.contains("ecotone verify"), "{}", run.stderr);
+        run.fails(1, &["corrupt", "restore a backup"]);
+    }
+    let other = Place::new();
+    fs::create_dir(other.path()).expect("a directory");
+    fs::write(other.path().join("letter.txt"), "dear").expect("a file");
+    other.run("load", &[]).fails(1, &["other files", "where nothing is yet"]);
 }

@@ -59,6 +59,8 @@ fn what_is_lost_is_told_and_is_exit_code_3() {
     assert_eq!(run.code, 3, "{}", run.stderr);
     assert!(run.text().contains("missing from the beginning to before the end"), "{}", run.text());
     assert!(run.stderr.contains("does not hold all"), "{}", run.stderr);
+    let verify = place.run("verify", &[]);
+    assert!(verify.code == 1 && verify.stderr.contains("ecotone repair"), "{}", verify.stderr);
     let left = dump(&place, "default");
     assert!(left.len() < right.len());
 }
