@@ -35,9 +35,11 @@ mod many_iterators;
 mod mixed;
 #[cfg(not(feature = "bugs"))]
 mod nearly_full;
+#[cfg(not(feature = "bugs"))]
 mod no_big_lock;
 #[cfg(not(feature = "bugs"))]
 mod overwrites;
+#[cfg(not(feature = "bugs"))]
 mod ownership;
 #[cfg(not(feature = "bugs"))]
 mod poisoned;
