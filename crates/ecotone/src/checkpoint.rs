@@ -1,6 +1,6 @@
 //! Keeping the log short: flush by age, checkpoint, recycle.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use ecotone_engines::engine::Root;
 use ecotone_substrate::{
@@ -70,7 +70,9 @@ impl Inner {
         spaces.iter().try_for_each(|space| space.engine().flush(begin + slice))?;
         self.checkpoint()?;
         let freed = self.wal.kept_from().saturating_sub(begin);
-        self.relief.took(slice, freed, Duration::from_nanos(self.shared.clock.now() - began));
+        let took = self.shared.clock.since(began);
+        tracing::debug!(used, freed, ?took, "relieved the log");
+        self.relief.took(slice, freed, took);
         Ok(())
     }
 
@@ -104,6 +106,7 @@ impl Inner {
     pub(crate) fn checkpoint(&self) -> Result<()> {
         let mut manifest = self.manifest.lock();
         let _held = held::hold(Kind::Manifest);
+        let (kept_from, began) = (self.wal.kept_from(), self.shared.clock.now_for_log());
         let applied = self.wal.applied();
         let taken = self.all_spaces().into_iter().map(|space| take(space, applied)).collect::<Result<Vec<_>>>()?;
         // A manifest must not know more than the log does after a power failure: its positions would be given out again.
@@ -114,6 +117,12 @@ impl Inner {
         self.store(&mut manifest, next)?;
         taken.iter().for_each(|taken| taken.space.engine().checkpoint_is_durable());
         self.wal.truncate(replay);
+        tracing::debug!(
+            truncated = self.wal.kept_from().saturating_sub(kept_from),
+            to_replay = self.wal.used(),
+            took = ?self.shared.clock.since(began),
+            "made a checkpoint"
+        );
         Ok(())
     }
 

@@ -6,11 +6,20 @@ use std::{
 };
 
 use ecotone_sys::{primitive::thread, processor};
+use tracing::level_filters::LevelFilter;
 
 /// Where time and randomness come from.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Nanoseconds since some fixed moment; never goes back.
     fn now(&self) -> u64;
+    /// [`now`](Self::now), for a time that only the log at level debug tells. If nobody listens to that, 0, without a look at the clock.
+    fn now_for_log(&self) -> u64 {
+        if LevelFilter::current() >= LevelFilter::DEBUG { self.now() } else { 0 }
+    }
+    /// Time since a moment that [`now`](Self::now) gave.
+    fn since(&self, began: u64) -> Duration {
+        Duration::from_nanos(self.now().saturating_sub(began))
+    }
     /// A random number, for identities and seeds; not for secrets.
     fn random(&self) -> u64;
     /// Returns when `duration` has passed.

@@ -12,9 +12,19 @@ impl Hash {
     /// Has everything on disk, synced, that was applied before and has a sequence below `below`; what has none is below all.
     pub(super) fn flush(&self, files: &Files, below: Seq) -> Result<()> {
         let until = if files.context().logged { self.end_of(below) } else { Some(self.promise(files)) };
-        let Some(until) = until.filter(|until| *until > self.log.bounds().durable()) else { return Ok(()) };
+        let durable = self.log.bounds().durable();
+        let Some(until) = until.filter(|until| *until > durable) else { return Ok(()) };
+        let context = files.context();
+        let began = context.shared.clock.now_for_log();
         self.log.freeze(until);
-        files.write_durably(&self.log, until)
+        files.write_durably(&self.log, until)?;
+        tracing::debug!(
+            keyspace = context.keyspace,
+            written = until.get() - durable.get(),
+            took = ?context.shared.clock.since(began),
+            "flushed the hot log"
+        );
+        Ok(())
     }
 
     /// The page boundary behind the last record that is not durable and has a sequence below this one.

@@ -253,6 +253,8 @@ impl Upkeep {
     /// One step, so that others come in between.
     fn run(self: Arc<Self>, work: Work) {
         self.jobs[work as usize].begin();
+        let context = self.files.context();
+        let began = context.shared.clock.now_for_log();
         let done = match work {
             Work::Grow => Ok(self.hash.grow_index()),
             Work::WriteOut => self.compactor().write_out_if_due(),
@@ -271,6 +273,15 @@ impl Upkeep {
         }
         match done {
             Ok(true) => {
+                tracing::debug!(
+                    keyspace = context.keyspace,
+                    hot_log = self.hash.log.bytes(),
+                    deltas = self.hash.cold.runs().delta_bytes(),
+                    base = self.hash.cold.runs().base_bytes(),
+                    took = ?context.shared.clock.since(began),
+                    "done: {}",
+                    work.name()
+                );
                 self.retry.succeeded();
                 self.begin();
             }

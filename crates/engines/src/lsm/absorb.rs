@@ -158,8 +158,18 @@ impl Lsm {
     }
 
     fn absorb_piece(self: &Arc<Self>, base: &Arc<dyn Base>, version: &Version<Handle>, split: Split, piece: Piece) -> Result<()> {
+        let (context, before) = (self.files.context(), self.adapted_bytes());
+        let began = context.shared.clock.now_for_log();
         let absorbed = self.bring_down(base, version, split, piece);
         self.absorbing.learn(&absorbed);
+        if absorbed.is_ok() {
+            tracing::debug!(
+                keyspace = context.keyspace,
+                written = self.adapted_bytes().saturating_sub(before),
+                took = ?context.shared.clock.since(began),
+                "converted tables of a range to pages"
+            );
+        }
         // Bounds go with covers that are joined, and with a range that was carved in vain.
         self.keep_apart();
         absorbed

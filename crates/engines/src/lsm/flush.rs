@@ -94,6 +94,8 @@ impl Lsm {
     /// the turn.
     fn flush_oldest(&self) -> Result<bool> {
         let Some(oldest) = self.present.oldest_sealed() else { return Ok(false) };
+        let context = self.files.context();
+        let began = context.shared.clock.now_for_log();
         let run = Place::Run(self.files.next_ordinal()?);
         self.files.context().sync_log()?;
         let diverted = self.divert(&oldest.memtable)?;
@@ -109,6 +111,13 @@ impl Lsm {
         let installed = self.install(&change, &tables, |version| self.present.flushed(&oldest, version));
         installed.inspect_err(|_| output::remove(self.files.environment(), &tables))?;
         self.flushes.increment();
+        tracing::debug!(
+            keyspace = context.keyspace,
+            tables = tables.len(),
+            written = tables.iter().map(|table| table.bytes()).sum::<u64>(),
+            took = ?context.shared.clock.since(began),
+            "flushed a memtable"
+        );
         self.room.trim();
         Ok(true)
     }

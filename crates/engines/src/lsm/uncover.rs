@@ -87,6 +87,8 @@ impl Lsm {
     }
 
     fn uncover_piece(&self, base: &Arc<dyn Base>, version: &Version<Handle>, piece: Span) -> Result<()> {
+        let context = self.files.context();
+        let began = context.shared.clock.now_for_log();
         let (lower, upper) = &piece;
         let tables = version.run(LAST).map_or(&[][..], |run| run.within((lower, upper)));
         let files: Vec<File> = tables.iter().map(|table| table.file()).collect();
@@ -96,7 +98,14 @@ impl Lsm {
         let stripped = self.strip(version, &edges).inspect_err(|_| self.remove(&merged))?;
         let covers = vec![CoverEdit { lower: lower.clone(), upper: upper.clone(), becomes: Become::Uncovered }];
         self.install_stripped(Change { goes: files, covers, ..Change::default() }, &merged, &edges, &stripped)?;
-        self.adapted.add(merged.iter().map(|(_, handle)| handle.bytes()).sum());
+        let written = merged.iter().map(|(_, handle)| handle.bytes()).sum();
+        self.adapted.add(written);
+        tracing::debug!(
+            keyspace = context.keyspace,
+            written,
+            took = ?context.shared.clock.since(began),
+            "converted pages of a range to tables"
+        );
         tables.iter().for_each(|table| self.let_go(table));
         Ok(())
     }

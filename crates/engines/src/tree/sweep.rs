@@ -53,6 +53,16 @@ impl Sweep {
         self.tree.sweeping.is_wanted()
     }
 
+    /// The number of the keyspace.
+    pub(crate) fn keyspace(&self) -> u32 {
+        self.tree.context.keyspace
+    }
+
+    /// Pages of the batches that were taken.
+    pub(crate) fn taken(&self) -> usize {
+        self.pages.len().min(self.next.load(Ordering::Relaxed).saturating_mul(self.batch))
+    }
+
     /// Batches in all.
     pub(crate) fn batches(&self) -> usize {
         self.pages.len().div_ceil(self.batch)

@@ -236,6 +236,7 @@ impl Writeback {
 
     /// Writes out the pages of a sweep, with the help of another worker: one reads and merges while the other writes. False if nothing could be written.
     fn sweep(self: &Arc<Self>, shared: &Shared, sweep: &Arc<Sweep>, priority: Priority) -> Result<bool> {
+        let began = shared.clock.now_for_log();
         if sweep.batches() > 1 && shared.scheduler.is_threaded() {
             let (writeback, shared, sweep) = (self.clone(), shared.clone(), sweep.clone());
             let scheduler = shared.scheduler.clone();
@@ -251,6 +252,13 @@ impl Writeback {
         while sweep.is_helped() {
             ecotone_sys::primitive::thread::sleep(HELPER_WAIT);
         }
+        tracing::debug!(
+            keyspace = sweep.keyspace(),
+            pages = sweep.taken(),
+            dirty_left = self.cache.dirty_bytes(),
+            took = ?shared.clock.since(began),
+            "wrote out dirty pages"
+        );
         written.map(|()| sweep.has_progress())
     }
 

@@ -77,12 +77,39 @@ fn stats_and_verify() {
     assert_eq!(stats["keyspaces"][0]["name"], "default");
     assert!(stats["io"]["read_bytes"].is_u64() && stats["log"]["tail"].is_u64(), "{stats}");
     assert_eq!(stats["keyspaces"][0]["counters"]["writer_delay_max_us"], 0);
-    let text = place.run("stats", &[]).good();
-    assert!(text.text().contains("memory budget") && text.text().contains("keyspace default"), "{}", text.text());
+    let text = place.run("stats", &["--all"]).good();
+    assert!(text.text().contains("memory by component") && text.text().contains("keyspace default"), "{}", text.text());
+    assert_eq!((&stats["postponed"], &stats["postponed_last"]), (&json!(0), &json!(null)));
     let report = place.run("verify", &["--json"]).good().json().remove(0);
     assert_eq!((&report["keyspace"], &report["records"]), (&json!("default"), &json!(2)));
     assert_eq!(report["problems"], json!([]));
     assert!(place.run("verify", &[]).good().text().starts_with("default: 2 records on "));
+}
+
+#[test]
+fn stats_are_six_lines_in_the_words_of_the_readme() {
+    let readme = include_str!("../../../../README.md");
+    let place = Place::new();
+    for engine in ["tree", "lsm", "hash"] {
+        let lines: String = (0..1000).map(|line| format!("key {line:08}\n")).collect();
+        place.feed("load", &["-", "--keyspace", engine, "--engine", engine], lines.as_bytes()).good();
+    }
+    let run = place.run("stats", &[]).good();
+    let lines: Vec<(&str, &str)> = run.text().lines().filter_map(|line| line.trim().split_once(' ')).collect();
+    assert_eq!(
+        lines.iter().map(|(word, _)| *word).collect::<Vec<_>>(),
+        ["keyspaces", "records", "disk", "memory", "log", "state"]
+    );
+    let told = |word: &str| lines.iter().find(|(is, _)| *is == word).map(|(_, how_much)| how_much.trim());
+    assert_eq!(told("keyspaces"), Some("hash (hash), lsm (lsm), tree (tree)"));
+    // A hash index counts one entry in 16, so of 1,000 it may tell some hundreds more or fewer.
+    let records = told("records").and_then(|told| told.strip_prefix("about ")?.replace(',', "").parse::<u64>().ok());
+    assert!(records.is_some_and(|records| (2_280..=3_720).contains(&records)), "{lines:?}");
+    assert_eq!(told("state"), Some("good"));
+    assert!(told("memory").is_some_and(|memory| memory.ends_with("held of a budget of 256.0 MiB")), "{lines:?}");
+    for (word, _) in lines {
+        assert!(readme.contains(&format!("| `{word}` |")), "the README does not explain {word}");
+    }
 }
 
 #[test]
@@ -106,7 +133,7 @@ fn stats_tell_the_shape_of_a_keyspace() {
     let read = |kind: &str| files[kind]["read_bytes"].as_u64().unwrap();
     assert!(read("pages") >= 4096 && read("manifest") > 0 && read("double-write area") > 0, "{files}");
     assert_eq!(keyspace["counters"]["pages_read_for_checks"], survey["sampled_pages"]);
-    let text = place.run("stats", &[]).good();
+    let text = place.run("stats", &["--all"]).good();
     let told = [
         "records",
         "space amplification",

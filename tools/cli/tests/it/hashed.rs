@@ -21,7 +21,7 @@ fn a_hashed_keyspace_is_loaded_read_and_dumped() {
     assert_eq!((records.len(), records[0], records[records.len() - 1]), (500, "key-1\t2", "key-99\t100"));
     assert!(records.contains(&"key-7\tseven") && records.contains(&"key-500\t501"));
     assert!(place.run("list", &[]).good().text().contains("hash"));
-    assert!(place.run("stats", &[]).good().text().contains("hot log bytes"));
+    assert!(place.run("stats", &["--all"]).good().text().contains("hot log bytes"));
     assert!(place.run("verify", &[]).good().text().contains("500 records"));
 }
 

@@ -8,6 +8,7 @@ mod full_disk;
 mod harness;
 mod hashed;
 mod loading;
+mod log;
 mod lsm;
 mod permissions;
 mod repair;

@@ -106,8 +106,7 @@ impl Compactor<'_> {
 
     /// Bytes of the hot log.
     fn hot_bytes(&self) -> u64 {
-        let from = self.hash.log.bounds().begin().get();
-        self.hash.log.tail().get().saturating_sub(from)
+        self.hash.log.bytes()
     }
 
     /// What the hot log has on disk beyond what it keeps there on purpose, as a part of that at which writers wait.

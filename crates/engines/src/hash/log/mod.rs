@@ -82,6 +82,12 @@ impl HotLog {
         self.tail.get()
     }
 
+    /// Bytes between BEGIN and TAIL.
+    pub(crate) fn bytes(&self) -> u64 {
+        let begin = self.bounds.begin().get();
+        self.tail().get().saturating_sub(begin)
+    }
+
     /// The block becomes frame `number`, up to whose end the log may grow from now on. One thread at a time lets frames in, in order.
     /// The block itself if the frame that is in the way has not left.
     pub(crate) fn enter(&self, number: u64, block: Block) -> std::result::Result<(), Block> {

@@ -215,6 +215,8 @@ impl Lsm {
         opening: &Opening,
         is_awaited: bool,
     ) -> Result<()> {
+        let context = self.files.context();
+        let began = context.shared.clock.now_for_log();
         let moves = piece.single().filter(|handle| self.may_move(version, handle, piece.target));
         let tables = if moves.is_some() { Vec::new() } else { self.merge(version, piece, None, is_awaited)? };
         let tables: Vec<_> = tables.into_iter().map(|handle| (piece.target, handle)).collect();
@@ -227,6 +229,14 @@ impl Lsm {
             inputs().for_each(|handle| handle.table().forget_blocks());
         }
         self.install_stripped(change, &tables, &opening.edges, &stripped)?;
+        tracing::debug!(
+            keyspace = context.keyspace,
+            runs = piece.inputs.len(),
+            read = piece.bytes(),
+            written = tables.iter().map(|(_, table)| table.bytes()).sum::<u64>(),
+            took = ?context.shared.clock.since(began),
+            "compacted tables"
+        );
         if moves.is_none() {
             inputs().for_each(|handle| self.files.loader().heat.forget(handle));
         }

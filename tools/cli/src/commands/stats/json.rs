@@ -25,6 +25,8 @@ pub(super) fn of(look: &Look) -> Value {
             "waits": log.waits, "delays": log.delays, "delay_total_us": log.delay_total_us,
         },
         "background_jobs": stats.background_jobs,
+        "postponed": stats.postponed,
+        "postponed_last": stats.postponed_last,
         "keyspaces": look.keyspaces.iter().map(keyspace).collect::<Vec<_>>(),
         "failure": stats.failure,
     })
@@ -43,7 +45,7 @@ fn keyspace(shape: &Shape) -> Value {
         "counters": counters,
         "survey": shape.survey.as_ref().map(survey),
         "ranges": shape.ranges.iter().map(range).collect::<Vec<_>>(),
-        "records_estimated": shape.records(),
+        "records_estimated": shape.sampled_records(),
         "record_bytes_estimated": shape.record_bytes(),
         "space_amplification": shape.space_amplification(),
     })

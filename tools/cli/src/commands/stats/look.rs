@@ -50,8 +50,17 @@ impl Shape {
         self.survey.as_ref().and_then(|survey| scaled(survey.sampled_record_bytes, survey))
     }
 
+    /// Records of whatever engine, about: some of them may be replaced or deleted already, and a hash index counts a sample of its entries.
+    pub(super) fn records(&self) -> u64 {
+        let counted = |name| self.counter(name).unwrap_or(0);
+        let in_tables = counted("table_records").saturating_sub(counted("table_tombstones"));
+        let hashed = counted("index_entries") + counted("base_records") + counted("delta_records");
+        let dirty = counted("cache_dirty_records");
+        self.sampled_records().unwrap_or(0) + in_tables + hashed + dirty
+    }
+
     /// Records in all pages, as the sample tells.
-    pub(super) fn records(&self) -> Option<u64> {
+    pub(super) fn sampled_records(&self) -> Option<u64> {
         self.survey.as_ref().and_then(|survey| scaled(survey.sampled_records, survey))
     }
 

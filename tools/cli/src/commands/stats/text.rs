@@ -8,11 +8,14 @@ use ecotone::{Counters, RangeShape, Survey, limits::PAGE};
 use super::look::{Look, Shape};
 use crate::text::escape;
 
-/// Lines of two columns: what, and how much.
-pub(super) fn of(look: &Look) -> Table {
+/// Lines of two columns: what, and how much. The first six tell what a user wants to know, `all` adds the rest.
+pub(super) fn of(look: &Look, all: bool) -> Table {
     let mut lines = Lines::default();
-    whole(look, &mut lines);
-    look.keyspaces.iter().for_each(|shape| keyspace(shape, &mut lines));
+    summary(look, &mut lines);
+    if all {
+        whole(look, &mut lines);
+        look.keyspaces.iter().for_each(|shape| keyspace(shape, &mut lines));
+    }
     let mut table = Table::new();
     table.load_style(NOTHING);
     for (what, how_much) in lines.0 {
@@ -34,28 +37,49 @@ impl Lines {
     }
 }
 
+fn summary(look: &Look, lines: &mut Lines) {
+    let stats = &look.stats;
+    lines.head("keyspaces", names(&look.keyspaces));
+    lines.head("records", format!("about {}", count(look.keyspaces.iter().map(Shape::records).sum())));
+    lines.head("disk", format!("{} in all files", size(look.disk_bytes)));
+    lines.head("memory", format!("{} held of a budget of {}", size(stats.memory_held), size(stats.memory_budget)));
+    lines.head("log", format!("{} for the next opening to replay", size(stats.log.used_bytes)));
+    lines.head("state", state(stats));
+}
+
+/// Keyspaces that are named; of others it is told how many there are.
+const NAMED: usize = 8;
+
+fn names(keyspaces: &[Shape]) -> String {
+    let mut names: Vec<String> =
+        keyspaces.iter().take(NAMED).map(|shape| format!("{} ({})", shape.stats.name, shape.stats.engine)).collect();
+    match keyspaces.len() {
+        0 => names.push("none".to_owned()),
+        all if all > NAMED => names.push(format!("and {} more", count((all - NAMED) as u64))),
+        _ => {}
+    }
+    names.join(", ")
+}
+
+fn state(stats: &ecotone::Stats) -> String {
+    match (&stats.failure, &stats.postponed_last) {
+        (Some(failure), _) => format!("writing has stopped: {failure}"),
+        (None, Some(last)) => format!("background work was put off {} times, last {last}", count(stats.postponed)),
+        (None, None) => "good".to_owned(),
+    }
+}
+
 fn whole(look: &Look, lines: &mut Lines) {
     let stats = &look.stats;
-    lines.head("memory budget", format!("{}, of which {} are held", size(stats.memory_budget), size(stats.memory_held)));
+    lines.head("memory by component", "");
     stats.memory.iter().for_each(|part| lines.line(part.component, size(part.bytes)));
-    lines.head("disk", format!("{} in all files", size(look.disk_bytes)));
-    lines.head(
-        "log",
-        format!(
-            "{} to replay, {} of different records, limit {}",
-            size(stats.log.used_bytes),
-            size(stats.log.weight_bytes),
-            size(stats.log.limit_bytes)
-        ),
-    );
+    let (weight, limit) = (size(stats.log.weight_bytes), size(stats.log.limit_bytes));
+    lines.head("log in detail", format!("{weight} of distinct records, limit {limit}"));
     let (waits, delays) = (count(stats.log.waits), count(stats.log.delays));
     lines.line("writers", format!("{waits} waits, {delays} delays of {} µs in all", count(stats.log.delay_total_us)));
     lines.head("device requests", io(&stats.io));
     stats.io_by_file.iter().for_each(|(kind, of)| lines.line(kind, io(of)));
     lines.head("background jobs", count(stats.background_jobs));
-    if let Some(failure) = &stats.failure {
-        lines.head("writing has stopped", failure);
-    }
 }
 
 fn io(io: &Counters) -> String {
@@ -99,7 +123,7 @@ fn of_range(range: &RangeShape, lines: &mut Lines) {
 
 fn pages(shape: &Shape, survey: &Survey, lines: &mut Lines) {
     let Survey { sampled_pages, sampled_fill_bytes, sampled_records, .. } = *survey;
-    if let (Some(records), Some(bytes)) = (shape.records(), shape.record_bytes()) {
+    if let (Some(records), Some(bytes)) = (shape.sampled_records(), shape.record_bytes()) {
         lines.line("records", format!("about {}, with {} of keys and values", count(records), size(bytes)));
     }
     if let Some(amplification) = shape.space_amplification() {
