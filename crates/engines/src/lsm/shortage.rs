@@ -13,8 +13,8 @@ use super::{
 };
 use crate::delay::Delay;
 
-/// Tables that a slice of a job takes: those that it replaces, and what comes to them.
-const TABLES: u64 = 2;
+/// Tables that a slice of a job takes, and segments of the log meanwhile: one that it replaces, what comes to it, and as much again.
+const TABLES: u64 = 3;
 /// How long a writer waits at most for what compaction gives back, and how often he looks for it.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -43,7 +43,9 @@ impl Shortage {
 impl Lsm {
     /// Finds out whether the disk has the space that flushes and compaction need to go on.
     pub(super) fn look_for_space(&self, version: &Version<Handle>) {
-        let needed = needed(version.tables().map(|handle| handle.bytes()).sum(), self.sizes.table, self.memtable_bytes() as u64);
+        let tables = version.tables().map(|handle| handle.bytes()).sum();
+        let job = TABLES * self.sizes.table + self.sizes.level_0;
+        let needed = needed(tables, job, self.memtable_bytes() as u64);
         // Who cannot tell how much there is finds out by writing.
         let free = self.files.environment().storage.free_space().unwrap_or(u64::MAX);
         self.shortage.bytes.store(needed.saturating_sub(free), Ordering::Relaxed);
@@ -78,9 +80,9 @@ impl Lsm {
     }
 }
 
-/// Bytes for a slice of a job and for what waits in memtables. Where there are few tables, no job has more.
-fn needed(tables: u64, table: u64, memtables: u64) -> u64 {
-    tables.min(TABLES * table) + memtables
+/// Bytes for a job in slices, whose records of level 0 are there twice until it ends, and for what waits in memtables. Where there are few tables, no job has more.
+fn needed(tables: u64, job: u64, memtables: u64) -> u64 {
+    tables.min(job) + memtables
 }
 
 #[cfg(all(test, not(feature = "loom")))]
@@ -89,6 +91,6 @@ mod tests {
 
     #[test]
     fn a_small_keyspace_needs_little() {
-        assert_eq!([(0, 0), (100, 20), (5000, 300)].map(|(tables, memtables)| needed(tables, 800, memtables)), [0, 120, 1900]);
+        assert_eq!([(0, 0), (100, 20), (5000, 300)].map(|(tables, memtables)| needed(tables, 1600, memtables)), [0, 120, 1900]);
     }
 }

@@ -71,13 +71,17 @@ fn run(file: FileId, bytes: &mut [u8]) {
     let (fences, tags) = (place(bytes, 104), place(bytes, 112));
     let sum = |part: Option<&[u8]>| crc32c(0, part.unwrap_or_default());
     let (of_fences, of_tags) = (sum(bytes.get(fences..tags)), sum(bytes.get(tags..)));
-    // A base has no tags, and no checksum of them.
-    let of_tags = if bytes.get(64) == Some(&2) { 0 } else { of_tags };
+    // A base has no tags, and no checksum of them. Since version 2 each page of tags has its own.
+    let is_paged = bytes.get(128) == Some(&1);
+    let of_tags = if is_paged || bytes.get(64) == Some(&2) { 0 } else { of_tags };
     put(bytes, 120, of_fences);
     put(bytes, 124, of_tags);
     let size = 1 << bytes.get(65).copied().unwrap_or(0).clamp(10, 12);
-    let seed = named(file, bytes);
+    let (seed, count) = (named(file, bytes), u32_at(bytes, 68).unwrap_or(0));
     blocks(bytes.get_mut(PAGE..fences).unwrap_or_default(), size, seed, 0);
+    if is_paged {
+        blocks(bytes.get_mut(tags..).unwrap_or_default(), PAGE, seed, count);
+    }
 }
 
 /// Index and filter of a table, as its header says where they are, then the header, then blocks and what the index has between them and itself.
