@@ -45,6 +45,9 @@ pub(crate) enum Command {
     /// The process that the demonstration kills
     #[command(hide = true)]
     DemoVictim(demo::victim::Victim),
+    /// The process that removes what the demonstration made if that dies
+    #[command(hide = true)]
+    DemoSweeper(demo::child::Sweeper),
 }
 
 impl Command {
@@ -65,6 +68,7 @@ impl Command {
             Command::Dump(command) => command.run(),
             Command::Demo(command) => command.run(),
             Command::DemoVictim(command) => command.run(),
+            Command::DemoSweeper(command) => command.run(),
         }
     }
 }

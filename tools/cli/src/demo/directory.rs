@@ -5,14 +5,15 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use crate::{
-    demo::report::mib,
+    demo::{child::Leash, report::mib},
     failure::{Failure, warn},
 };
 
-/// A fresh directory, removed when it goes, unless it shall be kept.
-#[derive(Debug)]
+/// A fresh directory, removed when it goes or the process dies, unless it shall be kept.
 pub(crate) struct Directory {
     directory: TempDir,
+    /// Behind the directory, since it sees to that until it is gone.
+    sweeper: Option<Leash>,
 }
 
 impl Directory {
@@ -33,7 +34,8 @@ impl Directory {
         }
         let directory =
             tempfile::Builder::new().prefix("ecotone-demo-").disable_cleanup(keep).tempdir_in(parent).map_err(refused)?;
-        Ok(Directory { directory })
+        let sweeper = if keep { None } else { Some(Leash::sweeper(directory.path())?) };
+        Ok(Directory { directory, sweeper })
     }
 
     /// Lets it stay, unless it is empty, for whoever wants to know what went wrong.
@@ -42,6 +44,7 @@ impl Directory {
             return;
         }
         self.directory.disable_cleanup(true);
+        drop(self.sweeper.take());
         warn(&format!("the database stays at {}", self.path().display()));
     }
 

@@ -3,7 +3,7 @@
 use std::{
     io::{BufReader, Read},
     os::unix::process::ExitStatusExt,
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{ChildStdout, Stdio},
     sync::mpsc::{self, RecvTimeoutError, Sender},
     thread,
     time::{Duration, Instant},
@@ -12,6 +12,7 @@ use std::{
 use crate::{
     demo::{
         Demo,
+        child::{self, Leash},
         measure::Row,
         memory::peak_of,
         operations::THREADS,
@@ -57,28 +58,25 @@ pub(crate) enum Moment {
 
 /// Lets a victim live for one round and kills it.
 pub(crate) fn hunt(demo: &Demo, path: &std::path::Path, round: u32, moment: Moment) -> Result<Prey, Failure> {
-    let mut child = Leash(start(demo, path, round)?);
+    let mut child = start(demo, path, round)?;
     let messages = child.0.stdout.take().expect("standard output is a pipe");
     let (sender, opened) = mpsc::channel();
     let listener = thread::spawn(move || listen(messages, &sender));
     let began = wait(moment, &opened)?;
     let worked = began.elapsed();
     let peak = peak_of(&child.0.id().to_string());
-    child.kill()?;
+    kill(&mut child)?;
     let (done, shapes) = listener.join().expect("the listener does not panic");
     Ok(Prey { done, shapes, worked, peak })
 }
 
-fn start(demo: &Demo, path: &std::path::Path, round: u32) -> Result<Child, Failure> {
-    let failed = |error| Failure::Told(format!("cannot start this program again as the child process: {error}"));
-    let program = std::env::current_exe().map_err(failed)?;
-    let mut command = Command::new(program);
-    command.arg("demo-victim").arg(path);
+fn start(demo: &Demo, path: &std::path::Path, round: u32) -> Result<Leash, Failure> {
+    let mut command = child::command("demo-victim", path)?;
     command.args(["--memory", &demo.memory.to_string(), "--round", &round.to_string()]);
     if demo.small {
         command.arg("--small");
     }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)
+    Leash::start(command.stdout(Stdio::piped()))
 }
 
 /// Waits for the moment; ends early if the victim does. Gives the time from which the moment was counted.
@@ -122,26 +120,13 @@ fn listen(messages: ChildStdout, opened: &Sender<()>) -> ([u32; THREADS], Shapes
     (done, shapes)
 }
 
-/// A child that does not outlive its parent's interest.
-struct Leash(Child);
-
-impl Leash {
-    /// Kills the child, which must still be alive.
-    fn kill(&mut self) -> Result<(), Failure> {
-        let failed = |error| Failure::Told(format!("cannot kill the child process: {error}"));
-        self.0.kill().map_err(failed)?;
-        let status = self.0.wait().map_err(failed)?;
-        match status.signal() {
-            Some(SIGKILL) => Ok(()),
-            _ => Err(Failure::Told(format!("the child process ended by itself before it was killed ({status})"))),
-        }
-    }
-}
-
-impl Drop for Leash {
-    fn drop(&mut self) {
-        // Both fail only if the child is gone already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+/// Kills the child, which must still be alive.
+fn kill(child: &mut Leash) -> Result<(), Failure> {
+    let failed = |error| Failure::Told(format!("cannot kill the child process: {error}"));
+    child.0.kill().map_err(failed)?;
+    let status = child.0.wait().map_err(failed)?;
+    match status.signal() {
+        Some(SIGKILL) => Ok(()),
+        _ => Err(Failure::Told(format!("the child process ended by itself before it was killed ({status})"))),
     }
 }

@@ -15,6 +15,7 @@ use ecotone::Database;
 
 use crate::{
     demo::{
+        child,
         operations::{Operations, THREADS},
         sets::Sizes,
         shapes,
@@ -46,8 +47,12 @@ pub(crate) struct Victim {
 }
 
 impl Victim {
-    /// Works until it is killed, or until nobody reads the messages.
+    /// Works until it is killed, or until its parent is gone.
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        thread::spawn(|| {
+            child::wait_for_parent();
+            std::process::exit(1);
+        });
         let messages = File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
         let universe = Universe::new(if self.small { Sizes::SMALL } else { Sizes::FULL });
         let database = Database::builder(&self.path).memory_budget(self.memory).create(false).open()?;

@@ -1,6 +1,14 @@
 //! The demonstration, in its small size, and many kills.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{BINARY, Place, Run};
 
@@ -89,4 +97,41 @@ fn a_place_that_cannot_be_used() {
         Run::of(Command::new(BINARY).args(["demo", "--small", "--dir", directory]).output().expect("the binary runs"))
     };
     run("/no/such/place").fails(1, &["/no/such/place", "--dir"]);
+}
+
+/// Waits until something is so.
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The command lines of the processes that work in a directory.
+fn processes(directory: &Path) -> Vec<String> {
+    let all = fs::read_dir("/proc").expect("Linux").flatten().filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    let lines = all.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(directory.to_str().expect("text"))).collect()
+}
+
+#[test]
+fn whoever_ends_it_finds_nothing_left() {
+    let is_there = |path: &Path| fs::read_dir(path).expect("a directory").next().is_some();
+    for (signal, moment) in [(Signal::INT, "demo-sweeper"), (Signal::INT, "demo-victim"), (Signal::KILL, "demo-victim")] {
+        let place = Place::new();
+        let mut command = Command::new(BINARY);
+        command.args(["demo", "--small", "--kills", "20", "--dir"]).arg(place.around()).stdout(Stdio::null());
+        let mut demo = command.spawn().expect("the binary runs");
+        let has = |name: &str| processes(place.around()).iter().any(|line| line.contains(name));
+        wait_until(moment, || has(moment));
+        thread::sleep(Duration::from_millis(100));
+        kill_process(Pid::from_child(&demo), signal).expect("it runs");
+        assert!(!demo.wait().expect("it ends").success());
+        wait_until("its directory is gone", || !is_there(place.around()));
+        wait_until("its processes are gone", || processes(place.around()).is_empty());
+        // And nothing comes back.
+        thread::sleep(Duration::from_millis(200));
+        assert!(!is_there(place.around()), "{signal:?} at {moment}");
+    }
 }
