@@ -95,9 +95,8 @@ fn unfit(path: &Path, why: &str) -> Failure {
 
 /// Why an input that begins like this cannot be meant. Whoever names the format of text is believed.
 fn refuse(head: &[u8], line: &[u8], content: Content, named: bool) -> Option<String> {
-    let readable = |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~' | 0x80..);
     match content {
-        Content::Integers | Content::Differences if head.contains(&b'\n') && head.iter().all(readable) => {
+        Content::Integers | Content::Differences if is_text(head) => {
             Some("holds text, not integers of 8 bytes; give --format lines or --format tsv".to_owned())
         }
         Content::Lines if !named && line.contains(&b'\t') => Some(
@@ -108,5 +107,28 @@ fn refuse(head: &[u8], line: &[u8], content: Content, named: bool) -> Option<Str
             Some("holds JSON, which load does not read; make the dump without --json, or give --format lines to have each line as a key".to_owned())
         }
         _ => None,
+    }
+}
+
+/// Whether these are lines of UTF-8, the last character perhaps cut. So small integers are not, nor are others but by a rare chance.
+fn is_text(head: &[u8]) -> bool {
+    let text = head.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    let is_cut = text.len() + char::MAX_LEN_UTF8 > head.len();
+    is_cut && text.contains('\n') && !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_text;
+
+    #[test]
+    fn lines_are_text_and_integers_are_not() {
+        for text in ["a\t1\nb\t2\n", "grüße\r\n", "#ecotone dump 1\n"] {
+            assert!(is_text(text.as_bytes()), "{text:?}");
+        }
+        assert!(is_text(b"a\ngr\xc3"), "the last character is cut");
+        for integer in [0, 10, 0x0A0A, 1 << 40 | 10, u64::MAX - 0xF5, 0x0A41_4141_4141_41FF] {
+            assert!(!is_text(&integer.to_le_bytes()), "{integer:x}");
+        }
     }
 }
