@@ -22,6 +22,15 @@ pub(crate) fn watch_log(inner: &Arc<Inner>) {
     }));
 }
 
+/// When a checkpoint is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Checkpoint {
+    /// While the database is in use.
+    InUse,
+    /// When nobody writes any more, the background included: nothing will follow it.
+    AtShutdown,
+}
+
 /// A keyspace's state as one checkpoint saw it.
 struct Taken {
     space: Arc<Space>,
@@ -68,7 +77,7 @@ impl Inner {
         let spaces: Vec<_> = self.all_spaces().into_iter().filter(|space| space.logged).collect();
         spaces.iter().for_each(|space| space.engine().begin_flush(begin + slice));
         spaces.iter().try_for_each(|space| space.engine().flush(begin + slice))?;
-        self.checkpoint()?;
+        self.checkpoint(Checkpoint::InUse)?;
         let freed = self.wal.kept_from().saturating_sub(begin);
         let took = self.shared.clock.since(began);
         tracing::debug!(used, freed, ?took, "relieved the log");
@@ -78,16 +87,35 @@ impl Inner {
 
     /// Brings everything into the files, unlogged keyspaces included, and checkpoints.
     pub(crate) fn flush_all(&self) -> Result<()> {
-        // This is the caller's thread; what panics on the scheduler's is seen to there.
         self.flushes.run(|| {
-            self.health.unless_panics("a flush", || {
-                self.wal.commit(self.wal.tail(), Durability::Sync)?;
-                for space in self.all_spaces() {
-                    space.engine().flush(Seq::MAX)?;
-                }
-                self.checkpoint()
-            })
+            self.flush_spaces()?;
+            self.health.unless_panics("a flush", || self.checkpoint(Checkpoint::InUse))
         })
+    }
+
+    /// Flushes, ends background work, and makes a checkpoint after which nothing is written. Where nothing was written since a clean shutdown, nothing is.
+    pub(crate) fn shut_down_cleanly(&self) -> Result<()> {
+        let flushed = self.health.check().and_then(|()| self.patiently(|| self.flush_spaces()));
+        self.scheduler.stop();
+        flushed?;
+        self.health.unless_panics("the last checkpoint", || self.patiently(|| self.checkpoint(Checkpoint::AtShutdown)))
+    }
+
+    /// Brings everything into the files, unlogged keyspaces included.
+    fn flush_spaces(&self) -> Result<()> {
+        if self.is_untouched(&self.manifest.lock()) {
+            return Ok(());
+        }
+        // This is the caller's thread; what panics on the scheduler's is seen to there.
+        self.health.unless_panics("a flush", || {
+            self.wal.commit(self.wal.tail(), Durability::Sync)?;
+            self.all_spaces().into_iter().try_for_each(|space| space.engine().flush(Seq::MAX))
+        })
+    }
+
+    /// Whether nothing was written since a clean shutdown.
+    fn is_untouched(&self, manifest: &Manifest) -> bool {
+        manifest.clean && !self.wal.has_begun()
     }
 
     /// Has recovery replay nothing of a keyspace that was written before now. Loaded records are not in the log, so a delete of one of their keys that came
@@ -98,14 +126,17 @@ impl Inner {
         }
         self.health.unless_panics("the flush before a bulk load", || {
             space.engine().flush(Seq::MAX)?;
-            self.checkpoint()
+            self.checkpoint(Checkpoint::InUse)
         })
     }
 
     /// Makes all structure durable, stores a manifest that says so, and recycles the log that it makes unneeded.
-    pub(crate) fn checkpoint(&self) -> Result<()> {
+    pub(crate) fn checkpoint(&self, when: Checkpoint) -> Result<()> {
         let mut manifest = self.manifest.lock();
         let _held = held::hold(Kind::Manifest);
+        if self.is_untouched(&manifest) {
+            return Ok(());
+        }
         let (kept_from, began) = (self.wal.kept_from(), self.shared.clock.now_for_log());
         let applied = self.wal.applied();
         let taken = self.all_spaces().into_iter().map(|space| take(space, applied)).collect::<Result<Vec<_>>>()?;
@@ -113,7 +144,7 @@ impl Inner {
         let known = taken.iter().map(|taken| taken.watermark.max(taken.root.structure)).max().unwrap_or(applied).max(applied);
         self.wal.commit(known, Durability::Sync)?;
         let replay = taken.iter().map(Taken::needs_log_from).min().unwrap_or(applied);
-        let next = self.describe(&manifest, &taken, replay);
+        let next = Manifest { clean: when == Checkpoint::AtShutdown, ..self.describe(&manifest, &taken, replay) };
         self.store(&mut manifest, next)?;
         taken.iter().for_each(|taken| taken.space.engine().checkpoint_is_durable());
         self.wal.truncate(replay);
@@ -127,7 +158,7 @@ impl Inner {
     }
 
     fn describe(&self, manifest: &Manifest, taken: &[Taken], replay: Seq) -> Manifest {
-        let mut next = manifest.clone();
+        let mut next = manifest.next();
         next.replay = replay;
         next.synced = self.wal.synced();
         next.incarnation = self.wal.incarnation();

@@ -55,7 +55,7 @@ impl Inner {
         }
         let durability = durability.unwrap_or(first.space.default_durability(self.durability));
         first.space.check_durability(durability)?;
-        self.health.check()?;
+        self.begin_writing()?;
         targets.iter().try_for_each(|target| limits_check::operation(target.operation))?;
         if targets.iter().any(|target| target.space.latch_free().is_some()) {
             return self.write_singly(targets, durability);
@@ -87,7 +87,7 @@ impl Inner {
         durability: Durability,
         lock: impl Fn() -> Option<Locked<'a>>,
     ) -> Result<bool> {
-        self.health.check()?;
+        self.begin_writing()?;
         limits_check::operation(target.operation)?;
         target.space.check_durability(durability)?;
         if let Some(engine) = target.space.latch_free() {

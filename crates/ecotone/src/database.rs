@@ -145,7 +145,7 @@ impl Database {
         let mut manifest = inner.manifest.lock();
         let _held = held::hold(Kind::Manifest);
         let space = inner.spaces.read().get(name).cloned().ok_or_else(|| Error::UnknownKeyspace { name: name.to_owned() })?;
-        let mut next = manifest.clone();
+        let mut next = manifest.next();
         next.keyspaces.retain(|record| record.id != space.id);
         inner.store(&mut manifest, next)?;
         inner.spaces.write().remove(name);
@@ -311,9 +311,15 @@ impl Inner {
         self.health.check()
     }
 
+    /// Fails if the database has stopped writing. The session begins with the first call.
+    #[inline]
+    pub(crate) fn begin_writing(&self) -> Result<()> {
+        self.health.check()?;
+        self.wal.begin_session().map(drop)
+    }
+
     /// Stores `next` as the manifest and remembers it.
-    pub(crate) fn store(&self, manifest: &mut Manifest, mut next: Manifest) -> Result<()> {
-        next.generation = manifest.generation + 1;
+    pub(crate) fn store(&self, manifest: &mut Manifest, next: Manifest) -> Result<()> {
         next.store(&*self.storage).map_err(|error| self.health.poison(error))?;
         *manifest = next;
         Ok(())
@@ -325,7 +331,7 @@ impl Inner {
         let id = self.give_number(manifest)?;
         let context = context(&self.shared, id, *logged, settings);
         let (made, root) = family.create(context)?;
-        let mut next = manifest.clone();
+        let mut next = manifest.next();
         // The log's tail may be lost in a power failure and its positions be given out again, so the keyspace begins where replay does. Nothing in the
         // log has its number.
         let root = Root { structure: next.replay, ..root };
@@ -352,12 +358,12 @@ impl Inner {
         let id = manifest.next_keyspace;
         let limit = u64::from(u32::MAX);
         let above = Error::Limit { what: "the number of keyspaces ever made", limit, actual: limit + 1 };
-        let next = Manifest { next_keyspace: id.checked_add(1).ok_or(above)?, ..manifest.clone() };
+        let next = Manifest { next_keyspace: id.checked_add(1).ok_or(above)?, ..manifest.next() };
         self.store(manifest, next)?;
         Ok(id)
     }
 
-    /// Ends background work after a last flush and checkpoint, and lets others open the files. Only the first call does anything; others wait for it.
+    /// Ends background work after a last flush, makes a last checkpoint, and lets others open the files. Only the first call does anything; others wait for it.
     pub(crate) fn shut_down(&self) -> Result<()> {
         if self.life.is_over() {
             return Err(Error::Forked);
@@ -368,7 +374,7 @@ impl Inner {
         }
         // Whatever panics in between.
         let _end = End(self);
-        self.health.check().and_then(|()| self.patiently(|| self.flush_all()))
+        self.shut_down_cleanly()
     }
 }
 

@@ -182,6 +182,7 @@ impl Keyspace {
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, records: impl IntoIterator<Item = (K, V)>) -> Result<u64> {
         let inner = &self.handle.database.inner;
         inner.check_writable()?;
+        inner.begin_writing()?;
         let mut source = records.into_iter();
         let mut records = iter::from_fn(|| {
             held::about_to_wait(Wait::Caller);

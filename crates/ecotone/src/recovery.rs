@@ -79,11 +79,17 @@ fn recover(builder: &Builder, parts: Parts, manifest: Manifest) -> Result<Inner>
     let environment = builder.environment(&parts, manifest.database);
     let Environment { storage, memory, health, .. } = &environment;
     let double_write = Arc::new(DoubleWrite::open(storage, memory, health)?);
-    repair_torn_pages(&**storage, &double_write, &manifest)?;
+    let repaired = double_write.repair(&mut pages_of(&**storage, &manifest))?;
+    if repaired.repaired > 0 {
+        tracing::info!(pages = repaired.repaired, "repaired torn pages from the double-write area");
+    }
     let wal = Wal::open(environment.clone(), wal_options(builder.memory_budget))?;
     let shared = Shared::new(environment, wal, double_write, parts.clock);
     let spaces = open_spaces(&shared, &parts.families, &manifest)?;
     let stretch = recover_structure(&shared.wal, &spaces, &manifest)?;
+    if !stretch.is_clean() {
+        shared.double_write.settle(&mut pages_of(&*shared.storage, &manifest))?;
+    }
     spaces.values().try_for_each(|opened| opened.space.engine().structure_recovered())?;
     replay_operations(&shared.wal, &spaces, &stretch)?;
     spaces.values().try_for_each(|opened| opened.space.engine().recovered())?;
@@ -118,15 +124,11 @@ pub(crate) fn remove_files(storage: &dyn Storage, unwanted: impl Fn(FileId) -> b
     if files.is_empty() { Ok(()) } else { storage.sync_dir() }
 }
 
-fn repair_torn_pages(storage: &dyn Storage, double_write: &DoubleWrite, manifest: &Manifest) -> Result<()> {
+/// Opens page files by their identities, those that there are.
+fn pages_of(storage: &dyn Storage, manifest: &Manifest) -> impl FnMut(u64) -> Option<Arc<dyn File>> {
     let ids = manifest.keyspaces.iter().map(|keyspace| FileId::Pages(keyspace.id));
     let files: BTreeMap<u64, FileId> = ids.map(|id| (id.identity(), id)).collect();
-    let mut file_of = |identity: u64| -> Option<Arc<dyn File>> { storage.open(*files.get(&identity)?, Access::Direct).ok() };
-    let repaired = double_write.repair(&mut file_of)?;
-    if repaired.repaired > 0 {
-        tracing::info!(pages = repaired.repaired, "repaired torn pages from the double-write area");
-    }
-    Ok(())
+    move |identity| storage.open(*files.get(&identity)?, Access::Direct).ok()
 }
 
 /// A keyspace and where its part of the log begins.
@@ -149,8 +151,8 @@ fn open_spaces(shared: &Shared, families: &[Arc<dyn Family>], manifest: &Manifes
 
 /// What a manifest knows of the log.
 pub(crate) fn replay_of(manifest: &Manifest) -> Replay {
-    let Manifest { replay: from, synced, incarnation, segment, .. } = *manifest;
-    Replay { from, synced, incarnation, segment }
+    let Manifest { replay: from, synced, incarnation, segment, clean, .. } = *manifest;
+    Replay { from, synced, incarnation, segment, clean }
 }
 
 /// Finds the end of the log and reapplies structure at or above each keyspace's structure position. Operations are looked at as well, so that a log that

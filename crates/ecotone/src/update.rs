@@ -148,7 +148,7 @@ impl<E: Engine + ?Sized> Handle<E> {
     fn changeable(&self, key: &[u8]) -> Result<()> {
         self.readable(key)?;
         self.space.check_durability(self.durability)?;
-        self.database.inner.health.check()
+        self.database.inner.begin_writing()
     }
 
     /// Has the engine change a record. An error of `change` is the answer, and nothing is written.

@@ -117,14 +117,14 @@ impl Numbers {
         Numbers { last: highest.unwrap_or(0), births: 0 }
     }
 
-    /// A number that is not taken, and a birth that no file of the keyspace has or had: the life is told by its log's incarnation.
+    /// A number that is not taken, and a birth that no file of the keyspace has or had: the incarnation of the log tells sessions apart.
     pub(crate) fn next(&mut self, context: &Context, taken: impl Fn(u32) -> bool) -> File {
-        let life = context.shared.wal.incarnation() << 32;
+        let session = context.incarnation() << 32;
         self.births = self.births.checked_add(1).expect("a life has fewer files");
         loop {
             self.last = if self.last + 1 < MAX_TABLES { self.last + 1 } else { 1 };
             if !taken(self.last) {
-                return File { number: self.last, birth: life | u64::from(self.births) };
+                return File { number: self.last, birth: session | u64::from(self.births) };
             }
         }
     }
@@ -139,6 +139,20 @@ pub(crate) fn remove_strays(storage: &dyn Storage, keyspace: u32, named: &[FileI
 }
 
 impl Context {
+    /// Has the session begin, unless it has: before anything is written that carries its incarnation (decision 17, invariant 13).
+    ///
+    /// # Errors
+    /// `NoSpace` if there is no space for a log segment.
+    pub(crate) fn begin_session(&self) -> Result<()> {
+        self.shared.wal.begin_session().map(drop)
+    }
+
+    /// The incarnation of this session, which has begun.
+    pub(crate) fn incarnation(&self) -> u64 {
+        debug_assert!(self.shared.wal.has_begun(), "the incarnation is written before the session has begun");
+        self.shared.wal.incarnation()
+    }
+
     /// The body of the log record of a change of the structure.
     pub(crate) fn structure_record(&self, change: &[u8]) -> Vec<u8> {
         encode_structure(self.keyspace, &[self.part.as_slice(), change].concat())

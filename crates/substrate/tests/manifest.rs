@@ -30,6 +30,7 @@ fn sample(generation: u64) -> Manifest {
         replay: 30_000,
         synced: 50_000,
         segment: Some(12),
+        clean: true,
         next_keyspace: 9,
         keyspaces: vec![keyspace(1, "towns", b"root one"), keyspace(3, "Wörter", b"")],
         ..Manifest::new(0xdb)
@@ -204,11 +205,11 @@ fn an_interrupted_creation_is_no_database() {
 #[test]
 fn a_manifest_of_version_1_becomes_two_copies() {
     for number in [1, 2, 7] {
-        let expected = |generation| Manifest { segment: None, ..sample(generation) };
+        let expected = |generation| Manifest { segment: None, clean: false, ..sample(generation) };
         let mut bytes = expected(number).encode(number);
         bytes[8] = 1;
-        bytes[12] -= 4;
-        bytes.drain(88..92);
+        bytes[12] -= 5;
+        bytes.drain(88..93);
         let identity = FileId::Manifest(number).identity().to_le_bytes();
         let end = bytes.len() - 4;
         for (at, sealed) in [(HEADER - 4, HEADER - 4), (end, end)] {
@@ -355,6 +356,7 @@ fn golden() {
         (8, "synced position"),
         (4, "next keyspace"),
         (4, "log segment"),
+        (1, "flags: clean"),
         (1, "keyspaces"),
         (4, "id"),
         (1, "flags: logged"),

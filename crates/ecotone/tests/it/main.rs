@@ -38,6 +38,8 @@ mod nearly_full;
 #[cfg(not(feature = "bugs"))]
 mod no_big_lock;
 #[cfg(not(feature = "bugs"))]
+mod opening;
+#[cfg(not(feature = "bugs"))]
 mod overwrites;
 #[cfg(not(feature = "bugs"))]
 mod ownership;

@@ -86,13 +86,17 @@ impl Files {
     }
 
     /// A number for a file that is made next, and a birth.
-    fn fresh(&self) -> File {
+    ///
+    /// # Errors
+    /// If the session cannot begin.
+    fn fresh(&self) -> Result<File> {
+        self.context().begin_session()?;
         let mut state = self.state();
         let State { structure, dead, numbers, .. } = &mut *state;
         let is_of =
             |file: &FileId, of| matches!(file, FileId::Segment { number, .. } | FileId::Table { number, .. } if *number == of);
         let is_dying = |number| dead.iter().any(|(_, file)| is_of(file, number));
-        numbers.next(self.context(), |number| structure.numbers().any(|named| named == number) || is_dying(number))
+        Ok(numbers.next(self.context(), |number| structure.numbers().any(|named| named == number) || is_dying(number)))
     }
 
     /// Says that a flush promises what the hot log has below its end. No compaction has its turn.
@@ -120,7 +124,7 @@ impl Files {
 
     /// Makes the segment in which the log goes on.
     fn next_segment(&self, from: Address) -> Result<Arc<Segment>> {
-        let file = self.fresh();
+        let file = self.fresh()?;
         let bytes = self.segment_bytes();
         let segment = Segment::create(self.environment(), self.name_of(file), from, bytes)?;
         self.change(&Change::Segment(LogFile { file, from, bytes }), &mut || ()).inspect_err(|_| {
@@ -202,8 +206,8 @@ impl Outlet for Files {
 }
 
 impl Install for Files {
-    fn name(&self) -> Name {
-        self.name_of(self.fresh())
+    fn name(&self) -> Result<Name> {
+        self.fresh().map(|file| self.name_of(file))
     }
 
     fn is_logged(&self) -> bool {

@@ -62,6 +62,7 @@ impl Load<'_> {
     /// Fills a table and installs it. False behind the last. What is wrong with a record leaves those before it.
     fn next_table(&mut self, records: &mut Records<'_>) -> Result<bool> {
         let Some(first) = self.next(records)? else { return Ok(false) };
+        self.lsm.files.context().begin_session()?;
         let (lsm, seq) = (self.lsm, self.lsm.files.context().shared.wal.tail());
         let mean = self.mean.unwrap_or(first.0.len() + first.1.len());
         let options = lsm.table_options(Place::Level(1), mean, iter::empty(), &lsm.version());

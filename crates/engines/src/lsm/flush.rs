@@ -145,6 +145,7 @@ impl Lsm {
 
     /// Writes the records of a sealed memtable into tables, but for what was diverted; they are durable then.
     fn write_out(&self, memtable: &Memtable, diverted: &Diverted) -> Result<Vec<Arc<Handle>>> {
+        self.files.context().begin_session()?;
         let name = &mut || self.files.fresh_name();
         let version = self.version();
         let place = Place::Run(0);

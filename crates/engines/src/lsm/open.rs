@@ -177,6 +177,7 @@ impl Lsm {
             hash_of: &|key| self.hash(key),
             looks: &mut |_| self.check_live(),
         };
+        self.files.context().begin_session()?;
         let name = &mut || self.files.fresh_name();
         merge(work, drops, Output::new(self.files.loader(), options, cuts, name))
     }

@@ -399,6 +399,7 @@ impl Tree {
     }
 
     fn write_parts(&self, hoods: &[Neighbourhood], production: u32) -> Result<()> {
+        self.context.begin_session()?;
         let fresh: Vec<Fresh<'_>> = hoods.iter().flat_map(Fresh::of).collect();
         let pages: Vec<u32> = fresh.iter().map(|fresh| fresh.page).collect();
         self.write_new(Cause::Reorganise, &pages, |n, place, block| {

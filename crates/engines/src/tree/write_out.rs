@@ -288,6 +288,7 @@ impl Tree {
     /// The pages of a home as they are to be: those that have their place, and a new overflow page.
     fn build_pages(&self, stored: &Stored, base: &Page<'_>, changed: &Changed, dirty: &[DirtyRecord]) -> Result<Built> {
         let Home { page, overflow, .. } = stored.home;
+        self.context.begin_session()?;
         let lease = || self.context.shared.memory.lease_essential(Component::Frames, Size::Frame);
         let build = |mut block: Block, content: &Content, kind, place| {
             let related = if kind == PageKind::Base { base.related() } else { page };
@@ -397,8 +398,7 @@ impl Tree {
     /// What a data page that is written now has as its sequence (decision 7, "Which page is current"): it never goes back, also by a power failure, and every
     /// opening makes it higher. Claims on the page, or on what it replaces, are held.
     pub(crate) fn page_sequence(&self) -> Seq {
-        let wal = &self.context.shared.wal;
-        wal.synced().saturating_add(wal.incarnation())
+        self.context.shared.wal.synced().saturating_add(self.context.incarnation())
     }
 
     /// The background has written out up to this page; where it is below the last one, a round is complete.

@@ -1,6 +1,9 @@
 //! Repair of torn pages at open.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use ecotone_sys::{checksum::crc32c, chunk::Size};
 
@@ -27,7 +30,7 @@ pub struct Repaired {
 }
 
 impl DoubleWrite {
-    /// Makes torn pages of the last batch whole. Runs once at open, before anything else reads or writes pages. `file_of` gives the file
+    /// Makes torn pages of the last batch whole. Runs once at open, before anything else reads or writes pages; [`settle`](Self::settle) follows. `file_of` gives the file
     /// of an identity, opened for direct access, if it still exists. May be interrupted and repeated.
     pub fn repair(&self, file_of: &mut dyn FnMut(u64) -> Option<Arc<dyn File>>) -> Result<Repaired> {
         let area = self.area.lock();
@@ -39,14 +42,22 @@ impl DoubleWrite {
             if read_torn(&*file, entry, &mut page)? && overlay(&area, entry, &mut page) {
                 file.write(&page, offset(entry)).map_err(|e| self.health.poison(e))?;
                 repaired += 1;
-            }
-            // A page that is whole may be so in the kernel's cache only, if just the process died: the area must not be used again before it is synced.
-            if !bug!(SkipRepairSync) {
                 touched.insert(file.id(), file);
             }
         }
         touched.values().try_for_each(|file| file.sync()).map_err(|e| self.health.poison(e))?;
         Ok(Repaired { pages: entries.len() as u32, repaired })
+    }
+
+    /// Syncs the files of the last batch, unless a clean shutdown did. A page that is whole may be so in the kernel's cache only, if just the process died: the area
+    /// must not be used again before it is synced, and nothing may build on it.
+    pub fn settle(&self, file_of: &mut dyn FnMut(u64) -> Option<Arc<dyn File>>) -> Result<()> {
+        if bug!(SkipRepairSync) {
+            return Ok(());
+        }
+        let files: BTreeSet<u64> = self.area.lock().entries(&*self.file)?.iter().map(|entry| entry.file).collect();
+        let synced = files.into_iter().filter_map(file_of).try_for_each(|file| file.sync());
+        synced.map_err(|error| self.health.poison(error))
     }
 }
 

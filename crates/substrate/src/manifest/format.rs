@@ -21,6 +21,7 @@ const VERSION: u32 = 2;
 const HEADER: usize = 60;
 const CHECKSUM: usize = 4;
 const LOGGED: u8 = 1;
+const CLEAN: u8 = 1;
 /// The number of no log segment.
 const NO_SEGMENT: u32 = 0;
 
@@ -46,6 +47,7 @@ impl Manifest {
             .u64(self.synced)
             .u32(self.next_keyspace)
             .u32(self.segment.unwrap_or(NO_SEGMENT))
+            .u8(if self.clean { CLEAN } else { 0 })
             .varint(self.keyspaces.len() as u64);
         for keyspace in &self.keyspaces {
             writer.u32(keyspace.id).u8(if keyspace.logged { LOGGED } else { 0 }).u64(keyspace.watermark).u64(keyspace.structure);
@@ -108,10 +110,13 @@ fn body(bytes: &[u8], (version, length): (u32, u32), number: u64, header: Manife
     }
     let (incarnation, replay, synced) = (reader.u64()?, reader.u64()?, reader.u64()?);
     let next_keyspace = reader.u32()?;
-    let segment = if version == 1 { NO_SEGMENT } else { reader.u32()? };
+    let (segment, flags) = if version == 1 { (NO_SEGMENT, 0) } else { (reader.u32()?, reader.u8()?) };
+    if flags & !CLEAN != 0 {
+        return reader.fail("the manifest has unknown flags");
+    }
     let segment = (segment != NO_SEGMENT).then_some(segment);
     let count = reader.varint()?;
-    let mut manifest = Manifest { incarnation, replay, synced, segment, next_keyspace, ..header };
+    let mut manifest = Manifest { incarnation, replay, synced, segment, clean: flags == CLEAN, next_keyspace, ..header };
     if count > MAX_KEYSPACES as u64 {
         return reader.fail("the manifest has too many keyspaces");
     }

@@ -34,6 +34,8 @@ pub struct Manifest {
     pub synced: Seq,
     /// The number of the log segment in which replay begins; none in version 1.
     pub segment: Option<u32>,
+    /// Whether a clean shutdown stored it: everything was durable, and the session wrote nothing after it.
+    pub clean: bool,
     /// The id that the next keyspace gets.
     pub next_keyspace: u32,
     /// The keyspaces, by ascending id.
@@ -72,9 +74,15 @@ impl Manifest {
             replay: 0,
             synced: 0,
             segment: None,
+            clean: false,
             next_keyspace: 1,
             keyspaces: Vec::new(),
         }
+    }
+
+    /// The manifest that is stored next, before it is changed.
+    pub fn next(&self) -> Self {
+        Manifest { generation: self.generation + 1, clean: false, ..self.clone() }
     }
 
     /// Fails with `NewerFormat` if this version could read the database and must not write it.

@@ -117,13 +117,14 @@ impl Wal {
     /// space in the log. Hold no lock that background work needs.
     ///
     /// # Errors
-    /// `NoSpace` if the log cannot grow, `Poisoned`, `Closed`, `Limit` for a body that is too long, and what was given to [`relief_failed`](Self::relief_failed).
+    /// `NoSpace` if the log cannot grow or the session cannot begin, `Poisoned`, `Closed`, `Limit` for a body that is too long, and what was given to [`relief_failed`](Self::relief_failed).
     pub fn reserve(&self, room: Room, body_bytes: usize) -> Result<Reservation<'_>> {
         let longest = (MAX_LOG_RECORD as u64).min(self.options.limit_bytes - (FRAME_BYTES + MARK_BYTES) as u64);
         if body_bytes as u64 > longest {
             return Err(Error::Limit { what: "the length of a log record in bytes", limit: longest, actual: body_bytes as u64 });
         }
         let bytes = (body_bytes + FRAME_BYTES + MARK_BYTES) as u64;
+        self.begin_session()?;
         if room != Room::Structure {
             held::about_to_wait(Wait::Room);
         }

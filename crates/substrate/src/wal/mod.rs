@@ -17,10 +17,11 @@ mod recover;
 mod relief;
 mod remains;
 mod segment;
+mod session;
 mod successor;
 mod weight;
 
-use ecotone_sys::primitive::atomic::{AtomicU64, AtomicUsize};
+use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::{
     fmt,
     sync::{Arc, Weak, atomic::Ordering},
@@ -76,7 +77,10 @@ pub struct Wal {
     health: Arc<Health>,
     database: u64,
     options: WalOptions,
+    /// The highest incarnation.
     incarnation: AtomicU64,
+    /// Whether that is this session's.
+    begun: AtomicBool,
 
     tail: AtomicU64,
     written: AtomicU64,
@@ -125,6 +129,7 @@ impl Wal {
             database,
             options,
             incarnation: AtomicU64::new(0),
+            begun: AtomicBool::new(false),
             tail: AtomicU64::new(0),
             written: AtomicU64::new(0),
             synced: AtomicU64::new(0),
@@ -172,7 +177,7 @@ impl Wal {
         self.synced.load(Ordering::SeqCst)
     }
 
-    /// The number of this open, raised by every one; 0 before [`recover`](Self::recover).
+    /// The highest incarnation that was used: this session's once it [has begun](Self::has_begun). 0 before [`recover`](Self::recover).
     pub fn incarnation(&self) -> u64 {
         self.incarnation.load(Ordering::SeqCst)
     }

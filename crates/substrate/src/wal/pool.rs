@@ -20,6 +20,8 @@ pub(super) struct Pool {
     pub(super) chain: VecDeque<Segment>,
     /// Files of the pool's size that hold nothing needed. Headers and records of former use are still in them.
     pub(super) spare: Vec<Arc<dyn File>>,
+    /// Files of other lengths that hold nothing needed, by number. They go when the session begins.
+    pub(super) odd: Vec<(u32, Arc<dyn File>)>,
     /// The number of the next file.
     pub(super) next: u32,
 }

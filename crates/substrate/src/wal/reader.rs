@@ -55,6 +55,11 @@ impl<'a> Walk<'a> {
         Ok(Walk { segments, entered: vec![first], position, window, body: Vec::new() })
     }
 
+    /// Begins with the record at `position` instead, or the end of the log there.
+    pub(super) fn begin_at(&mut self, position: Seq) {
+        self.position = position;
+    }
+
     /// Gives the records that end above `from` and begin below `until` to `on_record`, in order. Returns the position after the last one.
     pub(super) fn run(&mut self, from: Seq, until: Seq, on_record: &mut OnRecord<'_>) -> Result<Seq> {
         loop {

@@ -1,14 +1,10 @@
 //! Making a log, and finding it again after a crash.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, atomic::Ordering},
-};
+use std::sync::{Arc, atomic::Ordering};
 
 use super::{
     FIRST, Wal, WalOptions,
     reader::{OnRecord, Walk},
-    record,
     segment::{self, Content, Segment, SegmentHeader},
     successor::Successor,
 };
@@ -29,6 +25,8 @@ pub struct Replay {
     pub incarnation: u64,
     /// The number of the segment in which replay begins; none in manifests that do not name it.
     pub segment: Option<u32>,
+    /// Whether a clean shutdown stored the manifest: the log ended at the replay position, and all of it was synced.
+    pub clean: bool,
 }
 
 /// The log from the replay position to its end, as recovery found it.
@@ -38,6 +36,14 @@ pub struct Stretch {
     segments: Vec<Segment>,
     from: Seq,
     end: Seq,
+    is_clean: bool,
+}
+
+impl Stretch {
+    /// Whether nothing was written since a clean shutdown, so that everything that there is is durable.
+    pub fn is_clean(&self) -> bool {
+        self.is_clean
+    }
 }
 
 /// Segment files that an open found and recovery has not judged yet.
@@ -148,7 +154,8 @@ impl Wal {
     pub fn create(environment: Environment, options: WalOptions) -> Result<Arc<Self>> {
         let wal = Self::new(environment, options)?;
         wal.pool.lock().next = 1;
-        wal.begin(FIRST, 1)?;
+        wal.ends_at(FIRST, 0);
+        wal.begin_session()?;
         wal.kept_from.store(FIRST, Ordering::SeqCst);
         Ok(wal.shared())
     }
@@ -165,8 +172,8 @@ impl Wal {
         Ok(wal.shared())
     }
 
-    /// Gives every record that reaches above the replay position to `on_record`, in order, syncs what was read, and readies the log for
-    /// appending: a fresh segment at its end, under a new incarnation. Interrupted at any point, it can be done again. The result is for
+    /// Gives every record that reaches above the replay position to `on_record`, in order, and readies the log for appending. Unless nothing was written since a clean
+    /// shutdown, it syncs what was read and begins a session. Interrupted at any point, it can be done again. The result is for
     /// [`replay`](Self::replay), which gives the records once more, while the log is in use already.
     ///
     /// # Errors
@@ -182,6 +189,10 @@ impl Wal {
             return Err(Error::corruption("log", 0, what));
         }
         let mut walk = Walk::new(&found.segments, first, &self.memory)?;
+        if replay.clean {
+            // A record ended there, and nobody needs those before.
+            walk.begin_at(replay.from);
+        }
         let end = walk.run(replay.from, Seq::MAX, on_record)?;
         found.check_successors(walk.entered())?;
         let synced = found.segments.iter().map(|segment| segment.header.synced).fold(replay.synced, Seq::max);
@@ -193,14 +204,16 @@ impl Wal {
         }
         let read: Vec<Segment> = walk.entered().cloned().collect();
         drop(walk);
-        self.sync_read(&read)?;
-        let stretch = Stretch { segments: read.clone(), from: replay.from, end };
+        let is_clean = replay.clean && used <= replay.incarnation && end == replay.from;
+        let stretch = Stretch { segments: read.clone(), from: replay.from, end, is_clean };
         let end = if bug!(ReuseSequence) { replay.from } else { end };
-        let odd = self.keep(read, found);
-        self.begin(end, used.saturating_add(1))?;
-        // Not before: one of them may be the segment in which the log ends.
-        odd.into_iter().try_for_each(|file| self.storage.remove(file.id()))?;
+        self.keep(&read, found);
+        self.ends_at(end, used);
         self.kept_from.store(replay.from.min(end), Ordering::SeqCst);
+        if !is_clean {
+            self.sync_read(&read)?;
+            self.begin_session()?;
+        }
         Ok(stretch)
     }
 
@@ -209,6 +222,9 @@ impl Wal {
     /// # Errors
     /// `Corruption` if a record is not what it was when it was found.
     pub fn replay(&self, stretch: &Stretch, on_record: &mut OnRecord<'_>) -> Result<()> {
+        if stretch.from == stretch.end {
+            return Ok(());
+        }
         let mut walk = Walk::new(&stretch.segments, 0, &self.memory)?;
         let end = walk.run(stretch.from, stretch.end, on_record)?;
         if end < stretch.end {
@@ -229,64 +245,19 @@ impl Wal {
     }
 
     /// Sorts the files: those that were read, in order, which stay until a manifest names a later one; spare ones; and those of other lengths (creation was
-    /// interrupted, or the options changed), which are given back, to go.
-    fn keep(&self, read: Vec<Segment>, found: Found) -> Vec<Arc<dyn File>> {
-        let chain = VecDeque::from(read);
-        let kept = |file: &Arc<dyn File>| chain.iter().any(|segment| segment.file.id() == file.id());
+    /// interrupted, or the options changed), which go when the session begins.
+    fn keep(&self, read: &[Segment], found: Found) {
+        let kept = |file: &Arc<dyn File>| read.iter().any(|segment| segment.file.id() == file.id());
         let others = found.segments.into_iter().map(|segment| (segment.file, segment.header.bytes)).chain(found.blank);
         let (spare, odd): (Vec<_>, Vec<_>) =
             others.filter(|(file, _)| !kept(file)).partition(|(_, length)| *length == self.options.segment_bytes);
+        let numbered = |(file, _): (Arc<dyn File>, u64)| match file.id() {
+            FileId::Log(number) => Some((number, file)),
+            _ => None,
+        };
         let mut pool = self.pool.lock();
         pool.spare = spare.into_iter().map(|(file, _)| file).collect();
-        pool.chain = chain;
-        odd.into_iter().map(|(file, _)| file).collect()
-    }
-
-    /// Starts a fresh segment at `start` under a new incarnation. Its header is synced before any record is, so that no later open can
-    /// take the same incarnation, and so is its name in the segment before (decision 17, invariant 6).
-    fn begin(&self, start: Seq, incarnation: u64) -> Result<()> {
-        if self.pool.lock().spare.is_empty() {
-            self.add_segment()?;
-        }
-        let file = self.pool.lock().spare.pop().expect("a segment was just added");
-        let header = self.header(start, start, incarnation, start);
-        let begun = Segment::begin(file, header).and_then(|segment| segment.file.sync().map(|()| segment));
-        let segment =
-            begun.and_then(|segment| self.name(&segment).map(|()| segment)).map_err(|error| self.health.poison(error))?;
-        self.ready(segment);
-        if self.pool.lock().spare.is_empty() {
-            match self.add_segment() {
-                // Writing begins when there is space.
-                Err(error) if error.is_no_space() => tracing::warn!(%error, "the log has no segment to hold back"),
-                result => result?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Names a segment in the one in which the log ended, durably.
-    fn name(&self, segment: &Segment) -> Result<()> {
-        let before = self.pool.lock().chain.back().cloned();
-        let Some(Segment { file, header, .. }) = before else { return Ok(()) };
-        Successor::of(segment).write(&*file, &header).and_then(|()| file.sync())
-    }
-
-    /// Lets appending begin in `segment`.
-    fn ready(&self, segment: Segment) {
-        let SegmentHeader { start, incarnation, .. } = segment.header;
-        let mut pool = self.pool.lock();
-        let mut appending = self.append.lock();
-        appending.tail = start;
-        appending.boundary = segment.header.end();
-        appending.room_end = segment.header.end() + self.payload() * pool.spare.len() as u64;
-        appending.marked = start;
-        appending.seed = record::seed(self.database, incarnation);
-        pool.chain.push_back(segment.clone());
-        drop((appending, pool));
-        self.output.lock().segment = Some(segment);
-        self.incarnation.store(incarnation, Ordering::SeqCst);
-        for position in [&self.tail, &self.written, &self.synced] {
-            position.store(start, Ordering::SeqCst);
-        }
+        pool.odd = odd.into_iter().filter_map(numbered).collect();
+        pool.chain = read.iter().cloned().collect();
     }
 }

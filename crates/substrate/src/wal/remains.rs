@@ -87,6 +87,9 @@ impl LogRemains {
             return Ok(Vec::from_iter(replay.map(|_| Gap { file: None, offset: 0, from, until: None })));
         };
         let mut walk = Walk::new(&self.segments, first, &self.memory)?;
+        if replay.is_some_and(|replay| replay.clean) && walk.position() <= from {
+            walk.begin_at(from);
+        }
         let mut gaps = Vec::new();
         if replay.is_some() && walk.position() > from {
             gaps.push(Gap { file: None, offset: 0, from, until: Some(walk.position()) });

@@ -71,7 +71,8 @@ impl Story {
     /// The manifest lets go of a part of what is synced, then the log does.
     fn checkpoint(&mut self, wal: &Arc<Wal>) {
         let from = self.random.random_range(self.manifest.from..=self.synced.max(self.manifest.from));
-        self.manifest = Replay { from, synced: self.synced, incarnation: wal.incarnation(), segment: wal.segment_at(from) };
+        self.manifest =
+            Replay { from, synced: self.synced, incarnation: wal.incarnation(), segment: wal.segment_at(from), clean: false };
         wal.truncate(from);
         self.records.retain(|record| end(record) > from);
     }

@@ -103,7 +103,7 @@ fn what_a_manifest_lets_go_of_is_not_missed() {
     let (house, wal, seen) = fill(40);
     let from = seen[33].0;
     wal.truncate(from);
-    let replay = Replay { from, synced: wal.synced(), incarnation: 1, segment: wal.segment_at(from) };
+    let replay = Replay { from, synced: wal.synced(), incarnation: 1, segment: wal.segment_at(from), clean: false };
     let disk = house.disk.crash(Crash::DropAll);
     let needed = lose_each(&disk, replay, &seen[33..]);
     assert!(needed.len() <= 2 && disk.files().len() > 4, "{needed:?} of {}", disk.files().len());

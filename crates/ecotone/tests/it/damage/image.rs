@@ -146,11 +146,11 @@ impl Image {
 }
 
 /// The background jobs of a database, for who has to run them: there are no threads.
-pub(super) struct Jobs(Vec<Arc<OnceLock<Shared>>>);
+pub(crate) struct Jobs(Vec<Arc<OnceLock<Shared>>>);
 
 impl Jobs {
     /// Runs the most urgent one. False if there is none.
-    pub(super) fn run_one(&self) -> bool {
+    pub(crate) fn run_one(&self) -> bool {
         self.0.iter().find_map(|shared| shared.get()).is_some_and(|shared| shared.scheduler.run_one())
     }
 }
@@ -164,16 +164,21 @@ fn families() -> [Arc<dyn Family>; 4] {
 }
 
 /// Opens the database on `disk`, without threads; nothing is made if there is none.
-pub(super) fn open(disk: &SimStorage, seed: u64) -> Result<Database> {
+pub(crate) fn open(disk: &SimStorage, seed: u64) -> Result<Database> {
     open_watched(disk, seed).map(|(database, _)| database)
 }
 
 /// The same, and its jobs.
-pub(super) fn open_watched(disk: &SimStorage, seed: u64) -> Result<(Database, Jobs)> {
+pub(crate) fn open_watched(disk: &SimStorage, seed: u64) -> Result<(Database, Jobs)> {
+    open_within(disk, seed, BUDGET)
+}
+
+/// The same with another memory budget.
+pub(crate) fn open_within(disk: &SimStorage, seed: u64, budget: usize) -> Result<(Database, Jobs)> {
     let (families, shared) = families().map(Watched::over).into_iter().unzip();
     let (storage, clock) = (Arc::new(disk.clone()), Arc::new(SimClock::new(seed)));
     let parts = Parts { storage, clock, workers: 0, families };
-    let database = Database::builder("simulated").memory_budget(BUDGET).open_parts(parts)?;
+    let database = Database::builder("simulated").memory_budget(budget).open_parts(parts)?;
     Ok((database, Jobs(shared)))
 }
 
@@ -184,7 +189,7 @@ pub(super) fn keyspace(database: &Database, name: &str) -> Result<Either> {
 }
 
 /// Closes a database whose files do not matter any more, without the I/O of a proper end.
-pub(super) fn abandon(disk: &SimStorage, database: Database) {
+pub(crate) fn abandon(disk: &SimStorage, database: Database) {
     disk.power_off();
     drop(database);
 }

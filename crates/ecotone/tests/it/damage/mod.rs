@@ -8,7 +8,7 @@ mod files;
 mod fill;
 mod flips;
 mod golden;
-mod image;
+pub(crate) mod image;
 mod judge;
 mod life;
 mod lives;

@@ -30,7 +30,7 @@ impl Compactor<'_> {
         }
         let kind = RunKind::Delta { from: living.region.from.get(), until: living.region.until.get() };
         let block = block_size(self.goals.block, living.bytes / count, living.largest);
-        let mut writer = RunWriter::create(self.environment, self.install.name(), kind, block)?;
+        let mut writer = RunWriter::create(self.environment, self.install.name()?, kind, block)?;
         let mut references = std::mem::take::<Sorter>(&mut living.references).sorted().peekable();
         let (mut near, mut frame) = (Near::default(), None);
         while let Some(first) = references.next() {

@@ -73,7 +73,7 @@ impl Compactor<'_> {
     fn write_base(&self, partition: &Partition, stretch: Stretch, unnamed: &mut Unnamed<'_>) -> Result<Option<Arc<Run>>> {
         let runs: Vec<_> = partition.runs().collect();
         let block = self.block_for(&runs);
-        let mut writer = RunWriter::create(self.environment, self.install.name(), RunKind::Base(stretch), block)?;
+        let mut writer = RunWriter::create(self.environment, self.install.name()?, RunKind::Base(stretch), block)?;
         self.union(runs, stretch, |hash, key, value| match value {
             Some(_) => writer.push(hash, key, value),
             None => Ok(()),

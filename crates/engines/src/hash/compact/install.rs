@@ -35,7 +35,10 @@ pub(crate) struct Disk {
 /// Makes changes durable, in the order in which they are installed.
 pub(crate) trait Install {
     /// A name for a run, with a birth that no file of the keyspace has or had.
-    fn name(&self) -> Name;
+    ///
+    /// # Errors
+    /// If nothing can be written.
+    fn name(&self) -> Result<Name>;
 
     /// Whether the database's log has what is written.
     fn is_logged(&self) -> bool;

@@ -40,7 +40,7 @@ impl Compactor<'_> {
     fn write_merged(&self, runs: &Runs, goes: &[Arc<Run>], unnamed: &mut Unnamed<'_>) -> Result<Option<(Run, Tags)>> {
         let ends: Vec<(u64, u64)> = goes.iter().map(|run| ends(run)).collect();
         let kind = RunKind::Delta { from: ends[0].0, until: ends[ends.len() - 1].1 };
-        let mut writer = RunWriter::create(self.environment, self.install.name(), kind, self.block_for(goes))?;
+        let mut writer = RunWriter::create(self.environment, self.install.name()?, kind, self.block_for(goes))?;
         for partition in runs.partitions() {
             let counting = goes.iter().zip(&ends).filter(|(_, (_, until))| *until > partition.folded());
             let counting = counting.map(|(run, _)| run.clone()).rev().collect();

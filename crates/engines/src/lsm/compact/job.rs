@@ -48,6 +48,7 @@ impl Work for Job {
     type Made = Vec<Arc<Handle>>;
 
     fn make(&self, part: usize, goes_on: &dyn Fn() -> bool) -> Result<Vec<Arc<Handle>>> {
+        self.lsm.files.context().begin_session()?;
         let (files, name) = (&self.lsm.files, &mut || self.lsm.files.fresh_name());
         let (low, high) = self.ranges[part].clone();
         let mut rate = (!self.is_awaited).then(|| Rate::begin(&self.lsm));

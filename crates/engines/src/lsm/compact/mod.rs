@@ -42,8 +42,11 @@ const LEEWAY: usize = 2;
 const PAID_PART: u64 = 2;
 
 impl Lsm {
-    /// Has the background compact what is due, and clear what was uncovered.
+    /// Has the background compact what is due, and clear what was uncovered. What an earlier session left waits until something is written.
     pub(super) fn call_compaction(self: &Arc<Self>) {
+        if !self.files.context().shared.wal.has_begun() {
+            return;
+        }
         let version = self.version();
         let is_due = version.is_due(self.sizes.level_0, self.small()) || self.is_due_when_idle(&version);
         if is_due || self.shortage.is_there() && version.has_upper() || self.may_clear() {

@@ -60,10 +60,13 @@ impl House {
     fn repair(&mut self) -> Result<Repaired> {
         let ids = [PAGES, OTHER];
         let storage = self.storage.clone();
-        self.reopen().repair(&mut |identity| {
+        let mut file_of = |identity| {
             let id = ids.into_iter().find(|id| id.identity() == identity)?;
             Some(storage.open(id, Access::Direct).unwrap())
-        })
+        };
+        let reopened = self.reopen();
+        let repaired = reopened.repair(&mut file_of)?;
+        reopened.settle(&mut file_of).map(|()| repaired)
     }
 
     /// The content in place, if the page verifies.

@@ -132,12 +132,12 @@ impl Journal {
 }
 
 impl Install for Journal {
-    fn name(&self) -> Name {
+    fn name(&self) -> Result<Name> {
         // What is written until the log is synced nobody else looks at.
         self.try_orders(false);
         let mut births = self.births.lock().unwrap();
         *births += 1;
-        name(File { number: *births as u32, birth: *births })
+        Ok(name(File { number: *births as u32, birth: *births }))
     }
 
     fn is_logged(&self) -> bool {

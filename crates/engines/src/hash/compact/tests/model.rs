@@ -141,7 +141,7 @@ fn what_has_left_memory_is_compacted_from_its_segments() {
 pub(super) fn spill(world: &World) {
     let until = Address::of_frame(world.hash.log.tail().frame());
     let next = &mut |from| {
-        let name = world.journal.name();
+        let name = world.journal.name().unwrap();
         Ok(Arc::new(crate::hash::log::Segment::create(&world.environment, name, from, 1 << 20)?))
     };
     world.hash.log.spill(&world.environment, until, next).unwrap();

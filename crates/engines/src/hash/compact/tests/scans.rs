@@ -31,7 +31,7 @@ struct Gauge<'w> {
 }
 
 impl Install for Gauge<'_> {
-    fn name(&self) -> Name {
+    fn name(&self) -> Result<Name> {
         *self.memory.lock().unwrap() = self.journal.environment.memory.used(&[Component::Frames]);
         self.journal.name()
     }
