@@ -95,7 +95,7 @@ impl Inner {
 
     /// Flushes, ends background work, and makes a checkpoint after which nothing is written. Where nothing was written since a clean shutdown, nothing is.
     pub(crate) fn shut_down_cleanly(&self) -> Result<()> {
-        let flushed = self.health.check().and_then(|()| self.patiently(|| self.flush_spaces()));
+        let flushed = self.health.check().and_then(|()| self.before_close()).and_then(|()| self.patiently(|| self.flush_spaces()));
         self.scheduler.stop();
         flushed?;
         self.health.unless_panics("the last checkpoint", || self.patiently(|| self.checkpoint(Checkpoint::AtShutdown)))
@@ -116,6 +116,16 @@ impl Inner {
     /// Whether nothing was written since a clean shutdown.
     fn is_untouched(&self, manifest: &Manifest) -> bool {
         manifest.clean && !self.wal.has_begun()
+    }
+
+    /// Has engines do what makes the next opening short.
+    fn before_close(&self) -> Result<()> {
+        if self.is_untouched(&self.manifest.lock()) {
+            return Ok(());
+        }
+        self.health.unless_panics("the work before closing", || {
+            self.all_spaces().into_iter().try_for_each(|space| space.engine().before_close())
+        })
     }
 
     /// Has recovery replay nothing of a keyspace that was written before now. Loaded records are not in the log, so a delete of one of their keys that came

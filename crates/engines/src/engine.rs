@@ -303,6 +303,14 @@ pub trait Engine: Send + Sync + fmt::Debug {
     fn begin_flush(&self, _below: Seq) {}
     /// Writes out until every effect below `below` is in the files, synced. May be called by several threads.
     fn flush(&self, below: Seq) -> Result<()>;
+    /// The database is about to be closed: a flush and the last checkpoint follow. An engine may do what makes the next opening short. It is not required: what there is
+    /// no space or memory for is not done.
+    ///
+    /// # Errors
+    /// If I/O fails.
+    fn before_close(&self) -> Result<()> {
+        Ok(())
+    }
     /// Makes the present structure durable and describes it.
     fn checkpoint(&self) -> Result<Root>;
     /// The manifest with the last checkpoint is durable in both copies: space that only older checkpoints need is free.

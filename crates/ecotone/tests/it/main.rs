@@ -16,6 +16,7 @@ mod damage;
 mod delays;
 #[cfg(not(feature = "bugs"))]
 mod hash_budgets;
+mod hash_close;
 #[cfg(not(feature = "bugs"))]
 mod hash_disk;
 #[cfg(not(feature = "bugs"))]

@@ -149,6 +149,14 @@ impl Engine for HashKeyspace {
         }
     }
 
+    fn before_close(&self) -> Result<()> {
+        match self.live().and_then(|running| running.upkeep.compactor().compact_for_close()) {
+            // It was dropped, or the hot log stays as it is: a flush writes it out, and the next opening links it.
+            Err(error) if error.is_shortage() || self.files.is_retired() => Ok(()),
+            compacted => compacted,
+        }
+    }
+
     fn checkpoint(&self) -> Result<Root> {
         self.root()
     }

@@ -15,6 +15,9 @@ const OF_BASES: u64 = 8;
 /// How many times the budget of memory it may have there on purpose: the index, which names all of that, has a tenth of it.
 const OF_MEMORY: u64 = 4;
 
+/// Bytes of hot log that an opening links in less than a quarter of a second, however small records are, and of which the smallest budget has room for an index.
+const LEFT_AT_CLOSE: u64 = 8 << 20;
+
 /// The parts of a budget of disk that the hot log has at most, and a base, and the least that either has.
 const OF_DISK: u64 = 32;
 const LEAST_OF_DISK: u64 = 4 * FRAME;
@@ -26,6 +29,8 @@ pub(crate) struct Goals {
     pub(crate) most_hot: u64,
     /// Bytes of it that stay on disk on purpose, beside what is in memory.
     pub(crate) hot_disk: u64,
+    /// Bytes of it beside these that are left when the database is closed.
+    pub(crate) left_at_close: u64,
     /// How what lives of it is found.
     pub(crate) compaction: Compaction,
     /// Bytes of it that become one delta, if a tenth of it is less.
@@ -52,6 +57,7 @@ impl Goals {
     pub(crate) const TINY: Goals = Goals {
         most_hot: 2 * FRAME,
         hot_disk: 0,
+        left_at_close: FRAME / 2,
         compaction: Compaction::Lookup,
         least_delta: FRAME,
         block: 1024,
@@ -67,6 +73,7 @@ impl Goals {
     /// So small that this goes on all the time: for tests of what goes on beside it.
     pub(crate) const BUSY: Goals = Goals {
         most_hot: 2 * PAGE,
+        left_at_close: PAGE,
         least_delta: PAGE,
         fold_percent: 20,
         least_deltas: PAGE / 8,
@@ -79,6 +86,7 @@ impl Goals {
         Goals {
             most_hot: u64::MAX,
             hot_disk: 0,
+            left_at_close: LEFT_AT_CLOSE,
             compaction: Compaction::Lookup,
             least_delta: budget / OF_BUDGET,
             block: 4096,

@@ -180,6 +180,26 @@ impl Compactor<'_> {
         Ok(())
     }
 
+    /// Compacts what the hot log has beyond a little, from memory where that has it still, since the next opening would have to link all that a flush writes out of it.
+    ///
+    /// # Errors
+    /// As for [`compact`](Self::compact). Then less was compacted.
+    pub(crate) fn compact_for_close(&self) -> Result<()> {
+        let left = (self.goals.hot_disk + self.goals.left_at_close).max(PAGE);
+        loop {
+            // Once, since the background may compact too.
+            let from = self.hash.log.bounds().begin();
+            let there = self.hash.log.tail().get() - from.get();
+            if there <= left {
+                return Ok(());
+            }
+            let delta = self.goals.delta(self.hot()).min(there) / PAGE * PAGE;
+            let until = from.plus(delta.max(PAGE));
+            self.hash.log.freeze(until);
+            self.compact(until)?;
+        }
+    }
+
     /// Puts what lives at the beginning of the hot log into a delta, and truncates the log: up to page boundary `until`, which is not above SAFE, or as far as
     /// one delta goes. BEGIN of then. What is in segments is older than what is in memory alone, and does not come into one delta with it.
     ///
