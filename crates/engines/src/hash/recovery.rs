@@ -10,7 +10,6 @@ use super::{
     cold::Runs,
     compact::{Compactor, Goals},
     install::Files,
-    key::Key,
     log::{Address, HotLog, Kind, Link, PAGE, Segment},
     room::{Attempt, Lack},
     structure::{File, LogFile, Structure},
@@ -56,14 +55,14 @@ impl Hash {
     fn link_all(&self, compactor: &Compactor<'_>, until: Address) -> Result<()> {
         let memory = &compactor.environment.memory;
         let mut window = memory.lease_essential(Component::Frames, Size::Slab)?;
-        let (mut at, mut is_short) = (self.log.bounds().begin(), false);
+        let (mut at, mut is_short, mut records) = (self.log.bounds().begin(), false, Vec::new());
         while at < until {
             let segment = self.log.segment(at)?;
             let end = until.min(segment.end()).min(at.plus(window.len() as u64));
             let read = &mut window[..(end.get() - at.get()) as usize];
             segment.file().read(read, segment.offset(at))?;
             for (number, page) in (0..).zip(read.chunks(PAGE as usize)) {
-                self.link_page(&segment, at.plus(number * PAGE), page)?;
+                self.link_page(&segment, at.plus(number * PAGE), page, &mut records)?;
             }
             // Nobody else does it yet, and an index has overflow buckets for so many entries only.
             self.grow_index();
@@ -78,19 +77,25 @@ impl Hash {
         Ok(())
     }
 
-    fn link_page(&self, segment: &Segment, page: Address, read: &[u8]) -> Result<()> {
+    /// Asks for the buckets of all records of a page before it links the first one: these lie all over the index.
+    fn link_page(&self, segment: &Segment, page: Address, read: &[u8], records: &mut Vec<(u64, Address)>) -> Result<()> {
+        records.clear();
+        let pin = self.domain.pin();
         for record in segment.parse(page, read)?.records() {
             let (address, record) = record.map_err(|malformed| segment.damaged(page, malformed))?;
             if record.kind != Kind::Invalid {
-                self.link(&self.key(record.key), address)?;
+                let hash = self.key(record.key).hash;
+                self.table.prefetch(hash, &pin);
+                records.push((hash, address));
             }
         }
-        Ok(())
+        drop(pin);
+        records.iter().try_for_each(|(hash, address)| self.link(*hash, *address))
     }
 
-    fn link(&self, key: &Key<'_>, address: Address) -> Result<()> {
+    fn link(&self, hash: u64, address: Address) -> Result<()> {
         loop {
-            let linked = self.try_to_link(key, address, &self.domain.pin());
+            let linked = self.try_to_link(hash, address, &self.domain.pin());
             match linked {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
@@ -100,8 +105,8 @@ impl Hash {
     }
 
     /// Makes a record the first of its chain, of which it has the highest address. Whether the entry could be changed.
-    fn try_to_link(&self, key: &Key<'_>, address: Address, pin: &Pin<'_>) -> Attempt<bool> {
-        let found = self.table.find_or_insert(key.hash, pin).ok_or(Lack::Bucket)?;
+    fn try_to_link(&self, hash: u64, address: Address, pin: &Pin<'_>) -> Attempt<bool> {
+        let found = self.table.find_or_insert(hash, pin).ok_or(Lack::Bucket)?;
         Ok(found.place.exchange(found.entry, found.entry.with_link(Link::to(address))).is_ok())
     }
 }
