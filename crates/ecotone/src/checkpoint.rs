@@ -93,12 +93,21 @@ impl Inner {
         })
     }
 
-    /// Flushes, ends background work, and makes a checkpoint after which nothing is written. Where nothing was written since a clean shutdown, nothing is.
+    /// Flushes, ends background work, and makes a checkpoint after which nothing is written. Where nothing was written since a clean shutdown, nothing is. What has no
+    /// space in the files on a full disk stays in the log, which the next opening replays.
     pub(crate) fn shut_down_cleanly(&self) -> Result<()> {
-        let flushed = self.health.check().and_then(|()| self.before_close()).and_then(|()| self.patiently(|| self.flush_spaces()));
+        let flushed =
+            self.health.check().and_then(|()| self.before_close()).and_then(|()| self.patiently(|| self.flush_spaces()));
         self.scheduler.stop();
-        flushed?;
-        self.health.unless_panics("the last checkpoint", || self.patiently(|| self.checkpoint(Checkpoint::AtShutdown)))
+        let last =
+            || self.health.unless_panics("the last checkpoint", || self.patiently(|| self.checkpoint(Checkpoint::AtShutdown)));
+        match flushed.and_then(|()| last()) {
+            Err(error) if error.is_no_space() && self.all_spaces().iter().all(|space| space.logged) => {
+                tracing::warn!(%error, "closed on a full disk: the next opening replays the log");
+                self.wal.commit(self.wal.tail(), Durability::Sync)
+            }
+            done => done,
+        }
     }
 
     /// Brings everything into the files, unlogged keyspaces included.

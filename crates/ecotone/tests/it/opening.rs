@@ -189,6 +189,42 @@ fn a_full_disk_is_read_listed_and_has_keyspaces_dropped_under_any_budget() {
     }
 }
 
+/// A full disk is an ordinary state: a close there loses nothing, though what was written last has no space in the files, and the next opening needs none.
+#[test]
+fn a_database_that_fills_the_disk_closes_and_opens_there() {
+    for engine in ENGINES {
+        let disk = SimStorage::new(1);
+        let database = image::open(&disk, 7).unwrap();
+        let records = keyspace(&database, engine, true);
+        database.flush().unwrap();
+        // An lsm keyspace keeps some of that for compaction.
+        disk.space_limit(disk.space_used() + (4 << 20));
+        let write = |number| either!(&records, keyspace => keyspace.insert(key(number), [7; 500]));
+        let written = (0..1_000_000).find(|number| {
+            let answer = write(*number);
+            assert!(matches!(answer, Ok(()) | Err(Error::NoSpace { .. })), "{engine}: {answer:?}");
+            answer.is_err()
+        });
+        let written = written.expect("the disk is full") as usize;
+        assert!(written > 1_000, "{engine}: {written} records");
+        drop(records);
+        database.close().unwrap();
+        let disk = disk.crash(Crash::DropAll);
+        for _ in 0..2 {
+            let database = image::open(&disk, 7).unwrap();
+            either!(&keyspace(&database, engine, true), keyspace => assert_eq!(keyspace.iter().count(), written, "{engine}"));
+            database.close().unwrap();
+        }
+        disk.space_limit(u64::MAX);
+        let database = image::open(&disk, 7).unwrap();
+        either!(&keyspace(&database, engine, true), keyspace => {
+            keyspace.insert("new", "value").unwrap();
+            assert_eq!(keyspace.iter().count(), written + 1, "{engine}");
+        });
+        database.close().unwrap();
+    }
+}
+
 /// Damage of each file of a database that was closed: an error that names the file, or the right content.
 #[test]
 fn whatever_a_closed_database_loses_is_told_or_not_needed() {

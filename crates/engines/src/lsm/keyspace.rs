@@ -178,8 +178,8 @@ impl Engine for LsmKeyspace {
     }
 
     fn replay(&self, seq: Seq, operation: Operation<'_>) -> Result<()> {
-        let admission = self.admit(operation)?;
-        self.apply(admission, seq, operation);
+        let lsm = self.lsm();
+        lsm.apply(lsm.admit_logged(operation)?, seq, operation);
         Ok(())
     }
 

@@ -174,6 +174,19 @@ impl Lsm {
         }
     }
 
+    /// The same for a record of the log. On a full disk nothing is flushed, and memtables take it as long as there is memory at all: an opening needs no space.
+    pub(super) fn admit_logged(self: &Arc<Self>, operation: Operation<'_>) -> Result<Credit> {
+        match self.admit(operation) {
+            Err(error) if error.is_no_space() => {}
+            admitted => return admitted,
+        }
+        if let (_, _, Some(full)) = self.fill_level() {
+            self.switch(&full)?;
+        }
+        let words = Memtable::words(self.hash(operation.key), operation.key, operation.value);
+        self.room.admit_at_last(words, || self.free())
+    }
+
     /// Makes a write, on the credit that it was admitted with.
     pub(super) fn apply(&self, credit: Credit, seq: Seq, Operation { key, value }: Operation<'_>) {
         self.ledger().into_iter().for_each(|ledger| ledger.begin(key, value, seq));

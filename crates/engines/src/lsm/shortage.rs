@@ -44,7 +44,7 @@ impl Lsm {
     /// Finds out whether the disk has the space that flushes and compaction need to go on.
     pub(super) fn look_for_space(&self, version: &Version<Handle>) {
         let tables = version.tables().map(|handle| handle.bytes()).sum();
-        let job = TABLES * self.sizes.table + self.sizes.level_0;
+        let job = (TABLES * self.sizes.table).saturating_add(self.sizes.level_0);
         let needed = needed(tables, job, self.memtable_bytes() as u64);
         // Who cannot tell how much there is finds out by writing.
         let free = self.files.environment().storage.free_space().unwrap_or(u64::MAX);

@@ -34,7 +34,10 @@ impl DiskFile {
         let action = if how == system::Open::New { "create" } else { "open" };
         let open = || directory.handle.open_file(&id.to_string(), how, is_direct);
         let file = directory.descriptors.open_patiently(open);
-        let file = file.map_err(|error| Error::io(action, directory.path_of(id).display(), error))?;
+        // A new file wants a place for its name.
+        let file = file.map_err(|error| {
+            no_space(id, PAGE as u64, &error).unwrap_or_else(|| Error::io(action, directory.path_of(id).display(), error))
+        })?;
         let unit = file.unit();
         let descriptor = match id.keyspace() {
             Some(_) => Descriptor::Lent(directory.descriptors.add(id, &directory.handle, file, is_direct)),
@@ -79,6 +82,12 @@ impl DiskFile {
     fn failed(&self, action: &'static str, error: io::Error) -> Error {
         Error::io(action, self.path().display(), error)
     }
+}
+
+/// What a full disk refused: nothing was promised yet, so that it can be tried again.
+fn no_space(id: FileId, wanted: u64, error: &io::Error) -> Option<Error> {
+    let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge);
+    is_full.then(|| Error::NoSpace { file: id.to_string(), wanted })
 }
 
 impl File for DiskFile {
@@ -126,12 +135,8 @@ impl File for DiskFile {
 
     fn preallocate(&self, offset: u64, length: u64) -> Result<()> {
         let preallocate = |file: &system::File| Ok(file.preallocate(offset, length));
-        self.with("preallocate", true, preallocate)?.map_err(|error| match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-                Error::NoSpace { file: self.id.to_string(), wanted: length }
-            }
-            _ => self.failed("preallocate", error),
-        })
+        let done = self.with("preallocate", true, preallocate)?;
+        done.map_err(|error| no_space(self.id, length, &error).unwrap_or_else(|| self.failed("preallocate", error)))
     }
 
     fn punch(&self, offset: u64, length: u64) -> Result<bool> {
@@ -159,5 +164,19 @@ impl File for DiskFile {
             Descriptor::Kept(file) => Ok(file.clone()),
             Descriptor::Lent(lent) => self.open_again(lent, op == Op::Write),
         })
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_what_else_is_refused() {
+        let id = FileId::Log(3);
+        let told = |kind: io::ErrorKind| no_space(id, 4096, &kind.into());
+        assert!(matches!(told(io::ErrorKind::StorageFull), Some(Error::NoSpace { file, wanted: 4096 }) if file == "log.3"));
+        assert!(told(io::ErrorKind::QuotaExceeded).is_some());
+        assert!(told(io::ErrorKind::PermissionDenied).is_none());
     }
 }

@@ -173,7 +173,7 @@ impl Wal {
     }
 
     /// Gives every record that reaches above the replay position to `on_record`, in order, and readies the log for appending. Unless nothing was written since a clean
-    /// shutdown, it syncs what was read and begins a session. Interrupted at any point, it can be done again. The result is for
+    /// shutdown, it syncs what was read and begins a session, if there is space for that. Interrupted at any point, it can be done again. The result is for
     /// [`replay`](Self::replay), which gives the records once more, while the log is in use already.
     ///
     /// # Errors
@@ -212,7 +212,11 @@ impl Wal {
         self.kept_from.store(replay.from.min(end), Ordering::SeqCst);
         if !is_clean {
             self.sync_read(&read)?;
-            self.begin_session()?;
+            match self.begin_session() {
+                // A full disk can be read.
+                Err(error) if error.is_no_space() => tracing::warn!(%error, "the log goes on when there is space"),
+                begun => begun.map(drop)?,
+            }
         }
         Ok(stretch)
     }

@@ -11,6 +11,7 @@ use ecotone_substrate::{
     Error, Result,
     environment::Environment,
     health::Health,
+    limits::PAGE,
     memory::Memory,
     scheduler::Scheduler,
     storage::{Access, Counters, File, FileId, FileKind, Queue, Storage},
@@ -212,6 +213,10 @@ impl Storage for SimStorage {
         self.shared.perform((id, Io::Create), (0, 0), |world, fate| {
             if world.find(id).is_some() {
                 return Err(Error::io(Io::Create.verb(), id, io::ErrorKind::AlreadyExists.into()));
+            }
+            if world.space_left() == 0 {
+                // A name takes space as well, and the disk has a place for it in the directory or has not.
+                return Err(Error::NoSpace { file: id.to_string(), wanted: PAGE as u64 });
             }
             if fate.takes_effect(&mut world.random) {
                 world.bind(id, Some(inode.clone()));

@@ -138,6 +138,16 @@ impl<'a> Life<'a> {
         Ok((self.disk.crash(crate::sim::Crash::KeepAll), std::mem::take(&mut self.expect)))
     }
 
+    /// Closes on a disk that may be full. Where there is no space for what was to be written, the life ends as if it was killed.
+    pub(super) fn close_if_it_fits(mut self) -> Verdict<(SimStorage, Expect, Ending)> {
+        let ending = match self.store.take().expect("the database is open").close() {
+            Ok(()) => Ending::Closed,
+            Err(error) if error.is_no_space() => Ending::ProcessDeath,
+            Err(error) => return Err(format!("closing failed: {error}")),
+        };
+        Ok((self.disk.crash(crate::sim::Crash::KeepAll), std::mem::take(&mut self.expect), ending))
+    }
+
     pub(super) fn step(&mut self, step: &Step) -> std::result::Result<(), Halt> {
         match step {
             Step::Write(changes, level) => Ok(self.write(changes, *level)?),

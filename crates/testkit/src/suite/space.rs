@@ -45,7 +45,9 @@ fn grow(opener: &dyn Opener, seed: u64, shape: Shape) -> Verdict<u64> {
     let steps: Vec<Step> = Generator::of(opener, seed, shape).history().into_iter().filter(|step| !reopens(step)).collect();
     let mut refused = 0;
     for limit in levels(opener, seed, &steps)? {
-        refused += fill(opener, seed, &steps, limit).map_err(|wrong| format!("with {limit} bytes: {wrong}"))?;
+        let told = |wrong| format!("with {limit} bytes: {wrong}");
+        refused += fill(opener, seed, &steps, limit).map_err(told)?;
+        [true, false].iter().try_for_each(|closes| restart(opener, seed, &steps, limit, *closes)).map_err(told)?;
     }
     Ok(refused)
 }
@@ -77,4 +79,26 @@ fn fill(opener: &dyn Opener, seed: u64, steps: &[Step], limit: u64) -> Verdict<u
     let (disk, expect) = life.close()?;
     Life::begin(opener, disk, seed, expect, Ending::Closed).map_err(Halt::unexpected)?;
     Ok(refused)
+}
+
+/// Runs the history on a disk that becomes full at `limit`, and ends the life there, by a close or not. The next one opens on the full disk, reads all, and writes
+/// when there is space again.
+fn restart(opener: &dyn Opener, seed: u64, steps: &[Step], limit: u64, closes: bool) -> Verdict {
+    let mut life = Life::fresh(opener, seed, &KEYSPACES)?;
+    life.disk.space_limit(limit);
+    life.run(steps).map_err(|halt| format!("on a full disk: {}", halt.unexpected()))?;
+    let (disk, expect, ending) = if closes {
+        life.close_if_it_fits()?
+    } else {
+        let (disk, expect) = life.kill();
+        (disk.crash(Crash::KeepAll), expect, Ending::ProcessDeath)
+    };
+    let mut life = Life::begin(opener, disk, seed, expect, ending)
+        .map_err(|halt| format!("opening on a full disk ({ending:?}): {}", halt.unexpected()))?;
+    life.disk.space_limit(u64::MAX);
+    life.run(steps).map_err(|halt| format!("with space again ({ending:?}): {}", halt.unexpected()))?;
+    if life.refused > 0 {
+        return Err(format!("{} calls were refused though there was space again", life.refused));
+    }
+    life.close().map(drop)
 }
