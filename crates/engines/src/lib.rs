@@ -12,6 +12,7 @@ mod lengths;
 pub mod lsm;
 pub mod merge;
 mod page_cache;
+pub mod repair;
 mod rest;
 #[cfg(test)]
 mod tests;

@@ -1,37 +1,46 @@
 //! Repair: a new database from what can be read of one that is damaged (T18, `docs/decisions/0007-repair.md`).
 
+mod known;
+mod load;
+mod plans;
+mod progress;
 mod report;
+mod target;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use ecotone_engines::{
-    engine::{Operation, Record as KeyAndValue},
-    tree::repair::{Findings, Layout, Named, Salvage, Source},
-};
+use ecotone_engines::repair::{Problems, Source};
 use ecotone_substrate::{
     Seq,
     disk::Disk,
     double_write::SavedPages,
     environment::Environment,
     limits::PAGE,
-    manifest::{KeyspaceRecord, Manifest},
+    manifest::Manifest,
     storage::{Access, FileId, Storage},
     wal::{Gap, LogRemains, LoggedOperation, Record, Replay},
 };
 
 pub use self::report::{KeyRange, Ranges, RepairProgress, RepairReport, RepairStep, RepairedKeyspace};
+use self::{
+    known::{Beginning, Known, Layout},
+    load::Loading,
+    plans::Plan,
+    progress::Progress,
+    target::Target,
+};
 use crate::{
-    Builder, Database, Engine, Error, Keyspace, KeyspaceOptions, Result,
+    Builder, Database, Error, Result,
     builder::{self, Parts},
-    limits_check, recovery,
+    recovery,
 };
 
-/// Operations, pages or records between two reports of progress.
-const STRIDE: u64 = 1024;
+/// The position of the first record of a log.
+const FIRST: Seq = 1;
 
 /// Makes a new database from what can be read of a damaged one. The damaged one is not written to (but for its lock file), so nothing gets worse, and another
 /// attempt is always possible.
@@ -90,13 +99,6 @@ impl Repair {
     }
 }
 
-/// A keyspace that is to be restored.
-struct Plan {
-    record: KeyspaceRecord,
-    /// Whether the manifest has it.
-    known: bool,
-}
-
 /// A repair while it runs.
 struct Work<'a> {
     from: Arc<dyn Storage>,
@@ -106,19 +108,31 @@ struct Work<'a> {
     log: LogRemains,
     saved: Option<Arc<SavedPages>>,
     report: RepairReport,
-    progress: &'a mut dyn FnMut(RepairProgress),
+    progress: Progress<'a>,
+}
+
+/// What a first look at the log tells.
+#[derive(Debug, Default)]
+struct LogSurvey {
+    /// Keyspaces of which it has operations.
+    keyspaces: BTreeSet<u32>,
+    /// Whether it begins with the first record that there was.
+    has_all: bool,
+    /// Where its first gap begins.
+    gap: Option<Seq>,
 }
 
 impl<'a> Work<'a> {
     fn run(from: Arc<dyn Storage>, database: Database, progress: &'a mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
         let mut work = Work::begin(from, database, progress)?;
-        let plans = work.plans();
-        let mut named = work.named(&plans)?;
+        let survey = work.survey()?;
+        let plans = plans::plans(work.manifest.as_ref(), &*work.from, &work.files, &survey.keyspaces);
+        let mut known = work.known(&plans, &survey)?;
         let mut targets = BTreeMap::new();
-        let mut pages = Pages { done: 0, total: work.pages(&plans) };
+        work.progress.all_pages = work.pages(&plans);
         for plan in &plans {
-            let indexed = named.remove(&plan.record.id);
-            if let Some(keyspace) = work.restore(plan, indexed, &mut pages)? {
+            let known = known.remove(&plan.record.id);
+            if let Some(keyspace) = work.restore(plan, known)? {
                 targets.insert(plan.record.id, (keyspace, plan.record.watermark));
             }
         }
@@ -144,98 +158,66 @@ impl<'a> Work<'a> {
         // With a manifest it is known which part of the log must be there.
         let heard = if manifest.is_some() { &mut report.problems } else { &mut report.log_gaps };
         heard.extend_from_slice(log.problems());
-        Ok(Work { from, files, database, manifest, log, saved, report, progress })
-    }
-
-    /// The keyspaces of the manifest, and those of page files that it does not know yet; without one, those of all page files. Pages beside tables are not all that
-    /// their keyspace has (`docs/format/adaptive.md`).
-    fn plans(&mut self) -> Vec<Plan> {
-        let known = self.manifest.iter().flat_map(|manifest| manifest.keyspaces.iter().cloned());
-        let mut plans: Vec<Plan> = known.map(|record| Plan { record, known: true }).collect();
-        let next = self.manifest.as_ref().map_or(0, |manifest| manifest.next_keyspace);
-        for id in self.files.iter().filter_map(|file| if let FileId::Pages(id) = file { Some(*id) } else { None }) {
-            if id < next || self.has_tables(id) {
-                continue;
-            }
-            let taken = |name: &str| plans.iter().any(|plan| plan.record.name == name);
-            let mut name = format!("keyspace-{id}");
-            while taken(&name) {
-                name.push('-');
-            }
-            let engine = Engine::Tree.name().to_owned();
-            let record = KeyspaceRecord { id, name, engine, logged: true, watermark: 0, structure: 0, blob: Vec::new() };
-            plans.push(Plan { record, known: false });
-        }
-        let is_left_out = |file: &&FileId| match file {
-            FileId::Table { .. } => true,
-            FileId::Pages(id) => self.has_tables(*id),
-            _ => false,
-        };
-        let is_unknown = |file: &&FileId| self.manifest.is_none() || file.keyspace() >= Some(next);
-        let left_out: Vec<FileId> = self.files.iter().filter(is_left_out).filter(is_unknown).copied().collect();
-        for file in left_out {
-            self.report.left_out = true;
-            self.report.problems.push(format!("{file} is of an engine that cannot be repaired"));
-        }
-        plans
-    }
-
-    fn has_tables(&self, id: u32) -> bool {
-        self.files.iter().any(|file| matches!(file, FileId::Table { .. }) && file.keyspace() == Some(id))
+        Ok(Work { from, files, database, manifest, log, saved, report, progress: Progress::new(progress) })
     }
 
     fn replay(&self) -> Option<Replay> {
         self.manifest.as_ref().map(recovery::replay_of)
     }
 
-    /// What the indexes of the keyspaces say at the end of the log, of those that are whole.
-    fn named(&mut self, plans: &[Plan]) -> Result<BTreeMap<u32, Named>> {
-        let mut layouts = self.layouts(plans)?;
-        let structure: BTreeMap<u32, Seq> = plans.iter().map(|plan| (plan.record.id, plan.record.structure)).collect();
-        let mut failed = Vec::new();
+    /// Goes through the log once. What is wrong with operations is told when they are reapplied.
+    fn survey(&self) -> Result<LogSurvey> {
+        let mut survey = LogSurvey::default();
+        let mut first = None;
         let gaps = self.log.read(self.replay(), &mut |position, record| {
-            let Record::Structure { keyspace, body } = record else { return Ok(()) };
-            let Some(layout) = layouts.get(&keyspace).filter(|_| structure.get(&keyspace).is_some_and(|from| position >= *from))
-            else {
-                return Ok(());
-            };
-            if survive(layout.replay(body), &mut failed)?.is_none() {
-                layouts.remove(&keyspace);
+            first = first.or(Some(position));
+            if let Record::Batch(operations) = record {
+                survey.keyspaces.extend(operations.map_while(Result::ok).map(|(id, ..)| id));
             }
             Ok(())
         })?;
-        if !gaps.is_empty() && !layouts.is_empty() {
-            layouts.clear();
-            failed.push(
-                "the log has gaps, in which an index may have changed: pages are judged by what they say of themselves".into(),
-            );
-        }
-        let mut named = BTreeMap::new();
-        for (id, layout) in layouts {
-            named.extend(survive(layout.named(), &mut failed)?.map(|named| (id, named)));
-        }
-        self.report.problems.append(&mut failed);
-        Ok(named)
+        survey.has_all = first == Some(FIRST);
+        survey.gap = gaps.first().map(|gap| gap.from);
+        Ok(survey)
     }
 
-    fn layouts(&mut self, plans: &[Plan]) -> Result<BTreeMap<u32, Layout>> {
-        let mut layouts = BTreeMap::new();
-        let Some(manifest) = &self.manifest else { return Ok(layouts) };
+    /// Where the records of the keyspaces are, by what root and log tell up to the first gap.
+    fn known(&mut self, plans: &[Plan], survey: &LogSurvey) -> Result<BTreeMap<u32, Known>> {
+        let mut problems = Problems::default();
+        let environment = self.manifest.is_some().then(|| self.environment());
+        let beginning = Beginning { environment: environment.as_ref(), files: &self.files, log: survey };
+        let mut layouts: BTreeMap<u32, (Seq, Layout)> = BTreeMap::new();
+        for plan in plans {
+            let layout = beginning.layout(plan, &mut problems)?;
+            layouts.extend(layout.map(|layout| (plan.record.id, (plan.record.structure, layout))));
+        }
+        self.log.read(self.replay(), &mut |position, record| {
+            let Record::Structure { keyspace, body } = record else { return Ok(()) };
+            let layout = layouts.get_mut(&keyspace).filter(|(from, _)| position >= *from);
+            match layout.filter(|_| survey.gap.is_none_or(|gap| position < gap)) {
+                Some((_, layout)) => layout.replay(body, &mut problems),
+                None => Ok(()),
+            }
+        })?;
+        if survey.gap.is_some() && !layouts.is_empty() {
+            problems.add("the log has gaps, in which indexes may have changed: files are judged by what they say of themselves");
+        }
+        let layouts = layouts.into_iter().map(|(id, (_, layout))| (id, layout)).collect();
+        let known = known::all(layouts, survey.gap.is_none(), &mut problems)?;
+        self.report.problems.extend(problems.sentences("the log"));
+        Ok(known)
+    }
+
+    /// What the damaged files are read with.
+    fn environment(&self) -> Environment {
         let inner = &self.database.inner;
-        let environment = Environment {
-            database: manifest.database,
+        Environment {
+            database: self.manifest.as_ref().map_or(0, |manifest| manifest.database),
             storage: self.from.clone(),
             memory: inner.memory.clone(),
             scheduler: inner.scheduler.clone(),
             health: Arc::default(),
-        };
-        for Plan { record, .. } in plans.iter().filter(|plan| plan.known && plan.record.engine == Engine::Tree.name()) {
-            if self.files.contains(&FileId::Pages(record.id)) {
-                let layout = survive(Layout::open(&environment, record.id, &record.blob), &mut self.report.problems)?;
-                layouts.extend(layout.map(|layout| (record.id, layout)));
-            }
         }
-        Ok(layouts)
     }
 
     /// Pages of all files together.
@@ -245,60 +227,41 @@ impl<'a> Work<'a> {
         plans.iter().filter_map(length).sum()
     }
 
-    /// Restores the records of one keyspace from its pages.
-    fn restore(&mut self, plan: &Plan, named: Option<Named>, pages: &mut Pages) -> Result<Option<Keyspace>> {
-        let KeyspaceRecord { id, name, engine, logged, .. } = &plan.record;
-        if *engine != Engine::Tree.name() {
+    /// Restores the records of one keyspace from its files.
+    fn restore(&mut self, plan: &Plan, known: Option<Known>) -> Result<Option<Target>> {
+        let (name, id, engine) = (&plan.record.name, plan.record.id, &plan.record.engine);
+        let Some(known) = known else {
             self.report.left_out = true;
             self.report.problems.push(format!("the keyspace {name:?} has the engine {engine}, which cannot be repaired"));
             return Ok(None);
-        }
-        let plain = KeyspaceOptions::default();
-        let options = if *logged { plain } else { plain.unlogged() };
-        let keyspace = self.database.create_keyspace(name, options)?;
-        let repaired = RepairedKeyspace::new(name, *id, named.is_some());
-        let repaired = match self.files.contains(&FileId::Pages(*id)) {
-            true => self.load(&keyspace, repaired, named, pages)?,
-            false => {
-                self.report.problems.push(format!("the file {} is missing", FileId::Pages(*id)));
-                repaired.found(0, Findings::nothing())
-            }
         };
-        self.report.keyspaces.push(repaired);
-        Ok(Some(keyspace))
+        let target = Target::create(&self.database, plan)?;
+        let repaired = RepairedKeyspace::new(name, id, known.is_whole());
+        let (records, findings) = self.loading(&target, id).load(known)?;
+        self.report.problems.extend(findings.problems.clone().sentences(&format!("the keyspace {name:?}")));
+        self.report.keyspaces.push(repaired.found(records, findings));
+        Ok(Some(target))
     }
 
-    fn load(
-        &mut self,
-        keyspace: &Keyspace,
-        repaired: RepairedKeyspace,
-        named: Option<Named>,
-        pages: &mut Pages,
-    ) -> Result<RepairedKeyspace> {
-        let (inner, progress) = (&self.database.inner, &mut *self.progress);
-        let (storage, saved) = (self.from.clone(), self.saved.clone());
-        let source = Source { storage, scratch: inner.storage.clone(), memory: inner.memory.clone(), saved };
-        let mut salvage = Salvage::begin(&source, repaired.id, named, &mut |count| pages.tell(count, progress))?;
-        let mut loaded = 0;
-        let mut records = salvage.by_ref().inspect(|_: &Result<KeyAndValue>| {
-            loaded += 1;
-            tell(progress, RepairStep::Records, loaded);
-        });
-        let records = keyspace.handle.engine.clone().bulk_load(&mut records)?;
-        Ok(repaired.found(records, salvage.findings()))
+    fn loading<'l>(&'l mut self, target: &'l Target, id: u32) -> Loading<'l, 'a> {
+        let (environment, inner) = (self.environment(), &self.database.inner);
+        let (storage, memory, saved) = (self.from.clone(), inner.memory.clone(), self.saved.clone());
+        let source = Source { storage, scratch: inner.storage.clone(), memory, saved };
+        let database = self.manifest.as_ref().map(|manifest| manifest.database);
+        Loading { environment, database, source, id, target, progress: &mut self.progress }
     }
 
     /// Reapplies the operations of the log: those at or above the watermarks that the manifest knows, or all that lead to the end of the log.
-    fn reapply(&mut self, targets: &BTreeMap<u32, (Keyspace, Seq)>) -> Result<()> {
+    fn reapply(&mut self, targets: &BTreeMap<u32, (Target, Seq)>) -> Result<()> {
         let replay = self.replay();
-        let (report, progress) = (&mut self.report, &mut *self.progress);
+        let (report, progress) = (&mut self.report, &mut self.progress);
         let gaps = self.log.read(replay, &mut |position, record| {
             let Record::Batch(operations) = record else { return Ok(()) };
             for (sequence, operation) in (position..).zip(operations) {
                 let Some(operation) = survive(operation, &mut report.problems)? else { break };
                 if apply(targets, sequence, operation)? {
                     report.log_operations += 1;
-                    tell(progress, RepairStep::Log, report.log_operations);
+                    progress.tell(RepairStep::Log, report.log_operations);
                 }
             }
             Ok(())
@@ -309,13 +272,9 @@ impl<'a> Work<'a> {
 }
 
 /// Applies an operation of the log; false if it is in the pages already, or of no keyspace that is restored.
-fn apply(targets: &BTreeMap<u32, (Keyspace, Seq)>, sequence: Seq, (id, key, value): LoggedOperation<'_>) -> Result<bool> {
-    let Some((keyspace, _)) = targets.get(&id).filter(|(_, watermark)| sequence >= *watermark) else { return Ok(false) };
-    if limits_check::operation(Operation { key, value }).is_err() {
-        return Ok(false);
-    }
-    value.map_or_else(|| keyspace.remove(key), |value| keyspace.insert(key, value))?;
-    Ok(true)
+fn apply(targets: &BTreeMap<u32, (Target, Seq)>, sequence: Seq, (id, key, value): LoggedOperation<'_>) -> Result<bool> {
+    let target = targets.get(&id).filter(|(_, watermark)| sequence >= *watermark);
+    target.map_or(Ok(false), |(target, _)| target.write(key, value))
 }
 
 fn sentence(gap: &Gap) -> String {
@@ -334,26 +293,5 @@ fn survive<T>(result: Result<T>, problems: &mut Vec<String>) -> Result<Option<T>
             Ok(None)
         }
         Err(error) => Err(error),
-    }
-}
-
-/// The pages of all files, as they are read.
-struct Pages {
-    done: u64,
-    total: u64,
-}
-
-impl Pages {
-    fn tell(&mut self, count: u64, progress: &mut dyn FnMut(RepairProgress)) {
-        self.done += count;
-        if self.done.is_multiple_of(STRIDE) {
-            progress(RepairProgress { step: RepairStep::Pages, done: self.done, total: Some(self.total) });
-        }
-    }
-}
-
-fn tell(progress: &mut dyn FnMut(RepairProgress), step: RepairStep, done: u64) {
-    if done.is_multiple_of(STRIDE) {
-        progress(RepairProgress { step, done, total: None });
     }
 }

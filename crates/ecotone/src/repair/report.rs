@@ -1,8 +1,8 @@
 //! What a repair tells.
 
-use ecotone_engines::tree::repair::Findings;
+use ecotone_engines::repair::Findings;
 
-pub use ecotone_engines::tree::repair::{KeyRange, Ranges};
+pub use ecotone_engines::repair::{KeyRange, Ranges};
 
 /// How far a repair is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,17 +52,18 @@ pub struct RepairedKeyspace {
     pub name: String,
     /// Its number in the old database.
     pub id: u32,
-    /// Whether a whole index said which pages are the current ones. If not, the pages were judged by what they say of themselves.
+    /// Whether root and log say of all pages, tables or runs which are the current ones. If not, they were judged by what they say of themselves.
     pub indexed: bool,
-    /// Records that were restored from pages. Those that only the log had come on top.
+    /// Records that were restored from files of the keyspace. Those that only the log had come on top. Of a hashed keyspace those count too that newer ones replaced.
     pub records: u64,
-    /// Pages of the old file that held something.
+    /// Pages and blocks of its old files that held something.
     pub pages: u64,
     /// Those of them that cannot be read or do not verify; without an index some of them may have been free.
     pub damaged_pages: u64,
-    /// Key ranges of which nothing was found in the pages.
+    /// Key ranges of which nothing was found.
     pub missing: Ranges,
-    /// Key ranges whose records may be old, incomplete, or deleted ones, since the newest page is damaged.
+    /// Key ranges whose records may be old, incomplete, or deleted ones, since the newest page, block or file is damaged, or it is not known for certain which is the newest. Of a
+    /// hashed keyspace it is all or nothing.
     pub doubtful: Ranges,
 }
 
@@ -79,7 +80,7 @@ impl RepairedKeyspace {
     }
 
     pub(super) fn found(self, records: u64, findings: Findings) -> Self {
-        let Findings { pages, damaged, missing, doubtful } = findings;
+        let Findings { pages, damaged, missing, doubtful, .. } = findings;
         RepairedKeyspace { records, pages, damaged_pages: damaged, missing, doubtful, ..self }
     }
 

@@ -13,6 +13,7 @@ mod pages;
 mod part;
 mod policy;
 mod price;
+pub mod repair;
 mod task;
 #[cfg(all(test, not(feature = "loom")))]
 mod tests;

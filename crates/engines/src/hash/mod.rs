@@ -28,6 +28,7 @@ mod put;
 mod read_cache;
 mod reads;
 mod recovery;
+pub mod repair;
 mod room;
 mod split;
 pub mod structure;

@@ -34,6 +34,7 @@ mod part;
 mod pool;
 mod pressure;
 pub(crate) mod records;
+pub mod repair;
 mod room;
 mod scan;
 mod shortage;

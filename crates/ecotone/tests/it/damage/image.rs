@@ -156,7 +156,7 @@ impl Jobs {
 }
 
 /// All engines as a database has them, with small parts. The ledger is left out: it would read more than is asked for, and tables may have been made to say anything.
-fn families() -> [Arc<dyn Family>; 4] {
+pub(super) fn families() -> [Arc<dyn Family>; 4] {
     let tree = TreeFamily::default();
     let lsm = LsmFamily::tiny().unjudged().behind(Arc::new(tree.clone()));
     let adaptive = AdaptiveFamily::beside(&lsm, &tree);

@@ -15,9 +15,12 @@ mod lives;
 mod misplaced;
 mod newer;
 mod repair;
+mod repair_hashed;
+mod repair_tables;
 mod repaired;
 mod seal;
 mod sealed;
 mod strays;
+mod units;
 
 use crate::either;

@@ -55,39 +55,9 @@ fn without_a_manifest_only_the_names_are_lost() {
     assert!(!repaired.of(1).indexed);
 }
 
-/// The first keyspaces of an image that have another engine than the tree.
-fn others(image: &Image) -> usize {
-    image.engines.iter().filter(|engine| **engine != "tree").count()
-}
-
-#[test]
-fn keyspaces_of_other_engines_are_told_to_be_left_out_and_trees_come_back() {
-    for image in Image::all(1) {
-        let repaired = repair(&image.copy());
-        repaired.assert_whole_but(others(&image), &image, image.engines[0]);
-        let problems = &repaired.report.problems;
-        for ((_, name), engine) in NAMES.into_iter().zip(image.engines).take(others(&image)) {
-            let is_it = |problem: &String| [name, engine, "cannot be repaired"].iter().all(|part| problem.contains(part));
-            assert!(problems.iter().any(is_it), "{problems:#?}");
-        }
-    }
-}
-
-/// Pages beside tables are the older part of an adaptive keyspace: what is deleted or replaced in the tables would come back.
-#[test]
-fn without_a_manifest_pages_beside_tables_are_left_out() {
-    let image = Image::adaptive(1);
-    let disk = image.copy();
-    remove_manifests(&disk);
-    let repaired = repair(&disk);
-    repaired.assert_whole_but(1, &image, "no manifest");
-    let problems = &repaired.report.problems;
-    assert!(["pages.1", "table.1."].iter().all(|file| problems.iter().any(|problem| problem.contains(file))), "{problems:#?}");
-}
-
 /// Whichever of its files it is, with a manifest and without.
 #[test]
-fn damage_of_what_is_left_out_costs_others_nothing() {
+fn damage_of_one_keyspace_costs_others_nothing() {
     let image = Image::adaptive(1);
     for file in image.files().into_keys().filter(|file| file.keyspace() == Some(1)) {
         for manifest in [true, false] {
@@ -97,7 +67,7 @@ fn damage_of_what_is_left_out_costs_others_nothing() {
             }
             disk.truncate(file, 5_000);
             (0..5_000).step_by(500).for_each(|offset| disk.flip_bit(file, offset, 3));
-            repair(&disk).assert_whole_but(1, &image, &format!("{file} damaged, manifest {manifest}"));
+            repair(&disk).assert_has(2, &image, &format!("{file} damaged, manifest {manifest}"));
         }
     }
 }

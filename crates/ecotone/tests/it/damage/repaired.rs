@@ -1,17 +1,20 @@
 //! A repaired database, looked at whole.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use ecotone::{
     KeyRange, Repair, RepairReport, RepairedKeyspace, Result,
-    internal::{Parts, engines::tree::TreeFamily, substrate::storage::FileId},
+    internal::{Parts, substrate::storage::FileId},
 };
 use ecotone_testkit::{
     model::{Key, State},
     sim::{SimClock, SimStorage},
 };
 
-use super::image::{self, Image, NAMES};
+use super::{
+    either::{Either, either},
+    image::{self, Image},
+};
 
 const BUDGET: usize = 16 << 20;
 
@@ -22,12 +25,8 @@ pub(super) struct Repaired {
 }
 
 fn parts(disk: &SimStorage) -> Parts {
-    Parts {
-        storage: Arc::new(disk.clone()),
-        clock: Arc::new(SimClock::new(3)),
-        workers: 0,
-        families: vec![Arc::new(TreeFamily::default())],
-    }
+    let (storage, clock) = (Arc::new(disk.clone()), Arc::new(SimClock::new(3)));
+    Parts { storage, clock, workers: 0, families: image::families().into() }
 }
 
 /// Repairs what is on `disk`, which must not change by it.
@@ -41,10 +40,10 @@ pub(super) fn attempt(disk: &SimStorage) -> Result<Repaired> {
     assert!(database.verify()?.iter().all(|(_, check)| check.problems.is_empty()), "the repaired database is sound");
     let mut content = State::new();
     for keyspace in &report.keyspaces {
-        for record in database.open_keyspace(&keyspace.name)?.iter() {
+        either!(image::keyspace(&database, &keyspace.name)?, opened => for record in opened.iter() {
             let (key, value) = record?;
             content.insert((keyspace.id, key), value);
-        }
+        });
     }
     assert!(!new.files().keys().any(|file| matches!(file, FileId::Scratch(_))), "scratch files are removed");
     image::abandon(&new, database);
@@ -60,26 +59,29 @@ impl Repaired {
         self.report.keyspaces.iter().find(|keyspace| keyspace.id == id).expect("a keyspace")
     }
 
-    /// Asserts that no more is told to be left out than the first keyspaces of the image, and that the others are as they were.
-    pub(super) fn assert_whole_but(&self, left_out: usize, image: &Image, place: &str) {
-        let Repaired { report, content } = self;
-        let restored: Vec<_> = report.keyspaces.iter().map(|keyspace| keyspace.id).collect();
-        let of_trees: Vec<_> = NAMES.iter().skip(left_out).map(|(id, _)| *id).collect();
-        assert_eq!((report.left_out, restored), (left_out > 0, of_trees.clone()), "{place}: {report:#?}");
-        let expected = image.now().iter().filter(|((id, _), _)| of_trees.contains(id));
-        assert!(content.iter().eq(expected), "{place}: {report:#?}");
+    /// Asserts that a keyspace is as it was.
+    pub(super) fn assert_has(&self, id: u32, image: &Image, place: &str) {
+        let of_it = |state: &State| -> State {
+            state.iter().filter(|(key, _)| key.0 == id).map(|(key, value)| (key.clone(), value.clone())).collect()
+        };
+        assert!(of_it(&self.content) == of_it(image.now()), "{place}: {:#?}", self.report);
     }
 
     /// Whether a key may be otherwise than it was.
-    fn is_hurt(&self, (id, key): &Key) -> bool {
+    pub(super) fn is_hurt(&self, (id, key): &Key) -> bool {
         let keyspace = self.of(*id);
         within(&keyspace.missing.listed, key) || within(&keyspace.doubtful.listed, key)
     }
 
+    /// What is otherwise than expected.
+    pub(super) fn wrong(&self, expected: &State) -> Vec<Key> {
+        let all = expected.keys().chain(self.content.keys()).cloned().collect::<BTreeSet<Key>>();
+        all.into_iter().filter(|key| expected.get(key) != self.content.get(key)).collect()
+    }
+
     /// Asserts that all is as expected but for what is told to be hurt. Gives how much is otherwise.
     pub(super) fn fits(&self, expected: &State, place: &str) -> usize {
-        let wrong: Vec<_> =
-            expected.keys().chain(self.content.keys()).filter(|key| expected.get(*key) != self.content.get(*key)).collect();
+        let wrong = self.wrong(expected);
         if let Some((id, key)) = wrong.iter().find(|key| !self.is_hurt(key)) {
             let key = String::from_utf8_lossy(key);
             panic!("{place}: {key:?} of keyspace {id} is wrong and was not told, in {:#?}", self.report);

@@ -15,7 +15,7 @@ use super::{fences, stretch::Stretch, tags::TagsForm};
 
 const FORMAT: table::Header = table::Header { role: table::Role::Table, magic: b"ECOhsrun", version: 2 };
 /// Blocks are from 1024 to 4096 bytes long.
-const BLOCK_BITS: [u8; 3] = [10, 11, 12];
+pub(super) const BLOCK_BITS: [u8; 3] = [10, 11, 12];
 
 /// Whose records a run holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +93,11 @@ impl Header {
     /// Opens this very file.
     pub(super) fn open(environment: &Environment, name: Name) -> Result<(Arc<dyn File>, Header)> {
         FORMAT.open_whole(environment, name, fields, Header::end)
+    }
+
+    /// The header of this very file, which may end elsewhere than it should.
+    pub(super) fn open_part(environment: &Environment, name: Name) -> Result<Header> {
+        FORMAT.open(environment, name, fields).map(|(_, header)| header)
     }
 
     fn plausible(&self) -> result::Result<(), Malformed> {

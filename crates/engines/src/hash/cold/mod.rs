@@ -11,6 +11,7 @@ mod lookup;
 mod partition;
 mod partition_map;
 mod punch;
+mod remains;
 mod run;
 mod runs;
 mod stretch;
@@ -22,6 +23,7 @@ mod tier;
 mod union;
 mod writer;
 
+pub(super) use self::remains::Remains;
 pub use self::{
     block::{Block, BlockBuilder, Entry, record_bytes},
     cursor::{Cursor, HashOf},

@@ -20,7 +20,7 @@ use super::{
 
 const FORMAT: table::Header = table::Header { role: table::Role::Table, magic: b"ECOlstab", version: 1 };
 /// Blocks are from 4096 to 16384 bytes long.
-const BLOCK_BITS: std::ops::RangeInclusive<u8> = 12..=14;
+pub(super) const BLOCK_BITS: std::ops::RangeInclusive<u8> = 12..=14;
 /// Most bits of a key in a filter.
 const MOST_FILTER_BITS: u16 = 32;
 /// Most bytes of an index.
@@ -106,6 +106,11 @@ impl Header {
     /// Opens this very file.
     pub(super) fn open(environment: &Environment, name: Name) -> Result<(Arc<dyn File>, Header)> {
         FORMAT.open_whole(environment, name, fields, Header::end)
+    }
+
+    /// The header of this very file, which may end elsewhere than it should.
+    pub(super) fn open_part(environment: &Environment, name: Name) -> Result<Header> {
+        FORMAT.open(environment, name, fields).map(|(_, header)| header)
     }
 
     fn plausible(&self) -> result::Result<(), Malformed> {

@@ -15,6 +15,7 @@ mod index;
 mod pack;
 mod rank;
 mod records;
+mod remains;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -34,6 +35,7 @@ use ecotone_substrate::{
 use ecotone_sys::{chunk::Size, primitive::Mutex};
 
 pub(super) use self::rank::common;
+pub(super) use self::remains::{Outline, Remains, Step};
 pub(super) use self::window::Progress;
 pub use self::{
     block::{Block, Find},

@@ -3,7 +3,6 @@
 //! Two passes: the first reads every page and sorts [`outline`]s, what the pages say of themselves, by lower fence; then a [`sweep`] over the key space
 //! decides which page has which range, and the second pass reads these pages in the order of their keys.
 
-mod findings;
 mod layout;
 mod outline;
 mod pages;
@@ -12,43 +11,28 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::VecDeque, fmt, sync::Arc};
+use std::{collections::VecDeque, fmt};
 
 use ecotone_substrate::{
     Result,
-    double_write::SavedPages,
-    memory::Memory,
     page::{Page, PageKind, RecordKind},
-    storage::{Block, Storage},
+    storage::Block,
 };
 
-pub use self::{
-    findings::{Findings, KeyRange, Ranges},
-    layout::{Layout, Named},
-};
+pub use self::layout::{Layout, Named};
 use self::{
     outline::{Outline, Role},
     pages::{Look, Pages},
     sorter::Sorter,
     sweep::{Piece, Sweep},
 };
-use crate::engine::Record;
+use crate::{
+    engine::Record,
+    repair::{Findings, Source},
+};
 
 /// Pieces of the key space whose pages are read at once.
 const WINDOW: usize = 32;
-
-/// Where a page file is read from, and what with.
-#[derive(Debug, Clone)]
-pub struct Source {
-    /// The directory. Nothing is written to it.
-    pub storage: Arc<dyn Storage>,
-    /// Another directory, for scratch files where memory is short.
-    pub scratch: Arc<dyn Storage>,
-    /// The budget.
-    pub memory: Arc<Memory>,
-    /// The double-write area of the directory, if it can be read.
-    pub saved: Option<Arc<SavedPages>>,
-}
 
 /// The records of one keyspace, in ascending order, as far as they can be read.
 pub struct Salvage {

@@ -13,7 +13,7 @@ use ecotone_substrate::{
 };
 use ecotone_sys::chunk::Size;
 
-use super::Source;
+use crate::repair::Source;
 
 /// Requests in flight while all pages are read, and the pages of each.
 const DEPTH: usize = 16;

@@ -10,10 +10,8 @@ use ecotone_substrate::{
 };
 use ecotone_sys::chunk::Size;
 
-use super::{
-    Source,
-    outline::{Outline, lower_of},
-};
+use super::outline::{Outline, lower_of};
+use crate::repair::Source;
 
 /// The part of the budget that outlines may take before they go to disk.
 const PART: usize = 8;

@@ -5,10 +5,10 @@ use std::{cmp::Ordering, collections::BinaryHeap};
 use ecotone_substrate::Result;
 
 use super::{
-    findings::KeyRange,
     outline::{Outline, Role},
     sorter::Sorted,
 };
+use crate::repair::KeyRange;
 
 /// A part of the key space.
 #[derive(Debug, PartialEq, Eq)]

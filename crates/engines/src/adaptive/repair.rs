@@ -1,0 +1,140 @@
+//! Reads what can be read of the tables and pages of an adaptive keyspace (decision 7, "Tables and pages").
+
+use std::fmt;
+
+use ecotone_substrate::{Error, Result, environment::Environment};
+
+use super::{
+    blob::Blob,
+    family::{PAGES, TABLES},
+};
+use crate::{
+    engine::Record,
+    files::RECORD,
+    lsm::{
+        self,
+        repair::{Layout as Tables, Placed},
+    },
+    repair::{Findings, Problems, Source},
+    tree::repair::{Layout as Pages, Named, Salvage as PageSalvage},
+};
+
+/// Where the records of a keyspace are while structural records are replayed.
+#[derive(Debug)]
+pub struct Layout {
+    tables: Tables,
+    /// `None` if the index of the pages is not whole.
+    pages: Option<Pages>,
+}
+
+/// Where the records of a keyspace are.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// The tables.
+    pub tables: Placed,
+    /// The pages, if their index is whole.
+    pub pages: Option<Named>,
+}
+
+impl Layout {
+    /// As the root in the manifest has it. What is damaged of the index of pages goes into `problems`.
+    ///
+    /// # Errors
+    /// `Corruption` if it is no root, `NewerFormat`, `Memory`.
+    pub fn open(environment: &Environment, keyspace: u32, blob: &[u8], problems: &mut Problems) -> Result<Layout> {
+        let malformed = |malformed: ecotone_substrate::codec::Malformed| {
+            malformed.at(format!("the root of keyspace {keyspace} in the manifest"), 0)
+        };
+        let Blob { covers, lsm: tables, tree: pages, .. } = Blob::decode(blob).map_err(malformed)?;
+        let (_, structure) = lsm::blob::decode(&tables).map_err(malformed)?;
+        let pages = problems.survive(Pages::open(environment, keyspace, &pages))?;
+        Ok(Layout { tables: Tables::of(structure.covered(covers)), pages })
+    }
+
+    /// That of a keyspace of which the log has all records from its beginning on. The index of its pages is not known.
+    pub fn empty() -> Layout {
+        Layout { tables: Tables::empty(), pages: None }
+    }
+
+    /// That of a keyspace whose beginning nobody knows.
+    pub fn unknown() -> Layout {
+        Layout { tables: Tables::unknown(), pages: None }
+    }
+
+    /// Replays a structural record.
+    ///
+    /// # Errors
+    /// `Corruption` if it is none, or does not fit. What it was for is not known from then on. `NewerFormat`, `Memory`.
+    pub fn replay(&mut self, body: &[u8]) -> Result<()> {
+        match body.split_first() {
+            Some((&TABLES, body)) => self.tables.replay(body),
+            Some((&PAGES, body)) => match self.pages.take() {
+                Some(pages) => pages.replay(body).map(|()| self.pages = Some(pages)),
+                None => Ok(()),
+            },
+            _ => Err(Error::corruption(RECORD, 0, "an adaptive keyspace has no such part")),
+        }
+    }
+
+    /// Where the records are. `is_whole` says that no record of the log is missing. What is wrong with the index of pages goes into `problems`.
+    ///
+    /// # Errors
+    /// `Memory`.
+    pub fn known(self, is_whole: bool, problems: &mut Problems) -> Result<Known> {
+        let pages = self.pages.filter(|_| is_whole).map(|pages| pages.named());
+        let pages = pages.and_then(|named| problems.survive(named).transpose()).transpose()?;
+        Ok(Known { tables: self.tables.placed(is_whole), pages })
+    }
+}
+
+/// The newest records of one keyspace, in ascending order, as far as they can be read.
+pub struct Salvage {
+    merged: lsm::repair::Salvage<PageSalvage>,
+    /// What was found before.
+    before: Findings,
+}
+
+impl Salvage {
+    /// Reads all pages once, and the headers of all tables. `database` is the identity that tables must have, if it is known; `progress` is called with numbers
+    /// of pages.
+    ///
+    /// # Errors
+    /// `NewerFormat`, `Memory`; what writing a scratch file gives. Not for damage.
+    pub fn begin(
+        environment: &Environment,
+        source: &Source,
+        database: Option<u64>,
+        keyspace: u32,
+        known: Known,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Salvage> {
+        let mut before = Findings::default();
+        let pages = before.problems.survive(PageSalvage::begin(source, keyspace, known.pages, progress))?;
+        if pages.is_none() {
+            before.missing.add((Vec::new(), None));
+        }
+        let merged = lsm::repair::Salvage::begin(environment, database, keyspace, known.tables, pages)?;
+        Ok(Salvage { merged, before })
+    }
+
+    /// What was found, complete when there are no more records.
+    pub fn findings(self) -> Findings {
+        let (tables, pages) = self.merged.finish();
+        let pages = pages.map(PageSalvage::findings).unwrap_or_default();
+        self.before.with(pages).with(tables)
+    }
+}
+
+impl Iterator for Salvage {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Result<Record>> {
+        self.merged.next()
+    }
+}
+
+impl fmt::Debug for Salvage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Salvage").field("merged", &self.merged).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,151 @@
+//! What can be read of a run that may be damaged: every block that verifies (decision 7, "Hash keyspaces").
+
+use std::{ops::Range, result, sync::Arc};
+
+use ecotone_substrate::{
+    Error, Result,
+    environment::Environment,
+    limits::PAGE,
+    memory::Component,
+    storage::{self, File},
+    table::Name,
+};
+use ecotone_sys::chunk::Size;
+
+use super::{
+    block::{Block, Entry},
+    cursor::HashOf,
+    header::{BLOCK_BITS, Header, RunKind},
+    run::Run,
+    stretch::Stretch,
+};
+use crate::repair::Beginning;
+
+/// A run, with its fences if they are whole.
+#[derive(Debug)]
+pub(in crate::hash) struct Remains {
+    name: Name,
+    file: Arc<dyn File>,
+    frame: storage::Block,
+    /// `None` if header, length or fences are damaged: then all blocks are looked at.
+    run: Option<Run>,
+    /// `None` without a header.
+    pub(in crate::hash) kind: Option<RunKind>,
+    block: usize,
+    blocks: u32,
+    /// What is wrong with header, length or fences.
+    pub(in crate::hash) problem: Option<Error>,
+}
+
+/// What was read, and what was not.
+#[derive(Debug, Default)]
+pub(in crate::hash) struct Seen {
+    pub(in crate::hash) whole: u64,
+    pub(in crate::hash) lost: u64,
+    /// The first of what was not.
+    pub(in crate::hash) error: Option<Error>,
+}
+
+impl Remains {
+    /// Opens a run, or what is left of it, whose file was opened before.
+    ///
+    /// # Errors
+    /// If a later version wrote it; if there is no memory for fences and a block.
+    pub(in crate::hash) fn open(environment: &Environment, name: Name, said: Beginning) -> Result<Remains> {
+        let frame = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
+        let file = said.file;
+        let mut remains = Remains { name, file, frame, run: None, kind: None, block: PAGE, blocks: 0, problem: None };
+        match damage(Run::open(environment, name))? {
+            Ok(run) => {
+                (remains.kind, remains.block, remains.blocks) = (Some(run.kind()), run.block_size(), run.blocks());
+                remains.run = Some(run);
+                return Ok(remains);
+            }
+            Err(error) => remains.problem = Some(error),
+        }
+        match damage(Header::open_part(environment, name))? {
+            Ok(header) => (remains.kind, remains.block, remains.blocks) = (Some(header.kind), header.block, header.blocks),
+            Err(_) => remains.search(said.length),
+        }
+        Ok(remains)
+    }
+
+    /// Takes the size of block of which most verify, and as many blocks as the last one of these tells.
+    fn search(&mut self, length: u64) {
+        let mut best = (0, PAGE, 0);
+        for block in BLOCK_BITS.map(|bits| 1_usize << bits) {
+            self.block = block;
+            let blocks = u32::try_from(length.saturating_sub(PAGE as u64) / block as u64).unwrap_or(u32::MAX);
+            let (mut count, mut end) = (0, 0);
+            for number in 0..blocks {
+                if self.read(number, None).is_ok() {
+                    (count, end) = (count + 1, number + 1);
+                }
+            }
+            best = best.max((count, block, end));
+        }
+        (_, self.block, self.blocks) = best;
+    }
+
+    /// Gives the records whose hashes lie in some stretches, which ascend, to `visit`; each once.
+    ///
+    /// # Errors
+    /// Those of `visit`.
+    pub(in crate::hash) fn each(
+        &mut self,
+        stretches: &[Stretch],
+        hash_of: &HashOf<'_>,
+        visit: &mut dyn FnMut(Entry<'_>) -> Result<()>,
+    ) -> Result<Seen> {
+        let own = self.kind.map_or(Stretch::ALL, RunKind::stretch);
+        let parts: Vec<(&[Stretch], Range<u32>)> = match &self.run {
+            Some(run) => stretches.chunks(1).map(|stretch| (stretch, run.blocks_of(&stretch[0].hashes()))).collect(),
+            None => vec![(stretches, 0..self.blocks)],
+        };
+        let (mut seen, file) = (Seen::default(), self.name.file());
+        for (stretches, blocks) in parts {
+            for number in blocks {
+                let parsed = match self.read(number, Some(hash_of)) {
+                    Ok(parsed) => parsed,
+                    Err(error) => {
+                        seen.lost += 1;
+                        seen.error = seen.error.or(Some(error));
+                        continue;
+                    }
+                };
+                seen.whole += 1;
+                for entry in parsed.entries() {
+                    let entry = entry.map_err(|malformed| malformed.at(file, 0))?;
+                    let hash = hash_of(entry.key);
+                    if own.has(hash) && stretches.iter().any(|stretch| stretch.has(hash)) {
+                        visit(entry)?;
+                    }
+                }
+            }
+        }
+        if self.kind.is_none() {
+            // Nobody knows whether there were more.
+            seen.error = seen.error.or(self.problem.clone());
+        }
+        Ok(seen)
+    }
+
+    /// A block, all of which is checked if it can be.
+    fn read(&mut self, number: u32, checked: Option<&HashOf<'_>>) -> Result<Block<'_>> {
+        let at = PAGE as u64 + u64::from(number) * self.block as u64;
+        let bytes = &mut self.frame[..self.block];
+        self.file.read(bytes, at)?;
+        let block = Block::parse(bytes, self.name.place(number));
+        let block = block.and_then(|block| checked.map_or(Ok(()), |hash_of| block.check(hash_of)).map(|()| block));
+        block.map_err(|malformed| malformed.at(self.name.file(), at))
+    }
+}
+
+/// Keeps damage apart from what ends a repair.
+fn damage<T>(result: Result<T>) -> Result<result::Result<T, Error>> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(error @ (Error::Corruption { .. } | Error::Io { .. })) => Ok(Err(error)),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,144 @@
+//! Reads what can be read of the tables of a keyspace, and of pages below them, into ascending records (decision 7, "Tables").
+
+mod layout;
+mod sources;
+mod standing;
+
+use std::{collections::BTreeSet, fmt};
+
+use ecotone_substrate::{Result, environment::Environment};
+
+pub use self::layout::{Layout, Placed};
+use self::sources::{Head, Sources, Table};
+use crate::{
+    engine::Record,
+    lsm::structure::Cover,
+    repair::{Findings, behind},
+};
+
+/// The newest records of one keyspace, in ascending order, as far as they can be read.
+pub struct Salvage<P> {
+    placed: Placed,
+    sources: Sources,
+    /// Below the tables.
+    pages: Option<P>,
+    /// The next record of the pages.
+    page: Option<Record>,
+    findings: Findings,
+}
+
+impl<P: Iterator<Item = Result<Record>>> Salvage<P> {
+    /// Reads the headers of all tables. `pages` gives the records that lie below them, `database` is the identity that
+    /// tables must have, if it is known.
+    ///
+    /// # Errors
+    /// `Io` if the directory cannot be listed, `NewerFormat`, `Memory`. Not for damage.
+    pub fn begin(
+        environment: &Environment,
+        database: Option<u64>,
+        keyspace: u32,
+        placed: Placed,
+        pages: Option<P>,
+    ) -> Result<Salvage<P>> {
+        let mut findings = Findings::default();
+        let sources = Sources::open(environment, database, keyspace, &placed, &mut findings)?;
+        let mut salvage = Salvage { placed, sources, pages, page: None, findings };
+        salvage.step_pages()?;
+        let has_pages = salvage.page.is_some();
+        if salvage.placed.is_contradicted || (has_pages && !salvage.placed.is_settled) {
+            salvage.findings.problems.add("which of its tables and pages count is not known for certain");
+            salvage.findings.doubtful.add((Vec::new(), None));
+        }
+        Ok(salvage)
+    }
+
+    /// What was found in the tables, complete when there are no more records, and what gave the records of pages.
+    pub fn finish(self) -> (Findings, Option<P>) {
+        (self.findings, self.pages)
+    }
+
+    fn step_pages(&mut self) -> Result<()> {
+        self.page = self.pages.as_mut().and_then(Iterator::next).transpose()?;
+        Ok(())
+    }
+
+    /// The next record that is not deleted.
+    fn step(&mut self) -> Result<Option<Record>> {
+        loop {
+            let below = self.page.as_ref().map(|(key, _)| key.as_slice());
+            match self.sources.peek(below, &mut self.findings)? {
+                Some(Head::Lost(range)) => self.findings.doubtful.add(range),
+                Some(Head::Key(key)) => {
+                    let page = if below == Some(key.as_slice()) { self.take_page()? } else { None };
+                    if let Some(value) = self.judge(&key, page) {
+                        return Ok(Some((key, value)));
+                    }
+                }
+                None => {
+                    let Some((key, value)) = self.page.take() else { return Ok(None) };
+                    self.step_pages()?;
+                    if self.counts_in_pages(&key) {
+                        return Ok(Some((key, value)));
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_page(&mut self) -> Result<Option<Vec<u8>>> {
+        let page = self.page.take();
+        self.step_pages()?;
+        Ok(page.map(|(_, value)| value))
+    }
+
+    /// The value of a key that tables have, and perhaps a page. All sources that have it go on.
+    fn judge(&mut self, key: &[u8], page: Option<Vec<u8>>) -> Option<Vec<u8>> {
+        let group = self.sources.take(key);
+        let newest = self.counting(key, &group).max_by(|a, b| a.standing.likely(&b.standing));
+        let value = match newest {
+            Some(newest) => newest.value().map(<[u8]>::to_vec),
+            None => page.filter(|_| self.counts_in_pages(key)),
+        };
+        if newest.is_some_and(|newest| !self.placed.is_settled && self.is_doubtful(key, &group, newest)) {
+            self.findings.doubtful.add((key.to_vec(), Some(behind(key))));
+        }
+        self.sources.advance(&group, &mut self.findings);
+        value
+    }
+
+    /// Those of the tables that have a key in which it counts.
+    fn counting<'s>(&'s self, key: &[u8], group: &'s BTreeSet<usize>) -> impl Iterator<Item = &'s Table> {
+        let cover = self.placed.covers.at(key);
+        let counts = move |place| cover.is_none_or(|cover| cover.counts(place));
+        self.sources.tables(group).filter(move |table| table.standing.place.is_none_or(counts))
+    }
+
+    /// Whether another table may have a newer record of a key, or may be without it since it was deleted.
+    fn is_doubtful(&self, key: &[u8], group: &BTreeSet<usize>, newest: &Table) -> bool {
+        let is_certain = |other: &Table| newest.standing.certain(&other.standing).is_some();
+        let may_be_newer = |other: &Table| !is_certain(other) && other.value() != newest.value();
+        let may_be_deleted = |other: &Table| !is_certain(other) && other.standing.may_replace(&newest.standing);
+        let is_lacking = newest.value().is_some() && self.sources.lacking(group).any(may_be_deleted);
+        is_lacking || self.counting(key, group).any(may_be_newer)
+    }
+
+    /// Whether records of pages count that have a key: those of ranges that are covered. Where nobody knows, all do.
+    fn counts_in_pages(&self, key: &[u8]) -> bool {
+        let cover: Option<&Cover> = self.placed.covers.at(key);
+        cover.is_some() || !self.placed.is_settled
+    }
+}
+
+impl<P: Iterator<Item = Result<Record>>> Iterator for Salvage<P> {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Result<Record>> {
+        self.step().transpose()
+    }
+}
+
+impl<P> fmt::Debug for Salvage<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Salvage").field("findings", &self.findings).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,303 @@
+//! What can be read of a table that may be damaged: every block that verifies, in the order of keys, and the ranges of keys between such blocks (decision 7, "Tables").
+
+use std::{mem, ops::Range, result, sync::Arc};
+
+use ecotone_substrate::{
+    Error, Result,
+    codec::Malformed,
+    environment::Environment,
+    limits::PAGE,
+    memory::Component,
+    storage::{self, Access, File, FileId},
+    table::Name,
+};
+use ecotone_sys::chunk::Size;
+
+use super::{
+    block::Block,
+    header::{BLOCK_BITS, Header},
+    pack::{self, Compression, plain_room},
+    records::Records,
+};
+use crate::repair::{Beginning, KeyRange, behind};
+
+/// What a table says of itself, or what its blocks do if its header is damaged.
+#[derive(Debug)]
+pub(in crate::lsm) struct Outline {
+    pub(in crate::lsm) name: Name,
+    /// Bytes of a block, and how many there are. Without a header: up to the last one that verifies.
+    block: usize,
+    blocks: u32,
+    packed: bool,
+    /// First and last key, and sequences; `None` without a header.
+    pub(in crate::lsm) header: Option<Told>,
+    /// What is wrong with header or length.
+    pub(in crate::lsm) problem: Option<Error>,
+}
+
+/// What a header tells of the records.
+#[derive(Debug)]
+pub(in crate::lsm) struct Told {
+    pub(in crate::lsm) first: Box<[u8]>,
+    pub(in crate::lsm) last: Box<[u8]>,
+    pub(in crate::lsm) sequences: (u64, u64),
+}
+
+/// Where a reader has come to.
+#[derive(Debug)]
+pub(in crate::lsm) enum Step {
+    /// A record.
+    Record,
+    /// Blocks that cannot be read, with the keys that they may have.
+    Lost { range: KeyRange, blocks: u32, error: Error },
+    /// Behind the last record.
+    End,
+}
+
+impl Outline {
+    /// Reads the header of a table, or where it is damaged looks which blocks verify. `database` and `birth` are those that the header says where nobody knows
+    /// better.
+    ///
+    /// # Errors
+    /// If there is no such file, it cannot be read at all, or a later version wrote it; if there is no memory for a block.
+    pub(in crate::lsm) fn read(
+        environment: &Environment,
+        (keyspace, number): (u32, u32),
+        database: Option<u64>,
+        birth: Option<u64>,
+    ) -> Result<Outline> {
+        let said = Beginning::read(environment, FileId::Table { keyspace, number })?;
+        let (database, birth) = (database.unwrap_or(said.database()), birth.unwrap_or(said.birth()));
+        let name = Name { database, keyspace, number, birth };
+        match Header::open_part(environment, name) {
+            Ok(header) => Ok(Outline::of(name, header, said.length)),
+            Err(error @ (Error::Corruption { .. } | Error::Io { .. })) => {
+                let blocks = Search { environment, file: &said.file, name, length: said.length }.blocks()?;
+                let (block, blocks) = blocks.unwrap_or((PAGE, 0));
+                Ok(Outline { name, block, blocks, packed: true, header: None, problem: Some(error) })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn of(name: Name, header: Header, length: u64) -> Outline {
+        let other = || Error::corruption(name.file(), length, "the file has another length than its header says");
+        let problem = (header.end() != length).then(other);
+        let (block, blocks, packed) = (header.block, header.blocks, header.compression != Compression::None);
+        let Header { first, last, sequences, .. } = header;
+        Outline { name, block, blocks, packed, header: Some(Told { first, last, sequences }), problem }
+    }
+
+    /// The first key that it can have.
+    pub(in crate::lsm) fn first(&self) -> &[u8] {
+        self.header.as_ref().map_or(&[], |told| &told.first)
+    }
+
+    /// Where its keys begin and end, as far as that is known.
+    fn range(&self) -> KeyRange {
+        (self.first().to_vec(), self.header.as_ref().map(|told| behind(&told.last)))
+    }
+}
+
+/// A search for blocks in a table without header.
+struct Search<'s> {
+    environment: &'s Environment,
+    file: &'s Arc<dyn File>,
+    name: Name,
+    length: u64,
+}
+
+impl Search<'_> {
+    /// The size of block of which most verify, and the number behind the last one that does.
+    fn blocks(&self) -> Result<Option<(usize, u32)>> {
+        let mut best = None;
+        for block in BLOCK_BITS.map(|bits| 1_usize << bits) {
+            let (count, end) = self.verified(block)?;
+            best = best.max((count > 0).then_some((count, block, end)));
+        }
+        Ok(best.map(|(_, block, end)| (block, end)))
+    }
+
+    fn verified(&self, block: usize) -> Result<(u32, u32)> {
+        let outline = Outline { name: self.name, block, blocks: 0, packed: true, header: None, problem: None };
+        let mut remains = Remains::of(self.environment, self.file.clone(), outline)?;
+        let blocks = u32::try_from(self.length.saturating_sub(PAGE as u64) / block as u64).unwrap_or(u32::MAX);
+        let (mut count, mut end) = (0, 0);
+        for number in 0..blocks {
+            if remains.load(number).is_ok() {
+                (count, end) = (count + 1, number + 1);
+            }
+        }
+        Ok((count, end))
+    }
+}
+
+/// Reads the records of a table that can be read.
+#[derive(Debug)]
+pub(in crate::lsm) struct Remains {
+    outline: Outline,
+    file: Arc<dyn File>,
+    memory: storage::Block,
+    /// Where the plain form of the present block is in the memory.
+    plain: Range<usize>,
+    /// The block that is read next.
+    next: u32,
+    run: usize,
+    runs: usize,
+    /// Those of the present run.
+    records: Records,
+    at: usize,
+    /// The last key of the blocks before; empty before the first.
+    last: Vec<u8>,
+    /// Whether the present block was entered behind a damaged one, which was told, and its first record comes next.
+    told: bool,
+    is_over: bool,
+    /// Blocks that were read whole.
+    pub(in crate::lsm) whole: u64,
+}
+
+impl Remains {
+    /// Before the first record.
+    ///
+    /// # Errors
+    /// If the file cannot be opened, or there is no memory for a block.
+    pub(in crate::lsm) fn open(environment: &Environment, outline: Outline) -> Result<Remains> {
+        let file = environment.storage.open(outline.name.file(), Access::Cached)?;
+        Remains::of(environment, file, outline)
+    }
+
+    fn of(environment: &Environment, file: Arc<dyn File>, outline: Outline) -> Result<Remains> {
+        let bytes = outline.block + if outline.packed { plain_room(outline.block) } else { 0 };
+        let size = if bytes > Size::Frame.bytes() { Size::Slab } else { Size::Frame };
+        let memory = environment.memory.lease_essential(Component::Frames, size)?;
+        Ok(Remains {
+            outline,
+            file,
+            memory,
+            plain: 0..0,
+            next: 0,
+            run: 0,
+            runs: 0,
+            records: Records::default(),
+            at: 0,
+            last: Vec::new(),
+            told: false,
+            is_over: false,
+            whole: 0,
+        })
+    }
+
+    /// Goes on.
+    pub(in crate::lsm) fn advance(&mut self) -> Step {
+        if mem::take(&mut self.told) {
+            return Step::Record;
+        }
+        if self.at + 1 < self.records.len() {
+            self.at += 1;
+            return Step::Record;
+        }
+        if self.run + 1 < self.runs && self.take(self.run + 1).is_ok() {
+            return Step::Record;
+        }
+        self.next_block()
+    }
+
+    /// The present key.
+    pub(in crate::lsm) fn key(&self) -> &[u8] {
+        self.records.key(self.at)
+    }
+
+    /// Its value; `None` for a tombstone.
+    pub(in crate::lsm) fn value(&self) -> Option<&[u8]> {
+        let place = self.records.value(self.at)?;
+        self.memory.get(self.plain.start + place.start..self.plain.start + place.end)
+    }
+
+    /// Goes to the next block that verifies. What is damaged before it is told first.
+    fn next_block(&mut self) -> Step {
+        if self.records.len() > 0 {
+            self.last = self.records.key(self.records.len() - 1).to_vec();
+        }
+        let (mut lost, mut first_error) = (0, None);
+        while self.next < self.outline.blocks {
+            let number = self.next;
+            self.next += 1;
+            match self.load(number).and_then(|()| self.enter(number)) {
+                Ok(()) if lost == 0 => return Step::Record,
+                Ok(()) => {
+                    self.told = true;
+                    let range = (self.behind_last(), Some(self.key().to_vec()));
+                    return Step::Lost { range, blocks: lost, error: first_error.expect("a block was lost") };
+                }
+                Err(error) => {
+                    lost += 1;
+                    first_error = first_error.or(Some(error));
+                }
+            }
+        }
+        self.end(lost, first_error)
+    }
+
+    /// The end of the table. Without a header nobody knows whether there were more blocks.
+    fn end(&mut self, blocks: u32, error: Option<Error>) -> Step {
+        (self.runs, self.records) = (0, Records::default());
+        if mem::replace(&mut self.is_over, true) {
+            return Step::End;
+        }
+        let unknown = self.outline.header.is_none();
+        let error = error.or_else(|| unknown.then(|| self.outline.problem.clone()).flatten());
+        let range = (self.behind_last(), self.outline.range().1);
+        error.map_or(Step::End, |error| Step::Lost { range, blocks, error })
+    }
+
+    fn behind_last(&self) -> Vec<u8> {
+        if self.last.is_empty() { self.outline.first().to_vec() } else { behind(&self.last) }
+    }
+
+    /// Reads and checks a block.
+    fn load(&mut self, number: u32) -> Result<()> {
+        let at = PAGE as u64 + u64::from(number) * self.outline.block as u64;
+        self.plain = 0..0;
+        self.file.read(&mut self.memory[..self.outline.block], at)?;
+        self.plain = self.unpack(number).map_err(|e| e.at(self.outline.name.file(), at))?;
+        Ok(())
+    }
+
+    /// Where the plain form of a block lies that was read.
+    fn unpack(&mut self, number: u32) -> result::Result<Range<usize>, Malformed> {
+        let size = self.outline.block;
+        let (bytes, room) = self.memory.split_at_mut(size);
+        let room = if self.outline.packed { room } else { &mut [] };
+        let block = Block::unpack(bytes, self.outline.name.place(number), room)?;
+        block.check()?;
+        let packed = pack::plain_bytes(&self.memory[..size]);
+        Ok(packed.map_or(0..size, |length| size..size + length))
+    }
+
+    /// Makes a block that was read the present one.
+    fn enter(&mut self, number: u32) -> Result<()> {
+        let runs = self.block().map(|block| block.runs());
+        let entered = runs.and_then(|runs| {
+            self.runs = runs;
+            self.take(0)?;
+            let ascends = self.last.as_slice() < self.key();
+            if ascends { Ok(()) } else { Err(Malformed::new(0, "the records of the table are out of order")) }
+        });
+        let at = PAGE as u64 + u64::from(number) * self.outline.block as u64;
+        entered.map_err(|e| e.at(self.outline.name.file(), at))?;
+        self.whole += 1;
+        Ok(())
+    }
+
+    fn block(&self) -> result::Result<Block<'_>, Malformed> {
+        Block::reparse(self.memory.get(self.plain.clone()).unwrap_or_default())
+    }
+
+    /// Takes the records of a run of the present block.
+    fn take(&mut self, run: usize) -> result::Result<(), Malformed> {
+        let block = Block::reparse(self.memory.get(self.plain.clone()).unwrap_or_default())?;
+        self.records.take(&block, run)?;
+        (self.run, self.at) = (run, 0);
+        Ok(())
+    }
+}
