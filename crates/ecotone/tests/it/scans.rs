@@ -261,3 +261,48 @@ fn a_long_scan_reads_each_page_once_and_many_in_one_request() {
         assert!(bytes <= pages * limits::PAGE as u64, "{bytes} bytes for {pages} pages");
     }
 }
+
+/// A page may have any number of dirty records until they are written out: an iterator copies a part of them at a time.
+#[test]
+fn a_page_with_many_dirty_records_is_gone_through_in_pieces() {
+    let mut random = SmallRng::seed_from_u64(11);
+    for shape in 0..3 {
+        let (_database, keyspace, mut map) = loaded(60);
+        for _ in 0..6_000 {
+            let key = if shape == 2 {
+                shaped(&mut random, 2)
+            } else {
+                [key(random.random_range(0..60)), shaped(&mut random, shape)].concat()
+            };
+            if random.random_range(0..4) == 0 {
+                keyspace.remove(&key).unwrap();
+                map.remove(&key);
+            } else {
+                keyspace.insert(&key, [shape as u8; 40]).unwrap();
+                map.insert(key, vec![shape as u8; 40]);
+            }
+        }
+        expect(keyspace.iter(), &map);
+        let mut reversed: Vec<_> = keyspace.iter().rev().collect();
+        reversed.reverse();
+        expect(reversed.into_iter(), &map);
+        for _ in 0..20 {
+            let (low, high) = (bound(&mut random, 1), bound(&mut random, 1));
+            let is_empty = matches!((&low, &high), (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) if low >= high);
+            if is_empty {
+                continue;
+            }
+            let mut left: VecDeque<Record> =
+                map.range((low.clone(), high.clone())).map(|(key, value)| (key.clone(), value.clone())).collect();
+            let mut iter = keyspace.range((low, high));
+            // Long stretches from either end, which meet.
+            let mut backwards = false;
+            while !left.is_empty() {
+                backwards = if random.random_range(0..300) == 0 { !backwards } else { backwards };
+                let expected = if backwards { left.pop_back() } else { left.pop_front() };
+                assert_eq!(draw(&mut random, &mut iter, backwards), expected);
+            }
+            assert_eq!(draw(&mut random, &mut iter, backwards), None);
+        }
+    }
+}

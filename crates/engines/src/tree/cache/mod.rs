@@ -9,6 +9,7 @@ mod dirty;
 mod handle;
 mod hash;
 mod heat;
+mod nearest;
 mod record;
 mod room;
 mod shard;
@@ -41,7 +42,7 @@ use self::{
     shard::{Common, Shard, Write},
     slab::SLAB,
 };
-pub(crate) use self::{hash::KeyHash, stats::CacheStats, write_out::DirtyRecord};
+pub(crate) use self::{hash::KeyHash, nearest::Nearest, stats::CacheStats, write_out::DirtyRecord};
 
 /// Budget that one shard serves, in bytes, and the least for which there are as many as [`FEW`], so that threads seldom meet.
 const SHARD_BUDGET: usize = 16 << 20;

@@ -1,14 +1,18 @@
 //! The write-out of a page's dirty records, as far as the cache has a part in it (mechanism T4).
 
+use std::ops::Bound;
+
 use ecotone_substrate::{Seq, bug};
 
 use super::{
     Cache,
     dirty::{Entry, PASSES},
     handle::{Address, Handle},
+    nearest::{Collector, Nearest},
     record::{self, Meta},
     shard::Shard,
 };
+use crate::rest::{Direction, Rest};
 
 /// A copy of a record whose newest content may not be in its page.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -151,26 +155,28 @@ impl Cache {
     /// that
     /// keeps [`rehome`](Self::rehome) away: what it does not give is in the page then.
     pub(crate) fn peek_dirty(&self, keyspace: u16, page: u32) -> Vec<DirtyRecord> {
-        self.peek_dirty_where(keyspace, page, |_| true)
+        let everything = Rest::new((Bound::Unbounded, Bound::Unbounded));
+        self.peek_nearest(keyspace, page, &everything, Direction::Up, usize::MAX).records
     }
 
-    /// As [`peek_dirty`](Self::peek_dirty), of the records whose keys are wanted.
-    pub(crate) fn peek_dirty_where(&self, keyspace: u16, page: u32, wanted: impl Fn(&[u8]) -> bool) -> Vec<DirtyRecord> {
-        let record = |(entry, address): &(Entry, Address)| {
-            let shard = self.shards[address.shard()].lock();
-            shard.chained(address.handle(), *entry)?;
-            wanted(record::key(shard.slabs.cell(address.handle()))).then(|| shard.copy(address.handle()))
-        };
+    /// As [`peek_dirty`](Self::peek_dirty), of the records that are left of a scan, as many as take `most` bytes of memory: those that it comes to first.
+    pub(crate) fn peek_nearest(&self, keyspace: u16, page: u32, rest: &Rest, direction: Direction, most: usize) -> Nearest {
         loop {
             let copied = self.common.chains.chained(keyspace, page);
-            if copied.entries.is_empty() {
-                // One look under the lock of all its chains: there are none.
-                return Vec::new();
+            let mut nearest = Collector::new(direction, most);
+            for (entry, address) in &copied.entries {
+                let shard = self.shards[address.shard()].lock();
+                if shard.chained(address.handle(), *entry).is_none() {
+                    continue;
+                }
+                let key = record::key(shard.slabs.cell(address.handle()));
+                if rest.contains(key) && nearest.wants(key) {
+                    nearest.add(shard.copy(address.handle()));
+                }
             }
-            let mut records: Vec<DirtyRecord> = copied.entries.iter().filter_map(record).collect();
-            if !self.common.chains.has_changed(keyspace, page, &copied) {
-                records.sort_unstable();
-                return records;
+            // Where there are no entries, one look under the lock of all its chains has seen it.
+            if copied.entries.is_empty() || !self.common.chains.has_changed(keyspace, page, &copied) {
+                return nearest.end();
             }
         }
     }

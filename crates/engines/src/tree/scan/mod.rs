@@ -15,7 +15,7 @@ use ecotone_sys::chunk::Size;
 
 use self::{
     merged::{Merged, Pages, Unfit},
-    plan::{Expected, Position, Width},
+    plan::{Expected, MOST_DIRTY, Position, Width},
     window::Window,
 };
 use super::{Tree, store::Strange};
@@ -81,7 +81,7 @@ impl Cursor for Scan {
         self.direction = direction;
         let end = if direction == Direction::Up { &mut self.front } else { &mut self.back };
         let end = end.get_or_insert_with(|| Box::new(End::new(direction, self.memory)));
-        let there = end.advance(&self.tree, &self.rest);
+        let there = end.advance(&self.tree, &mut self.rest);
         if !matches!(there, Ok(true)) {
             self.finish();
         }
@@ -148,7 +148,7 @@ impl End {
     }
 
     /// Goes to the next record; false if no page has one.
-    fn advance(&mut self, tree: &Tree, rest: &Rest) -> Result<bool> {
+    fn advance(&mut self, tree: &Tree, rest: &mut Rest) -> Result<bool> {
         loop {
             if let (Some(open), Some(batch)) = (&mut self.open, self.window.first())
                 && open.advance(self.direction, batch)
@@ -171,16 +171,18 @@ impl End {
     }
 
     /// Opens the next page; false at the end of the range.
-    fn open_next(&mut self, tree: &Tree, rest: &Rest) -> Result<bool> {
+    fn open_next(&mut self, tree: &Tree, rest: &mut Rest) -> Result<bool> {
         loop {
             self.window.pass();
             self.read_ahead(tree, rest)?;
             let Some(expected) = self.window.next() else { return Ok(false) };
             let Some(batch) = self.window.first_mut() else { return Ok(false) };
+            let limited = expected.dirty.limit.as_deref().map(|limit| rest.until(self.direction, Some(limit)));
+            let wanted = limited.as_ref().unwrap_or(rest);
             // A walk over everything leaves the page cache as it is.
-            match Pages::open(tree, &expected, batch, rest, self.passed < LONG) {
+            match Pages::open(tree, &expected, batch, wanted, self.passed < LONG) {
                 Ok(pages) => {
-                    self.open = Some(Merged::new(expected, pages, rest));
+                    self.open = Some(Merged::new(expected, pages, wanted));
                     self.doubts = 0;
                     self.passed += 1;
                     return Ok(true);
@@ -195,11 +197,19 @@ impl End {
     }
 
     /// Asks for the next pages, and as many reads ahead as a scan of this length should have.
-    fn read_ahead(&mut self, tree: &Tree, rest: &Rest) -> Result<()> {
+    fn read_ahead(&mut self, tree: &Tree, rest: &mut Rest) -> Result<()> {
         loop {
             let needed = self.window.len() == 0;
-            if !needed && (self.window.len() > self.ahead || self.window.bytes() >= MOST_AHEAD) {
+            let is_enough = |window: &Window| window.bytes() >= MOST_AHEAD || window.dirty_bytes() >= MOST_DIRTY;
+            if !needed && (self.window.len() > self.ahead || is_enough(&self.window)) {
                 return Ok(());
+            }
+            if let Position::Limit(limit) = &self.position {
+                if !needed {
+                    return Ok(());
+                }
+                *rest = rest.behind(self.direction, limit);
+                self.position = Position::Bound;
             }
             let (width, ahead) = self.next_read(&tree.lengths);
             let pages = tree.next_pages(self.direction, &self.position, rest, width)?;

@@ -7,7 +7,7 @@ use ecotone_substrate::Result;
 use super::{
     super::{
         Tree,
-        cache::DirtyRecord,
+        cache::Nearest,
         index::{Home, Snapshot},
         store::{ABOVE_ALL, Strange},
     },
@@ -15,13 +15,14 @@ use super::{
 };
 use crate::rest::{Direction, Rest};
 
-/// A base page with its overflow page, the range that they had when the index said so, and the records of that range that were dirty then.
+/// A base page with its overflow page, the range that they had when the index said so, and the records of that range that were dirty then: if these are many, the first
+/// ones in the order of the scan.
 #[derive(Debug)]
 pub(super) struct Expected {
     pub(super) home: Home,
     pub(super) lower: Vec<u8>,
     pub(super) upper: Option<Vec<u8>>,
-    pub(super) dirty: Vec<DirtyRecord>,
+    pub(super) dirty: Nearest,
 }
 
 impl Expected {
@@ -35,6 +36,9 @@ impl Expected {
     }
 }
 
+/// Bytes of memory that the copies of dirty records take, for the pages of one read; they lie outside of the budget.
+pub(super) const MOST_DIRTY: usize = 16 << 10;
+
 /// Where to read on.
 #[derive(Debug)]
 pub(super) enum Position {
@@ -42,6 +46,8 @@ pub(super) enum Position {
     Bound,
     /// At this fence.
     Fence(Vec<u8>),
+    /// Within the last page, at the limit of its dirty records, once these are gone through.
+    Limit(Vec<u8>),
     /// Nowhere: the last page is read.
     Over,
 }
@@ -49,6 +55,9 @@ pub(super) enum Position {
 impl Position {
     /// Behind a page.
     pub(super) fn behind(at: &Expected, direction: Direction) -> Position {
+        if let Some(limit) = &at.dirty.limit {
+            return Position::Limit(limit.clone());
+        }
         match direction {
             Direction::Up => at.upper.clone().map_or(Position::Over, Position::Fence),
             // Below the empty fence there is nothing.
@@ -95,8 +104,21 @@ impl Tree {
             return Err(self.store.damage(lost.home.page, Strange::Other));
         }
         pages.truncate(affordable(&pages, width.requests));
-        for expected in &mut pages {
-            expected.dirty = self.cache.peek_dirty_where(self.number, expected.home.page, |key| rest.contains(key));
+        let mut left = MOST_DIRTY;
+        for number in 0..pages.len() {
+            let dirty = self.cache.peek_nearest(self.number, pages[number].home.page, rest, direction, left);
+            let is_cut = dirty.limit.is_some();
+            if is_cut && number > 0 {
+                // It comes first next time.
+                pages.truncate(number);
+                break;
+            }
+            left = left.saturating_sub(dirty.bytes);
+            pages[number].dirty = dirty;
+            if is_cut {
+                pages.truncate(1);
+                break;
+            }
         }
         Ok(pages)
     }
@@ -104,7 +126,7 @@ impl Tree {
 
 fn pages_up(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -> Vec<Expected> {
     let start = match (position, &rest.low) {
-        (Position::Over, _) => return Vec::new(),
+        (Position::Over | Position::Limit(_), _) => return Vec::new(),
         (Position::Fence(key), _) | (Position::Bound, Bound::Included(key) | Bound::Excluded(key)) => key.as_slice(),
         (Position::Bound, Bound::Unbounded) => &[],
     };
@@ -123,7 +145,7 @@ fn pages_up(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -> 
             if pages.len() == most || !rest.is_below_high(if pages.is_empty() { start } else { &fence }) {
                 return pages;
             }
-            pages.push(Expected { home, lower: fence.clone(), upper: None, dirty: Vec::new() });
+            pages.push(Expected { home, lower: fence.clone(), upper: None, dirty: Nearest::default() });
         }
     }
     pages
@@ -131,7 +153,7 @@ fn pages_up(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -> 
 
 fn pages_down(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -> Vec<Expected> {
     let (end, whole) = match (position, &rest.high) {
-        (Position::Over, _) => return Vec::new(),
+        (Position::Over | Position::Limit(_), _) => return Vec::new(),
         (Position::Fence(key), _) | (Position::Bound, Bound::Excluded(key)) => (key.as_slice(), false),
         (Position::Bound, Bound::Included(key)) => (key.as_slice(), true),
         (Position::Bound, Bound::Unbounded) => (&ABOVE_ALL[..], true),
@@ -154,7 +176,7 @@ fn pages_down(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -
             }
             let begin = segment.fence(&lower, position);
             let end = upper.replace(begin.clone());
-            pages.push(Expected { home: segment.home(position), lower: begin, upper: end, dirty: Vec::new() });
+            pages.push(Expected { home: segment.home(position), lower: begin, upper: end, dirty: Nearest::default() });
         }
     }
     pages

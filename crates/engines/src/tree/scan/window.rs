@@ -152,6 +152,11 @@ impl Window {
         self.batches.iter().flat_map(|batch| &batch.reads).map(|read| read.run.size().bytes()).sum()
     }
 
+    /// Bytes of the copies of dirty records of all pages that were not come to yet.
+    pub(super) fn dirty_bytes(&self) -> usize {
+        self.batches.iter().flat_map(|batch| batch.pages.as_slice()).map(|expected| expected.dirty.bytes).sum()
+    }
+
     /// The batch that is gone through.
     #[inline]
     pub(super) fn first(&self) -> Option<&Batch> {
