@@ -79,7 +79,7 @@ fn who_writes_after_an_opening_with_less_memory_does_not_wait_for_an_earlier_lif
 #[cfg(not(feature = "bugs"))]
 #[test]
 fn a_log_of_a_larger_budget_is_replayed_at_once() {
-    const RECORDS: u64 = 300_000;
+    const RECORDS: u64 = 200_000;
     for engine in ["tree", "lsm", "adaptive", "hash"] {
         opens_and_writes(engine, &written(engine, RECORDS, false), RECORDS).unwrap_or_else(|late| panic!("{late}"));
     }

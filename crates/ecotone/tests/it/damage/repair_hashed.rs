@@ -138,7 +138,7 @@ fn damage_of_the_log_costs_a_hashed_keyspace_what_was_written_there() {
         let place = format!("byte {offset}");
         let is_touched = |key: &Key| image.states.iter().any(|state| state.get(key) != image.states[0].get(key));
         let wrong = repaired.wrong(image.now());
-        assert!(wrong.iter().all(|key| is_touched(key)), "{place}: {wrong:?}, {:#?}", repaired.report);
+        assert!(wrong.iter().all(is_touched), "{place}: {wrong:?}, {:#?}", repaired.report);
         assert_invents_nothing(&repaired, &image.states, &place);
     }
 }
