@@ -155,14 +155,12 @@ impl SimStorage {
 
     /// The files and their bytes, as a running system sees them, by name.
     pub fn files(&self) -> BTreeMap<FileId, Vec<u8>> {
-        let world = self.shared.world();
-        let bytes = |inode: &InodeRef| {
-            let inode = inode.lock();
-            let mut bytes = vec![0; usize::try_from(inode.extent().length).expect("a simulated file fits into memory")];
-            inode.read(&mut bytes, 0);
-            bytes
-        };
-        world.files().map(|(id, inode)| (id, bytes(inode))).collect()
+        self.shared.world().files().map(|(id, inode)| (id, bytes_of(inode))).collect()
+    }
+
+    /// The bytes of one file, if it is there.
+    pub fn file(&self, file: FileId) -> Option<Vec<u8>> {
+        self.shared.world().find(file).map(bytes_of)
     }
 
     /// Blocks every read and write that touches the page of this byte, until [`release`](Self::release) or the end of power.
@@ -197,6 +195,13 @@ impl SimStorage {
     fn handle(&self, inode: InodeRef, id: FileId, access: Access) -> Arc<dyn File> {
         Arc::new(super::file::SimFile::new(self.shared.clone(), inode, id, access))
     }
+}
+
+fn bytes_of(inode: &InodeRef) -> Vec<u8> {
+    let inode = inode.lock();
+    let mut bytes = vec![0; usize::try_from(inode.extent().length).expect("a simulated file fits into memory")];
+    inode.read(&mut bytes, 0);
+    bytes
 }
 
 impl Storage for SimStorage {
