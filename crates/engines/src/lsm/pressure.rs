@@ -83,7 +83,7 @@ impl Lsm {
     #[cold]
     fn slow_down(self: &Arc<Self>, memory: f64, bytes: usize) {
         let memory = if memory > 0.0 && self.is_flushed() { memory } else { 0.0 };
-        let is_owed = self.behind() > 0.0 && (self.is_compacted() || bug!(PaceForNobody));
+        let is_owed = self.behind() > 0.0 && (bug!(PaceForNobody) || self.is_compacted());
         let behind = if is_owed { self.behind() } else { 0.0 };
         if let Some(owed) = self.pressure.pace.charge(memory.max(behind), bytes) {
             if self.pool.fullness() > 0.0 {
