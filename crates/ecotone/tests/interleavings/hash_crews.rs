@@ -22,10 +22,10 @@ pub(super) const UPDATES: Crew =
     Crew { threads: &[(Updater, 8), (Updater, 8), (Writer, 6), (Batcher, 4), (Flusher, 3)], registers: 4, crash: false };
 /// Counters and lists, which grow beyond the place of the record while others add, beside writes that have all of it compacted.
 pub(super) const MERGES: Crew =
-    Crew { threads: &[(Merger, 8), (Merger, 8), (Merger, 6), (Writer, 8), (Flusher, 3)], registers: 4, crash: false };
+    Crew { threads: &[(Merger, 10), (Merger, 10), (Merger, 8), (Writer, 12), (Flusher, 5)], registers: 4, crash: false };
 /// The same, crashed in the end.
 pub(super) const CRASHED_MERGES: Crew =
-    Crew { threads: &[(Merger, 8), (Merger, 8), (Writer, 8), (Flusher, 3)], registers: 4, crash: true };
+    Crew { threads: &[(Merger, 10), (Merger, 10), (Writer, 12), (Flusher, 5)], registers: 4, crash: true };
 /// Reads of more than there may be copies of, beside writes of the same chains, and another cache that wants the memory.
 pub(super) const COPIES: Crew = Crew {
     threads: &[(Reader, 24), (Reader, 24), (Updater, 4), (Writer, 4), (Flusher, 3), (Evicter, 3)],
@@ -43,7 +43,7 @@ pub(super) const GROWTH: Crew =
     Crew { threads: &[(Writer, 16), (Writer, 16), (Updater, 8), (Reader, 8), (Flusher, 2)], registers: 64, crash: false };
 /// Walks beside writes that append, and truncations.
 pub(super) const WALKS: Crew =
-    Crew { threads: &[(Scanner, 5), (Scanner, 5), (Writer, 8), (Updater, 4), (Flusher, 3)], registers: 8, crash: false };
+    Crew { threads: &[(Scanner, 5), (Scanner, 5), (Writer, 14), (Updater, 6), (Flusher, 5)], registers: 8, crash: false };
 
 pub(super) fn logged(workers: usize) -> Simulated {
     Simulated::new(Kind::Hashed, || Arc::new(HashFamily::busy()) as Arc<dyn Family>).workers(workers)
