@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use ecotone_engines::repair::{Problems, Source};
+use ecotone_engines::repair::{self, Problems, Source};
 use ecotone_substrate::{
     Seq,
     disk::Disk,
@@ -286,12 +286,5 @@ fn sentence(gap: &Gap) -> String {
 
 /// Turns damage into a problem that is reported; other errors end the repair.
 fn survive<T>(result: Result<T>, problems: &mut Vec<String>) -> Result<Option<T>> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(error @ (Error::Corruption { .. } | Error::Io { .. })) => {
-            problems.push(error.to_string());
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
+    Ok(repair::survive(result)?.map_err(|damage: Error| problems.push(damage.to_string())).ok())
 }

@@ -1,5 +1,7 @@
 //! What the repair of a keyspace found out.
 
+use std::result;
+
 use ecotone_substrate::{Error, Result};
 
 /// Keys from the first (inclusive) up to the second (exclusive), or to the end of all keys.
@@ -51,6 +53,18 @@ pub fn behind(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
+/// Keeps damage, and what the disk does not give, apart from errors that end a repair.
+///
+/// # Errors
+/// The latter.
+pub fn survive<T>(result: Result<T>) -> Result<result::Result<T, Error>> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(error @ (Error::Corruption { .. } | Error::Io { .. })) => Ok(Err(error)),
+        Err(error) => Err(error),
+    }
+}
+
 /// Things that are damaged or missing, each as a sentence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Problems {
@@ -74,14 +88,7 @@ impl Problems {
     /// # Errors
     /// All but damage, and what the disk does not give.
     pub fn survive<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
-        match result {
-            Ok(value) => Ok(Some(value)),
-            Err(error @ (Error::Corruption { .. } | Error::Io { .. })) => {
-                self.add(error);
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+        Ok(survive(result)?.map_err(|damage| self.add(damage)).ok())
     }
 
     /// The sentences, with one at the end that tells how many are left out.

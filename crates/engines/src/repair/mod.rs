@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ecotone_substrate::{double_write::SavedPages, memory::Memory, storage::Storage};
 
 pub(crate) use self::beginning::Beginning;
-pub use self::findings::{Findings, KeyRange, Problems, Ranges, behind};
+pub use self::findings::{Findings, KeyRange, Problems, Ranges, behind, survive};
 
 /// Where a keyspace is read from, and what with.
 #[derive(Debug, Clone)]

@@ -3,12 +3,12 @@
 use ecotone::internal::substrate::{limits::PAGE, storage::FileId};
 use ecotone_testkit::{
     model::{Key, State},
-    sim::SimStorage,
+    sim::{Crash, SimStorage},
 };
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{
-    image::{Image, NAMES},
+    image::{self, Image, NAMES},
     repaired::{Repaired, attempt},
 };
 
@@ -30,6 +30,20 @@ pub(super) fn remove_manifests(disk: &SimStorage) {
     for file in disk.files().into_keys().filter(|file| matches!(file, FileId::Manifest(_))) {
         disk.truncate(file, 40);
     }
+}
+
+pub(super) fn remove_logs(disk: &SimStorage) {
+    disk.files().into_keys().filter(|file| matches!(file, FileId::Log(_))).for_each(|file| disk.truncate(file, 0));
+}
+
+/// A copy of an image of which nothing is in the log alone.
+pub(super) fn flushed(image: &Image) -> SimStorage {
+    let disk = image.copy();
+    let (database, jobs) = image::open_watched(&disk, 3).unwrap();
+    database.flush().unwrap();
+    while jobs.run_one() {}
+    database.close().unwrap();
+    disk.crash(Crash::KeepAll)
 }
 
 #[test]

@@ -10,27 +10,13 @@ use ecotone_testkit::{
 };
 
 use super::{
-    image::{self, Image},
-    repair::{remove_manifests, repair},
+    image::Image,
+    repair::{flushed, remove_logs, remove_manifests, repair},
     repaired::Repaired,
 };
 
 /// Most records of a page of a hot log, or of a block, of values of 600 bytes; and of some of 40.
 const MOST_OF_A_PAGE: usize = 45;
-
-fn remove_logs(disk: &SimStorage) {
-    disk.files().into_keys().filter(|file| matches!(file, FileId::Log(_))).for_each(|file| disk.truncate(file, 0));
-}
-
-/// A copy of which nothing is in the log of the database alone.
-fn flushed(image: &Image) -> SimStorage {
-    let disk = image.copy();
-    let (database, jobs) = image::open_watched(&disk, 3).unwrap();
-    database.flush().unwrap();
-    while jobs.run_one() {}
-    database.close().unwrap();
-    disk.crash(Crash::KeepAll)
-}
 
 fn data_files(disk: &SimStorage) -> Vec<(FileId, Vec<u8>)> {
     disk.files().into_iter().filter(|(file, _)| file.keyspace().is_some()).collect()

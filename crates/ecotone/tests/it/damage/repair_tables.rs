@@ -4,14 +4,11 @@ use ecotone::internal::substrate::{
     limits::PAGE,
     storage::{FileId, Storage},
 };
-use ecotone_testkit::{
-    model::Key,
-    sim::{Crash, SimStorage},
-};
+use ecotone_testkit::{model::Key, sim::SimStorage};
 
 use super::{
-    image::{self, Image},
-    repair::{remove_manifests, repair},
+    image::Image,
+    repair::{flushed, remove_logs, remove_manifests, repair},
     units::{self, Blocks, Keys},
 };
 
@@ -43,23 +40,13 @@ fn without_a_manifest_the_log_tells_which_tables_count() {
     }
 }
 
-/// A copy of an image of which nothing is in the log alone.
-fn flushed(image: &Image) -> SimStorage {
-    let disk = image.copy();
-    let (database, jobs) = image::open_watched(&disk, 3).unwrap();
-    database.flush().unwrap();
-    while jobs.run_one() {}
-    database.close().unwrap();
-    disk.crash(Crash::KeepAll)
-}
-
 /// Neither manifest nor log: one image as it is, with runs and two levels, whose first life ended with a flush; and one that a flush and compactions made smaller.
 #[test]
 fn tables_alone_are_judged_by_what_they_say() {
     for image in images() {
         for (disk, expected) in [(image.copy(), &image.states[0]), (flushed(&image), image.now())] {
             remove_manifests(&disk);
-            disk.files().into_keys().filter(|file| matches!(file, FileId::Log(_))).for_each(|file| disk.truncate(file, 0));
+            remove_logs(&disk);
             let repaired = repair(&disk);
             let wrong = repaired.fits(expected, image.engines[0]);
             assert!(wrong * 10 < expected.len(), "{wrong} of {}, {:#?}", expected.len(), repaired.report);

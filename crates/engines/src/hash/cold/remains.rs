@@ -1,6 +1,6 @@
 //! What can be read of a run that may be damaged: every block that verifies (decision 7, "Hash keyspaces").
 
-use std::{ops::Range, result, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
 use ecotone_substrate::{
     Error, Result,
@@ -19,7 +19,7 @@ use super::{
     run::Run,
     stretch::Stretch,
 };
-use crate::repair::Beginning;
+use crate::repair::{Beginning, survive};
 
 /// A run, with its fences if they are whole.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Remains {
         let frame = environment.memory.lease_essential(Component::Frames, Size::Frame)?;
         let file = said.file;
         let mut remains = Remains { name, file, frame, run: None, kind: None, block: PAGE, blocks: 0, problem: None };
-        match damage(Run::open(environment, name))? {
+        match survive(Run::open(environment, name))? {
             Ok(run) => {
                 (remains.kind, remains.block, remains.blocks) = (Some(run.kind()), run.block_size(), run.blocks());
                 remains.run = Some(run);
@@ -63,7 +63,7 @@ impl Remains {
             }
             Err(error) => remains.problem = Some(error),
         }
-        match damage(Header::open_part(environment, name))? {
+        match survive(Header::open_part(environment, name))? {
             Ok(header) => (remains.kind, remains.block, remains.blocks) = (Some(header.kind), header.block, header.blocks),
             Err(_) => remains.search(said.length),
         }
@@ -138,14 +138,5 @@ impl Remains {
         let block = Block::parse(bytes, self.name.place(number));
         let block = block.and_then(|block| checked.map_or(Ok(()), |hash_of| block.check(hash_of)).map(|()| block));
         block.map_err(|malformed| malformed.at(self.name.file(), at))
-    }
-}
-
-/// Keeps damage apart from what ends a repair.
-fn damage<T>(result: Result<T>) -> Result<result::Result<T, Error>> {
-    match result {
-        Ok(value) => Ok(Ok(value)),
-        Err(error @ (Error::Corruption { .. } | Error::Io { .. })) => Ok(Err(error)),
-        Err(error) => Err(error),
     }
 }

@@ -19,7 +19,7 @@ use super::{
     pack::{self, Compression, plain_room},
     records::Records,
 };
-use crate::repair::{Beginning, KeyRange, behind};
+use crate::repair::{Beginning, KeyRange, behind, survive};
 
 /// What a table says of itself, or what its blocks do if its header is damaged.
 #[derive(Debug)]
@@ -69,14 +69,13 @@ impl Outline {
         let said = Beginning::read(environment, FileId::Table { keyspace, number })?;
         let (database, birth) = (database.unwrap_or(said.database()), birth.unwrap_or(said.birth()));
         let name = Name { database, keyspace, number, birth };
-        match Header::open_part(environment, name) {
+        match survive(Header::open_part(environment, name))? {
             Ok(header) => Ok(Outline::of(name, header, said.length)),
-            Err(error @ (Error::Corruption { .. } | Error::Io { .. })) => {
+            Err(error) => {
                 let blocks = Search { environment, file: &said.file, name, length: said.length }.blocks()?;
                 let (block, blocks) = blocks.unwrap_or((PAGE, 0));
                 Ok(Outline { name, block, blocks, packed: true, header: None, problem: Some(error) })
             }
-            Err(error) => Err(error),
         }
     }
 
