@@ -12,6 +12,7 @@ use crate::{
 
 const LARGE: usize = 256 << 20;
 const SMALL: usize = 16 << 20;
+const RECORDS: u64 = 200_000;
 /// Bounds of a busy machine with a build for tests. What waits for what nobody does is far beyond.
 const OPENING: Duration = Duration::from_secs(12);
 const WRITES: Duration = Duration::from_secs(5);
@@ -61,9 +62,9 @@ fn opens_and_writes(engine: &str, disk: &SimStorage, records: u64) -> Result<(),
     Ok(())
 }
 
-/// What was closed with the large budget is opened with the small one.
+/// What was closed with the large budget is opened with the small one. It is less than level 0 may have with the large budget, so that all of it waits for the
+/// second life.
 pub(crate) fn after_a_close(engine: &str) -> Result<(), String> {
-    const RECORDS: u64 = 240_000;
     opens_and_writes(engine, &written(engine, RECORDS, true), RECORDS)
 }
 
@@ -79,7 +80,6 @@ fn who_writes_after_an_opening_with_less_memory_does_not_wait_for_an_earlier_lif
 #[cfg(not(feature = "bugs"))]
 #[test]
 fn a_log_of_a_larger_budget_is_replayed_at_once() {
-    const RECORDS: u64 = 200_000;
     for engine in ["tree", "lsm", "adaptive", "hash"] {
         opens_and_writes(engine, &written(engine, RECORDS, false), RECORDS).unwrap_or_else(|late| panic!("{late}"));
     }
