@@ -52,6 +52,10 @@ liveness EPISODES="100":
 kills TIMES="100":
     ECOTONE_KILLS={{TIMES}} cargo test --release -p ecotone-cli --test it kills_at_any_moment -- --nocapture
 
+# Every history of three short operations, with a crash and a failure at every I/O of the last one
+short-histories:
+    ECOTONE_FULL=1 cargo test --release -p ecotone --test it every_crash -- --nocapture
+
 # Every byte of a small database flipped in turn, every file cut at every length
 damage:
     ECOTONE_FULL=1 cargo test --release -p ecotone --test it damage -- --nocapture
@@ -62,7 +66,7 @@ bugs:
     cargo test -p ecotone --features bugs bugs:: -- --nocapture
 
 # Everything that searches for lost data, one after the other
-soak POINTS="25000" TIMES="200": bugs damage histories (crashes POINTS "crash_campaign") (kills TIMES)
+soak POINTS="25000" TIMES="200": bugs damage short-histories histories (crashes POINTS "crash_campaign") (kills TIMES)
 
 # One fuzz target for some seconds (nightly toolchain and cargo-fuzz; fuzz/README.md lists the targets)
 fuzz TARGET SECONDS="600":

@@ -113,6 +113,7 @@ fn contract_of_the_adaptive_engine() {
     pass(contract::run(&adaptive(), first_seed()..first_seed() + 3, DEEP));
 }
 
+/// Of the longest histories one in so many; with `ECOTONE_FULL=1` all of them.
 fn exhaustive(simulated: &Simulated, one_in: usize, interrupt_one_in: usize) {
     let full = std::env::var_os("ECOTONE_FULL").is_some();
     let extent = Extent { length: 3, one_in: if full { 1 } else { one_in }, first: 0, interrupt_one_in };
@@ -121,39 +122,39 @@ fn exhaustive(simulated: &Simulated, one_in: usize, interrupt_one_in: usize) {
 
 #[test]
 fn every_crash_of_short_histories_on_the_tiny_in_place_engine() {
-    exhaustive(&in_place(), 16, 60);
+    exhaustive(&in_place(), 32, 60);
 }
 
 #[test]
 fn every_crash_of_short_histories_on_the_tiny_append_only_engine() {
-    exhaustive(&append_only(), 16, 60);
+    exhaustive(&append_only(), 32, 60);
 }
 
 #[test]
 fn every_crash_of_short_histories_on_the_tiny_hashed_engine() {
-    exhaustive(&hashed(), 16, 60);
+    exhaustive(&hashed(), 32, 60);
 }
 
 #[test]
 fn every_crash_of_short_histories_on_the_hash_engine() {
-    exhaustive(&hash(), 16, 100);
+    exhaustive(&hash(), 32, 100);
 }
 
 #[test]
 fn every_crash_of_short_histories_on_the_tree() {
-    exhaustive(&tree(), 16, 100);
+    exhaustive(&tree(), 32, 100);
 }
 
 #[test]
 fn every_crash_of_short_histories_on_the_lsm_engine() {
-    exhaustive(&lsm(), 16, 100);
+    exhaustive(&lsm(), 32, 100);
 }
 
 #[test]
 fn every_crash_of_short_histories_on_the_adaptive_engine() {
-    exhaustive(&adaptive(), 16, 100);
-    exhaustive(&adaptive().set(&[("insert", "tree")]), 32, 200);
-    exhaustive(&adaptive().set(&PLACES), 8, 200);
+    exhaustive(&adaptive(), 32, 100);
+    exhaustive(&adaptive().set(&[("insert", "tree")]), 64, 200);
+    exhaustive(&adaptive().set(&PLACES), 32, 200);
 }
 
 /// Divides the crashes among the shapes. Gives their number, and what engines have counted before them.
@@ -171,22 +172,22 @@ fn campaign(simulated: &Simulated, crashes: u64, shapes: &[Shape]) -> (u64, Coun
 
 #[test]
 fn crash_campaign_on_the_tiny_in_place_engine() {
-    campaign(&in_place(), 160, &[SHORT, WIDE]);
+    campaign(&in_place(), 96, &[SHORT, WIDE]);
 }
 
 #[test]
 fn crash_campaign_on_the_tiny_append_only_engine() {
-    campaign(&append_only(), 160, &[SHORT, WIDE]);
+    campaign(&append_only(), 96, &[SHORT, WIDE]);
 }
 
 #[test]
 fn crash_campaign_on_the_tiny_hashed_engine() {
-    campaign(&hashed(), 160, &[SHORT, WIDE]);
+    campaign(&hashed(), 96, &[SHORT, WIDE]);
 }
 
 #[test]
 fn crash_campaign_on_the_hash_engine() {
-    campaign(&hash(), 160, &[SHORT, WIDE, DEEP]);
+    campaign(&hash(), 96, &[SHORT, WIDE, DEEP]);
     campaign(&hash().budgets(&[64 << 20, 16 << 20, 24 << 20]), 48, &[SHORT, WIDE, DEEP]);
     campaign(&busy(), 96, &[SHORT, WIDE]);
 }
@@ -199,7 +200,7 @@ fn crash_campaign_on_the_hash_engine_with_a_budget_of_disk() {
 
 #[test]
 fn crash_campaign_on_the_tree() {
-    campaign(&tree(), 160, &[SHORT, WIDE, DEEP]);
+    campaign(&tree(), 96, &[SHORT, WIDE, DEEP]);
 }
 
 /// Lines beside directories, rooms that are foretold, single pages, and a cache that keeps nothing.
@@ -215,15 +216,15 @@ fn crash_campaign_on_the_tree_with_other_options() {
 
 #[test]
 fn crash_campaign_on_the_lsm_engine() {
-    campaign(&lsm(), 160, &[SHORT, WIDE, DEEP]);
+    campaign(&lsm(), 96, &[SHORT, WIDE, DEEP]);
     campaign(&lsm().set(&[("compression", "lz4")]).budgets(&[64 << 20, 16 << 20, 24 << 20]), 48, &[SHORT, WIDE, DEEP]);
 }
 
 #[test]
 fn crash_campaign_on_the_adaptive_engine() {
-    hints_were_followed(campaign(&adaptive(), 160, &[SHORT, WIDE, DEEP]));
-    hints_were_followed(campaign(&adaptive().set(&[("insert", "tree")]), 96, &[SHORT, WIDE, DEEP]));
-    hints_were_followed(campaign(&adaptive().set(&PLACES), 96, &[SHORT, WIDE, DEEP]));
+    hints_were_followed(campaign(&adaptive(), 96, &[SHORT, WIDE, DEEP]));
+    hints_were_followed(campaign(&adaptive().set(&[("insert", "tree")]), 48, &[SHORT, WIDE, DEEP]));
+    hints_were_followed(campaign(&adaptive().set(&PLACES), 48, &[SHORT, WIDE, DEEP]));
 }
 
 #[test]

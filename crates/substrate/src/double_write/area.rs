@@ -20,8 +20,9 @@ const HEADER: usize = 40;
 const ENTRY: usize = 17;
 /// Offset and end of the checksum in the header.
 const CHECKSUM: std::ops::Range<usize> = 12..16;
-/// Offset of the total in the header.
-const TOTAL: usize = 24;
+/// Offset of the batch's number in the header, behind which the total stands.
+const BATCH: usize = 16;
+const TOTAL: usize = BATCH + size_of::<u64>();
 /// One write request of the area.
 pub(super) const BLOCK_BYTES: usize = 64 << 10;
 const BLOCKS: usize = 17;
@@ -56,34 +57,34 @@ pub(super) struct Entry {
 pub(super) struct Area {
     blocks: Vec<Block>,
     batch: u64,
-    /// Bytes of the last batch that was filled in.
+    /// Bytes of the last batch that was filled in, or those that the header of a loaded one gives, whatever these are.
     total: usize,
 }
 
 impl Area {
-    /// All zeros.
+    /// What it holds is nothing yet: nobody touches memory before a batch needs it.
     pub(super) fn new(memory: &Memory) -> Result<Self> {
-        let mut blocks = Vec::with_capacity(BLOCKS);
-        for _ in 0..BLOCKS {
-            let mut block = memory.lease_essential(Component::DoubleWrite, Size::Slab)?;
-            block.fill(0);
-            blocks.push(block);
-        }
-        Ok(Area { blocks, batch: 0, total: 0 })
+        let lease = |_| memory.lease_essential(Component::DoubleWrite, Size::Slab);
+        Ok(Area { blocks: (0..BLOCKS).map(lease).collect::<Result<_>>()?, batch: 0, total: 0 })
     }
 
-    /// The blocks with their offsets in the file.
-    pub(super) fn whole(&self) -> impl Iterator<Item = (u64, &Block)> {
-        self.blocks.iter().enumerate().map(|(i, block)| ((i * BLOCK_BYTES) as u64, block))
+    /// Writes zeros to all of the file.
+    pub(super) fn clear(&mut self, file: &dyn File) -> Result<()> {
+        let zeros = &mut self.blocks[0];
+        zeros.fill(0);
+        (0..BLOCKS).try_for_each(|i| file.write(zeros, (i * BLOCK_BYTES) as u64))
     }
 
-    /// Reads the file. The next batch gets another number than whatever stands there.
+    /// Reads of the file what its batch takes, and its end, so that a file that was cut is noticed. The next batch gets another number than whatever stands there.
     pub(super) fn load(&mut self, file: &dyn File) -> Result<()> {
-        for (i, block) in self.blocks.iter_mut().enumerate() {
-            file.read(block, (i * BLOCK_BYTES) as u64)?;
-        }
-        self.batch = self.blocks.first().and_then(|block| block.get(16..)?.first_chunk().copied()).map_or(0, u64::from_le_bytes);
-        Ok(())
+        let [first, .., last] = &mut self.blocks[..] else { return Ok(()) };
+        file.read(&mut last[..PAGE], (AREA_BYTES - PAGE) as u64)?;
+        file.read(first, 0)?;
+        let mut r = Reader::new(first);
+        (self.batch, self.total) = r.bytes(BATCH).and_then(|_| Ok((r.u64()?, r.u32()? as usize))).unwrap_or_default();
+        let used = self.total.min(AREA_BYTES).div_ceil(BLOCK_BYTES);
+        let mut more = self.blocks.iter_mut().enumerate().take(used).skip(1);
+        more.try_for_each(|(i, block)| file.read(block, (i * BLOCK_BYTES) as u64))
     }
 
     /// Fills in the next batch.

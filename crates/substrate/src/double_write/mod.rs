@@ -67,12 +67,10 @@ impl fmt::Debug for DoubleWrite {
 impl DoubleWrite {
     /// Makes the area of a new database, durably. `NoSpace` if the disk is full.
     pub fn create(storage: &Arc<dyn Storage>, memory: &Arc<Memory>, health: &Arc<Health>) -> Result<Self> {
-        let area = Area::new(memory)?;
+        let mut area = Area::new(memory)?;
         let file = storage.create(FILE, Access::Direct)?;
         file.preallocate(0, AREA_BYTES as u64)?;
-        for (offset, block) in area.whole() {
-            file.write(block, offset).map_err(|e| health.poison(e))?;
-        }
+        area.clear(&*file).map_err(|e| health.poison(e))?;
         file.sync().and_then(|()| storage.sync_dir()).map_err(|e| health.poison(e))?;
         Ok(Self::with(file, memory, health, area))
     }

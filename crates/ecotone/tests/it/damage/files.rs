@@ -31,10 +31,11 @@ fn replaced(image: &Image, file: FileId, bytes: &[u8], place: &str) -> Verdict {
     verdict
 }
 
-/// Lengths around every structure's start, and some in between.
+/// Lengths around every structure's start, and some in between; with `ECOTONE_FULL=1` more of these.
 fn lengths(length: usize) -> Vec<usize> {
     let small = [0, 1, 8, 39, 40, 59, 60, 63, 64, 100, 511, 512, 513, 4095, 4096, 4097, 8192];
-    let pages = (0..length).step_by(PAGE).take(24).map(|page| page + 100);
+    let every = if std::env::var_os("ECOTONE_FULL").is_some() { 1 } else { 4 };
+    let pages = (0..length).step_by(every * PAGE).take(24 / every).map(|page| page + 100);
     let late = [length / 2, length.saturating_sub(512), length - 1];
     small.into_iter().chain(pages).chain(late).filter(|cut| *cut < length).collect()
 }
