@@ -163,7 +163,8 @@ impl<'a> Work<'a> {
                 name.push('-');
             }
             let engine = Engine::Tree.name().to_owned();
-            let record = KeyspaceRecord { id, name, engine, logged: true, watermark: 0, structure: 0, blob: Vec::new() };
+            let record =
+                KeyspaceRecord { id, name, engine, logged: true, unwritten: false, watermark: 0, structure: 0, blob: Vec::new() };
             plans.push(Plan { record, known: false });
         }
         let is_left_out = |file: &&FileId| match file {
