@@ -1,12 +1,12 @@
 //! Keeping the log short: flush by age, checkpoint, recycle.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use ecotone_engines::engine::Root;
 use ecotone_substrate::{
     Seq, bug,
     held::{self, Kind},
-    manifest::Manifest,
+    manifest::{KeyspaceRecord, Manifest},
     scheduler::Priority,
 };
 
@@ -31,7 +31,7 @@ pub(crate) enum Checkpoint {
     AtShutdown,
 }
 
-/// A keyspace's state as one checkpoint saw it.
+/// A keyspace that is in use, as one checkpoint saw it.
 struct Taken {
     space: Arc<Space>,
     watermark: Seq,
@@ -42,6 +42,45 @@ impl Taken {
     /// Where the log must be kept from.
     fn needs_log_from(&self) -> Seq {
         self.watermark.min(self.root.structure)
+    }
+}
+
+/// The keyspaces in use by their numbers, and the position below which no other has anything in the log.
+struct View {
+    taken: BTreeMap<u32, Taken>,
+    applied: Seq,
+}
+
+impl View {
+    /// Looks at all keyspaces. What one that is not in use will write to the log comes behind the position, since that is looked at before.
+    fn take(spaces: Vec<Arc<Space>>, applied: Seq) -> Result<View> {
+        let mut taken = BTreeMap::new();
+        for space in spaces {
+            if let Some(in_use) = take(&space, applied)? {
+                taken.insert(space.id, in_use);
+            }
+        }
+        Ok(View { taken, applied })
+    }
+
+    /// The first position that the manifest must not know before the log is synced so far.
+    fn known(&self) -> Seq {
+        self.taken.values().map(|taken| taken.watermark.max(taken.root.structure)).fold(self.applied, Seq::max)
+    }
+
+    /// Where replay begins.
+    fn replay(&self) -> Seq {
+        self.taken.values().map(Taken::needs_log_from).fold(self.applied, Seq::min)
+    }
+
+    /// Writes down what is known of a keyspace.
+    fn describe(&self, record: &mut KeyspaceRecord) {
+        let Some(Taken { watermark, root, .. }) = self.taken.get(&record.id) else {
+            (record.watermark, record.structure) = (self.applied, self.applied);
+            return;
+        };
+        (record.unwritten, record.watermark, record.structure) = (false, *watermark, root.structure);
+        record.blob.clone_from(&root.blob);
     }
 }
 
@@ -158,14 +197,13 @@ impl Inner {
         }
         let (kept_from, began) = (self.wal.kept_from(), self.shared.clock.now_for_log());
         let applied = self.wal.applied();
-        let taken = self.all_spaces().into_iter().map(|space| take(space, applied)).collect::<Result<Vec<_>>>()?;
+        let view = View::take(self.all_spaces(), applied)?;
         // A manifest must not know more than the log does after a power failure: its positions would be given out again.
-        let known = taken.iter().map(|taken| taken.watermark.max(taken.root.structure)).max().unwrap_or(applied).max(applied);
-        self.wal.commit(known, Durability::Sync)?;
-        let replay = taken.iter().map(Taken::needs_log_from).min().unwrap_or(applied);
-        let next = Manifest { clean: when == Checkpoint::AtShutdown, ..self.describe(&manifest, &taken, replay) };
+        self.wal.commit(view.known(), Durability::Sync)?;
+        let replay = view.replay();
+        let next = Manifest { clean: when == Checkpoint::AtShutdown, ..self.describe(&manifest, &view) };
         self.store(&mut manifest, next)?;
-        taken.iter().for_each(|taken| taken.space.engine().checkpoint_is_durable());
+        view.taken.values().for_each(|taken| taken.space.engine().checkpoint_is_durable());
         self.wal.truncate(replay);
         tracing::debug!(
             truncated = self.wal.kept_from().saturating_sub(kept_from),
@@ -176,19 +214,13 @@ impl Inner {
         Ok(())
     }
 
-    fn describe(&self, manifest: &Manifest, taken: &[Taken], replay: Seq) -> Manifest {
+    fn describe(&self, manifest: &Manifest, view: &View) -> Manifest {
         let mut next = manifest.next();
-        next.replay = replay;
+        next.replay = view.replay();
         next.synced = self.wal.synced();
         next.incarnation = self.wal.incarnation();
-        next.segment = self.wal.segment_at(replay);
-        for record in &mut next.keyspaces {
-            if let Some(taken) = taken.iter().find(|taken| taken.space.id == record.id) {
-                record.watermark = taken.watermark;
-                record.structure = taken.root.structure;
-                record.blob.clone_from(&taken.root.blob);
-            }
-        }
+        next.segment = self.wal.segment_at(next.replay);
+        next.keyspaces.iter_mut().for_each(|record| view.describe(record));
         next
     }
 
@@ -198,9 +230,9 @@ impl Inner {
 }
 
 /// The watermark first: what is flushed meanwhile only makes it more careful than it need be.
-fn take(space: Arc<Space>, applied: Seq) -> Result<Taken> {
+fn take(space: &Arc<Space>, applied: Seq) -> Result<Option<Taken>> {
     let unflushed = space.engine().first_unflushed().filter(|_| space.logged && !bug!(WatermarkTooHigh));
     let watermark = unflushed.map_or(applied, |first| first.min(applied));
-    let root = space.engine().checkpoint()?;
-    Ok(Taken { space, watermark, root })
+    let root = space.lazy.take()?;
+    Ok(root.map(|root| Taken { space: space.clone(), watermark, root }))
 }

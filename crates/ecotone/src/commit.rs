@@ -1,6 +1,6 @@
 //! The commit path: admit, reserve, lock, append, apply, acknowledge (`docs/decisions/0001-contracts.md`, "Commit").
 
-use std::cell::RefCell;
+use std::{borrow::Cow, cell::RefCell, collections::BTreeSet};
 
 use ecotone_engines::engine::{Admission, Operation};
 use ecotone_substrate::{
@@ -34,15 +34,39 @@ pub(crate) struct Target<'a> {
     pub(crate) operation: Operation<'a>,
 }
 
+/// A batch without the deletes from keyspaces that have no record and get none by it.
+fn without_vain<'a, 't>(targets: &'a [Target<'t>]) -> Cow<'a, [Target<'t>]> {
+    if !targets.iter().any(Target::is_vain) {
+        return Cow::Borrowed(targets);
+    }
+    let adds = |target: &&Target<'_>| target.operation.value.is_some();
+    let growing: BTreeSet<u32> = targets.iter().filter(adds).map(|target| target.space.id).collect();
+    targets.iter().copied().filter(|target| growing.contains(&target.space.id) || !target.is_vain()).collect()
+}
+
+impl Target<'_> {
+    /// Whether it deletes from a keyspace that has no record. It must not make the files of that: there may be no space for them.
+    #[inline]
+    fn is_vain(&self) -> bool {
+        self.operation.value.is_none() && self.space.lazy.is_unwritten()
+    }
+}
+
 impl Inner {
     /// Writes one operation.
     pub(crate) fn write(&self, target: Target<'_>, durability: Durability) -> Result<()> {
+        if target.is_vain() {
+            return self.check_vain(target, durability);
+        }
         let stripe = self.stripes.of(target.space.id, target.operation.key);
         self.commit_one(target, durability, || Some(self.stripes.lock(stripe))).map(|_| ())
     }
 
     /// Writes one operation if the key's stripe is still at `version`; false if it has moved.
     pub(crate) fn write_if(&self, target: Target<'_>, version: u64, durability: Durability) -> Result<bool> {
+        if target.is_vain() {
+            return self.check_vain(target, durability).map(|()| true);
+        }
         let stripe = self.stripes.of(target.space.id, target.operation.key);
         self.commit_one(target, durability, || self.stripes.lock_if(stripe, version))
     }
@@ -57,11 +81,23 @@ impl Inner {
         first.space.check_durability(durability)?;
         self.begin_writing()?;
         targets.iter().try_for_each(|target| limits_check::operation(target.operation))?;
+        let targets = &*without_vain(targets);
+        if targets.is_empty() {
+            return self.wal.commit(self.wal.tail(), durability);
+        }
         if targets.iter().any(|target| target.space.latch_free().is_some()) {
             return self.write_singly(targets, durability);
         }
         pace(targets)?;
         self.patiently(|| self.write_together(targets, durability))
+    }
+
+    /// Does for an operation that changes nothing what any does: it is refused alike, and what was written before is as durable as was asked for.
+    fn check_vain(&self, target: Target<'_>, durability: Durability) -> Result<()> {
+        self.begin_writing()?;
+        limits_check::operation(target.operation)?;
+        target.space.check_durability(durability)?;
+        self.wal.commit(self.wal.tail(), durability)
     }
 
     fn write_together(&self, targets: &[Target<'_>], durability: Durability) -> Result<()> {

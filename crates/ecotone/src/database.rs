@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
+    fmt, mem,
     path::Path,
     sync::{
         Arc,
@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use ecotone_engines::engine::{Context, Family, Made, Root, Shared};
+use ecotone_engines::engine::{Context, Family, Made, Shared};
 use ecotone_substrate::{
     health::Health,
     held::{self, Kind},
@@ -27,8 +27,18 @@ use ecotone_sys::{
 
 use crate::{
     Batch, Builder, Check, Durability, Error, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Result, Stats,
-    batch_gate::BatchGate, handle::Handle, limits, limits_check, opened::Opened, options::Creation, recovery, relief::Relief,
-    shared_work::SharedWork, space::Space, stats, stripes::Stripes,
+    batch_gate::BatchGate,
+    handle::Handle,
+    lazy::{self, Lazy, Progress},
+    limits, limits_check,
+    opened::Opened,
+    options::Creation,
+    recovery,
+    relief::Relief,
+    shared_work::SharedWork,
+    space::Space,
+    stats,
+    stripes::Stripes,
 };
 
 /// A handle of an open database. Clones share it; the last one to go (keyspaces and batches count) closes it.
@@ -150,6 +160,9 @@ impl Database {
         inner.store(&mut manifest, next)?;
         inner.spaces.write().remove(name);
         space.engine().retire();
+        if space.lazy.is_unwritten() {
+            return Ok(());
+        }
         inner.remove_files(space.id).map_err(|error| inner.health.poison(error))
     }
 
@@ -325,42 +338,53 @@ impl Inner {
         Ok(())
     }
 
+    /// Makes a keyspace, unwritten, by one manifest that gives out its number and names it (decision 18, invariant 1).
     fn create_space(&self, manifest: &mut Manifest, name: &str, creation: &Creation) -> Result<Space> {
         let Creation { engine, logged, settings } = creation;
         let family = family(&self.families, engine)?;
-        let id = self.give_number(manifest)?;
-        let context = context(&self.shared, id, *logged, settings);
-        let (made, root) = family.create(context)?;
-        let mut next = manifest.next();
+        family.check(settings)?;
+        let id = manifest.next_keyspace;
+        let limit = u64::from(u32::MAX);
+        let above = Error::Limit { what: "the number of keyspaces ever made", limit, actual: limit + 1 };
+        let next_keyspace = id.checked_add(1).ok_or(above)?;
         // The log's tail may be lost in a power failure and its positions be given out again, so the keyspace begins where replay does. Nothing in the
         // log has its number.
-        let root = Root { structure: next.replay, ..root };
-        next.keyspaces.push(record(id, name, family.name(), *logged, &root));
-        match self.store(manifest, next) {
-            Ok(()) => Ok(Space { id, name: name.to_owned(), kind: family.name(), logged: *logged, made }),
+        let position = manifest.replay;
+        let record = KeyspaceRecord {
+            id,
+            name: name.to_owned(),
+            engine: family.name().to_owned(),
+            logged: *logged,
+            unwritten: true,
+            watermark: position,
+            structure: position,
+            blob: lazy::encode_settings(settings),
+        };
+        self.store_with(manifest, next_keyspace, record)?;
+        let lazy = Lazy::unwritten(family.clone(), context(&self.shared, id, *logged, settings), Progress::over());
+        Ok(Space::new(id, name, &**family, *logged, lazy))
+    }
+
+    /// Stores the manifest with one more keyspace. The others are not copied, since there may be many.
+    fn store_with(&self, manifest: &mut Manifest, next_keyspace: u32, record: KeyspaceRecord) -> Result<()> {
+        let keyspaces = mem::take(&mut manifest.keyspaces);
+        let mut next = Manifest { next_keyspace, keyspaces, ..manifest.next() };
+        next.keyspaces.push(record);
+        match next.store(&*self.storage) {
+            Ok(()) => {
+                *manifest = next;
+                Ok(())
+            }
             Err(error) => {
-                if error.is_no_space() {
-                    made.engine().retire();
-                    // No manifest names its files. One that stays is removed at the next open.
-                    let _ = self.remove_files(id);
-                }
-                Err(error)
+                next.keyspaces.pop();
+                manifest.keyspaces = next.keyspaces;
+                Err(self.health.poison(error))
             }
         }
     }
 
     fn remove_files(&self, keyspace: u32) -> Result<()> {
         recovery::remove_files(&*self.storage, |file| file.keyspace() == Some(keyspace))
-    }
-
-    /// A number for a keyspace, used up by a durable manifest before a file gets it: a file with a higher one is known to be of a later manifest.
-    fn give_number(&self, manifest: &mut Manifest) -> Result<u32> {
-        let id = manifest.next_keyspace;
-        let limit = u64::from(u32::MAX);
-        let above = Error::Limit { what: "the number of keyspaces ever made", limit, actual: limit + 1 };
-        let next = Manifest { next_keyspace: id.checked_add(1).ok_or(above)?, ..manifest.next() };
-        self.store(manifest, next)?;
-        Ok(id)
     }
 
     /// Ends background work after a last flush, makes a last checkpoint, and lets others open the files. Only the first call does anything; others wait for it.
@@ -375,18 +399,6 @@ impl Inner {
         // Whatever panics in between.
         let _end = End(self);
         self.shut_down_cleanly()
-    }
-}
-
-fn record(id: u32, name: &str, engine: &str, logged: bool, root: &Root) -> KeyspaceRecord {
-    KeyspaceRecord {
-        id,
-        name: name.to_owned(),
-        engine: engine.to_owned(),
-        logged,
-        watermark: root.structure,
-        structure: root.structure,
-        blob: root.blob.clone(),
     }
 }
 

@@ -99,6 +99,8 @@ impl<E: Engine + ?Sized> Handle<E> {
     }
 
     pub(crate) fn stats(&self) -> KeyspaceStats {
+        // What cannot be opened has no numbers. Who reads it is told why.
+        let _ = self.database.inner.check_open().and_then(|()| self.space.lazy.look());
         stats::keyspace(&self.space)
     }
 

@@ -46,6 +46,7 @@ mod hash_iter;
 mod hash_keyspace;
 mod iter;
 mod keyspace;
+mod lazy;
 mod limits_check;
 mod opened;
 mod options;

@@ -1,13 +1,16 @@
 //! Opening: a new database is made, an existing one is recovered. Interrupted at any point, the next opening does the same again.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use ecotone_engines::engine::{Family, Operation, Root, Shared};
 use ecotone_substrate::{
     bug,
     double_write::DoubleWrite,
     environment::Environment,
-    manifest::Manifest,
+    manifest::{KeyspaceRecord, Manifest},
     storage::{Access, File, FileId, Storage},
     wal::{Record, Replay, Stretch, Wal, WalOptions},
 };
@@ -17,6 +20,7 @@ use crate::{
     builder::Parts,
     checkpoint, commit,
     database::{self, Inner},
+    lazy::{self, Lazy, Progress},
     limits,
     space::Space,
 };
@@ -36,11 +40,14 @@ pub(crate) fn open(builder: &Builder, parts: Parts) -> Result<Database> {
     Ok(Database::of(inner))
 }
 
-/// Sizes of the log for a budget: the limit of decision 1, in eight segments.
+/// Bytes of the first segments of a log.
+const FIRST_SEGMENT: u64 = 256 << 10;
+
+/// Sizes of the log for a budget: the limit of decision 1, in eight segments once it is long.
 fn wal_options(budget: usize) -> WalOptions {
     let limit_bytes = limits::log_limit(budget);
     let segment_bytes = (limit_bytes / 8).next_power_of_two().clamp(1 << 20, 64 << 20);
-    WalOptions { segment_bytes, limit_bytes, longest_bytes: limits::log_length_limit(budget) }
+    WalOptions { first_bytes: FIRST_SEGMENT, segment_bytes, limit_bytes, longest_bytes: limits::log_length_limit(budget) }
 }
 
 fn make(builder: &Builder, parts: Parts) -> Result<Inner> {
@@ -85,14 +92,19 @@ fn recover(builder: &Builder, parts: Parts, manifest: Manifest) -> Result<Inner>
     }
     let wal = Wal::open(environment.clone(), wal_options(builder.memory_budget))?;
     let shared = Shared::new(environment, wal, double_write, parts.clock);
-    let spaces = open_spaces(&shared, &parts.families, &manifest)?;
+    let progress = Arc::default();
+    let spaces = spaces_of(&shared, &parts.families, &manifest, &progress)?;
+    open_unknown(&spaces)?;
     let stretch = recover_structure(&shared.wal, &spaces, &manifest)?;
     if !stretch.is_clean() {
         shared.double_write.settle(&mut pages_of(&*shared.storage, &manifest))?;
     }
+    remove_unnamed(&*shared.storage, &spaces)?;
     spaces.values().try_for_each(|opened| opened.space.engine().structure_recovered())?;
+    progress.structure_is_recovered();
     replay_operations(&shared.wal, &spaces, &stretch)?;
     spaces.values().try_for_each(|opened| opened.space.engine().recovered())?;
+    progress.is_over();
     let spaces = spaces.into_values().map(|opened| opened.space).collect();
     Ok(Inner::new(shared, parts.families, manifest, spaces, builder.durability))
 }
@@ -110,11 +122,30 @@ fn remove_strays(storage: &dyn Storage, manifest: &Manifest) -> Result<()> {
         );
         return Err(Error::corruption(Manifest::FILES[0], 0, what));
     }
-    let known = |id: u32| manifest.keyspaces.iter().any(|keyspace| keyspace.id == id);
+    let known: HashSet<u32> = manifest.keyspaces.iter().map(|keyspace| keyspace.id).collect();
     remove_files(storage, |file| match file.keyspace() {
-        Some(keyspace) => !known(keyspace),
+        Some(keyspace) => !known.contains(&keyspace),
         None => matches!(file, FileId::Scratch(_)),
     })
+}
+
+/// Opens the keyspaces whose files only their engines know.
+fn open_unknown(spaces: &BTreeMap<u32, Opened>) -> Result<()> {
+    spaces.values().try_for_each(|opened| match opened.space.lazy.files()? {
+        None => opened.space.lazy.look(),
+        Some(_) => Ok(()),
+    })
+}
+
+/// Removes the files of keyspaces that are not open and do not name them: of a first write that was interrupted before the log said so (decision 18, invariant 5),
+/// or of another change. What is open removes its own.
+fn remove_unnamed(storage: &dyn Storage, spaces: &BTreeMap<u32, Opened>) -> Result<()> {
+    let mut named = BTreeMap::new();
+    for (id, opened) in spaces {
+        named.extend(opened.space.lazy.files()?.map(|files| (*id, files)));
+    }
+    let is_unnamed = |file: FileId| named.get(&file.keyspace()?).map(|files| !files.contains(&file));
+    remove_files(storage, |file| is_unnamed(file) == Some(true))
 }
 
 /// Removes the files that are `unwanted`, durably.
@@ -138,15 +169,27 @@ struct Opened {
     structure: u64,
 }
 
-fn open_spaces(shared: &Shared, families: &[Arc<dyn Family>], manifest: &Manifest) -> Result<BTreeMap<u32, Opened>> {
-    let open = |record: &ecotone_substrate::manifest::KeyspaceRecord| {
-        let family = database::family(families, &record.engine)?;
-        let root = Root { structure: record.structure, blob: record.blob.clone() };
-        let made = family.open(database::context(shared, record.id, record.logged, &[]), &root)?;
-        let space = Space { id: record.id, name: record.name.clone(), kind: family.name(), logged: record.logged, made };
-        Ok((record.id, Opened { space, watermark: record.watermark, structure: record.structure }))
+/// The keyspaces of the manifest, none of which is opened before somebody uses it.
+fn spaces_of(
+    shared: &Shared,
+    families: &[Arc<dyn Family>],
+    manifest: &Manifest,
+    progress: &Arc<Progress>,
+) -> Result<BTreeMap<u32, Opened>> {
+    let opened = |record: &KeyspaceRecord| {
+        let KeyspaceRecord { id, name, engine, logged, unwritten, watermark, structure, blob } = record;
+        let family = database::family(families, engine)?;
+        let context = |settings: &[(String, String)]| database::context(shared, *id, *logged, settings);
+        let lazy = if *unwritten {
+            let settings = lazy::decode_settings(blob).map_err(|malformed| malformed.at(Manifest::FILES[0], 0))?;
+            Lazy::unwritten(family.clone(), context(&settings), progress.clone())
+        } else {
+            Lazy::stored(family.clone(), context(&[]), progress.clone(), Root { structure: *structure, blob: blob.clone() })
+        };
+        let space = Space::new(*id, name, &**family, *logged, lazy);
+        Ok((*id, Opened { space, watermark: *watermark, structure: *structure }))
     };
-    manifest.keyspaces.iter().map(open).collect()
+    manifest.keyspaces.iter().map(opened).collect()
 }
 
 /// What a manifest knows of the log.

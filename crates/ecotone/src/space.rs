@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use ecotone_engines::engine::{Engine, Hashed, Made};
+use ecotone_engines::engine::{Engine, Family, Hashed, Made};
 
-use crate::{Durability, Error, Result};
+use crate::{Durability, Error, Result, lazy::Lazy};
 
 /// One keyspace inside an open database.
 #[derive(Debug)]
@@ -13,10 +13,19 @@ pub(crate) struct Space {
     pub(crate) name: String,
     pub(crate) kind: &'static str,
     pub(crate) logged: bool,
+    pub(crate) lazy: Arc<Lazy>,
+    /// The same, as one that does what its kind does.
     pub(crate) made: Made,
 }
 
 impl Space {
+    /// A keyspace with this engine, of this family.
+    pub(crate) fn new(id: u32, name: &str, family: &dyn Family, logged: bool, lazy: Lazy) -> Space {
+        let lazy = Arc::new(lazy);
+        let made = if family.is_ordered() { Made::Ordered(lazy.clone()) } else { Made::Hashed(lazy.clone()) };
+        Space { id, name: name.to_owned(), kind: family.name(), logged, lazy, made }
+    }
+
     pub(crate) fn engine(&self) -> &dyn Engine {
         self.made.engine()
     }

@@ -11,7 +11,7 @@ use ecotone_substrate::{
     health::Health,
     memory::{Component, Memory},
     scheduler::Scheduler,
-    storage::Storage,
+    storage::{FileId, Storage},
     wal::Wal,
 };
 use ecotone_sys::epoch::Domain;
@@ -415,6 +415,24 @@ impl Made {
 pub trait Family: Send + Sync + fmt::Debug {
     /// The name that the manifest stores, such as `tree`.
     fn name(&self) -> &'static str;
+    /// Whether the keys of its keyspaces have an order.
+    fn is_ordered(&self) -> bool {
+        true
+    }
+    /// Looks at the settings of a keyspace that will be made later.
+    ///
+    /// # Errors
+    /// If it could not be made with these.
+    fn check(&self, _settings: &[(String, String)]) -> Result<()> {
+        Ok(())
+    }
+    /// The files that a keyspace with this root has, so that others of it can be removed before it is opened; `None` if it has to be opened for that.
+    ///
+    /// # Errors
+    /// If it is no root.
+    fn files(&self, _context: &Context, _root: &Root) -> Result<Option<Vec<FileId>>> {
+        Ok(None)
+    }
     /// Makes an empty keyspace: its files exist, and their names are durable, when this returns. Its first checkpoint is in the result.
     fn create(&self, context: Context) -> Result<(Made, Root)>;
     /// Opens a keyspace from its root. Replay follows.

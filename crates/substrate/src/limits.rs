@@ -17,7 +17,7 @@ pub const DOUBLE_WRITE_PAGES: usize = 256;
 /// Longest name of a keyspace, in bytes.
 pub const MAX_NAME: usize = 255;
 /// Keyspaces that one database can hold at a time.
-pub const MAX_KEYSPACES: usize = 4096;
+pub const MAX_KEYSPACES: usize = 1 << 16;
 /// Numbers for the tables of one keyspace, over its whole life: 24 bits, so that with the keyspace they fit a file's identity.
 pub const MAX_TABLES: u32 = 1 << 24;
 /// Levels of an lsm keyspace below level 0.
@@ -27,9 +27,9 @@ pub const MAX_RUNS: usize = 64;
 /// Ranges of one keyspace whose oldest records are in pages below an lsm.
 pub const MAX_COVERS: usize = 4096;
 /// Bytes of the keys at which these begin and end, so that they take no more than a part of a manifest.
-pub const MAX_COVER_BYTES: usize = MAX_MANIFEST / 16;
+pub const MAX_COVER_BYTES: usize = 1 << 20;
 /// Bytes of a manifest. Roots are small: the largest part is names.
-pub const MAX_MANIFEST: usize = 16 << 20;
+pub const MAX_MANIFEST: usize = 64 << 20;
 /// Smallest memory budget, in bytes.
 pub const MIN_BUDGET: usize = 16 << 20;
 /// Pages of one keyspace's file: page numbers are 32 bits, the last one means "none".

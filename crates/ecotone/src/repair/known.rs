@@ -9,17 +9,19 @@ use ecotone_engines::{
     repair::Problems,
     tree::repair::{Layout as PageLayout, Named},
 };
-use ecotone_substrate::{Result, environment::Environment, storage::FileId};
+use ecotone_substrate::{Result, environment::Environment, manifest::KeyspaceRecord, storage::FileId};
 
 use super::{
     LogSurvey,
     plans::{HASH, Plan},
 };
-use crate::Engine;
+use crate::{Engine, lazy::first_root};
 
 /// Where the records of a keyspace are while structural records are replayed.
 #[derive(Debug)]
 pub(super) enum Layout {
+    /// That of a keyspace that nothing was written to (decision 18).
+    Unwritten,
     /// `None` if the index is not whole.
     Pages(Option<PageLayout>),
     Tables(TableLayout),
@@ -30,6 +32,8 @@ pub(super) enum Layout {
 /// Where the records of a keyspace are, as far as that is known.
 #[derive(Debug)]
 pub(super) enum Known {
+    /// It has no files.
+    Unwritten,
     Pages(Option<Named>),
     Tables(Placed),
     Ranges(Ranges),
@@ -50,14 +54,50 @@ impl Beginning<'_> {
     /// Where the records of a keyspace are before the log; `None` if its engine is not known.
     pub(super) fn layout(&self, plan: &Plan, problems: &mut Problems) -> Result<Option<Layout>> {
         let layout = match self.environment.filter(|_| plan.is_known) {
-            Some(environment) => self.with_root(environment, plan, problems)?,
+            Some(_) if plan.record.unwritten => Some(Layout::Unwritten),
+            Some(environment) => self.with_root(environment, &plan.record, problems)?,
             None => None,
         };
         Ok(layout.or_else(|| self.without_root(plan)))
     }
 
-    fn with_root(&self, environment: &Environment, plan: &Plan, problems: &mut Problems) -> Result<Option<Layout>> {
-        let record = &plan.record;
+    /// Replays a structural record.
+    pub(super) fn replay(&self, plan: &Plan, layout: &mut Layout, body: &[u8], problems: &mut Problems) -> Result<()> {
+        match (first_root(body), self.environment) {
+            (Some(root), Some(environment)) if plan.record.unwritten => {
+                let record = KeyspaceRecord { blob: root.to_vec(), ..plan.record.clone() };
+                *layout = self
+                    .with_root(environment, &record, problems)?
+                    .or_else(|| self.without_root(plan))
+                    .unwrap_or(Layout::Unwritten);
+                Ok(())
+            }
+            // What is known without it is as much as an empty keyspace has.
+            (Some(_), _) => Ok(()),
+            (None, _) => layout.replay(body, problems),
+        }
+    }
+
+    /// Where the records of all keyspaces are. `is_whole` says that no record of the log is missing.
+    pub(super) fn known(
+        &self,
+        layouts: BTreeMap<u32, (&Plan, Layout)>,
+        is_whole: bool,
+        problems: &mut Problems,
+    ) -> Result<BTreeMap<u32, Known>> {
+        let mut known = BTreeMap::new();
+        for (id, (plan, layout)) in layouts {
+            // Its first write may be in a gap of the log.
+            let is_sure = is_whole || !matches!(layout, Layout::Unwritten);
+            let layout = if is_sure { Some(layout) } else { self.without_root(plan) };
+            if let Some(layout) = layout {
+                known.insert(id, layout.known(is_whole, problems)?);
+            }
+        }
+        Ok(known)
+    }
+
+    fn with_root(&self, environment: &Environment, record: &KeyspaceRecord, problems: &mut Problems) -> Result<Option<Layout>> {
         if record.engine == Engine::Lsm.name() {
             return Ok(problems.survive(TableLayout::open(record.id, &record.blob))?.map(Layout::Tables));
         }
@@ -93,6 +133,7 @@ impl Known {
     /// Whether root and log tell all.
     pub(super) fn is_whole(&self) -> bool {
         match self {
+            Known::Unwritten => true,
             Known::Pages(named) => named.is_some(),
             Known::Tables(placed) => placed.is_settled(),
             Known::Hashed(hashed) => hashed.is_settled(),
@@ -105,6 +146,8 @@ impl Layout {
     /// Replays a structural record. What does not fit is told, and leaves the layout as one that is not known to be whole.
     pub(super) fn replay(&mut self, body: &[u8], problems: &mut Problems) -> Result<()> {
         match self {
+            // The record that it begins with is in a gap, or none.
+            Layout::Unwritten => problems.add("the first record of a keyspace is missing"),
             Layout::Pages(pages) => {
                 if let Some(layout) = pages.take() {
                     *pages = problems.survive(layout.replay(body).map(|()| layout))?;
@@ -120,6 +163,7 @@ impl Layout {
     /// Where the records are. `is_whole` says that no record of the log is missing.
     fn known(self, is_whole: bool, problems: &mut Problems) -> Result<Known> {
         Ok(match self {
+            Layout::Unwritten => Known::Unwritten,
             Layout::Pages(pages) => {
                 let named = pages.filter(|_| is_whole).map(|pages| pages.named());
                 Known::Pages(named.map_or(Ok(None), |named| problems.survive(named))?)
@@ -129,9 +173,4 @@ impl Layout {
             Layout::Ranges(ranges) => Known::Ranges(ranges.known(is_whole, problems)?),
         })
     }
-}
-
-/// Where the records of all keyspaces are. `is_whole` says that no record of the log is missing.
-pub(super) fn all(layouts: BTreeMap<u32, Layout>, is_whole: bool, problems: &mut Problems) -> Result<BTreeMap<u32, Known>> {
-    layouts.into_iter().map(|(id, layout)| Ok((id, layout.known(is_whole, problems)?))).collect()
 }

@@ -32,6 +32,7 @@ impl Loading<'_, '_> {
     /// Gives the number of records, and what was found.
     pub(super) fn load(mut self, known: Known) -> Result<(u64, Findings)> {
         match known {
+            Known::Unwritten => Ok((0, Findings::default())),
             Known::Pages(named) => self.pages(named),
             Known::Tables(placed) => {
                 let none = None::<iter::Empty<_>>;

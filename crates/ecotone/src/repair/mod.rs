@@ -186,24 +186,23 @@ impl<'a> Work<'a> {
         let mut problems = Problems::default();
         let environment = self.manifest.is_some().then(|| self.environment());
         let beginning = Beginning { environment: environment.as_ref(), files: &self.files, log: survey };
-        let mut layouts: BTreeMap<u32, (Seq, Layout)> = BTreeMap::new();
+        let mut layouts: BTreeMap<u32, (&Plan, Layout)> = BTreeMap::new();
         for plan in plans {
             let layout = beginning.layout(plan, &mut problems)?;
-            layouts.extend(layout.map(|layout| (plan.record.id, (plan.record.structure, layout))));
+            layouts.extend(layout.map(|layout| (plan.record.id, (plan, layout))));
         }
         self.log.read(self.replay(), &mut |position, record| {
             let Record::Structure { keyspace, body } = record else { return Ok(()) };
-            let layout = layouts.get_mut(&keyspace).filter(|(from, _)| position >= *from);
-            match layout.filter(|_| survey.gap.is_none_or(|gap| position < gap)) {
-                Some((_, layout)) => layout.replay(body, &mut problems),
+            let there = layouts.get_mut(&keyspace).filter(|(plan, _)| position >= plan.record.structure);
+            match there.filter(|_| survey.gap.is_none_or(|gap| position < gap)) {
+                Some((plan, layout)) => beginning.replay(plan, layout, body, &mut problems),
                 None => Ok(()),
             }
         })?;
         if survey.gap.is_some() && !layouts.is_empty() {
             problems.add("the log has gaps, in which indexes may have changed: files are judged by what they say of themselves");
         }
-        let layouts = layouts.into_iter().map(|(id, (_, layout))| (id, layout)).collect();
-        let known = known::all(layouts, survey.gap.is_none(), &mut problems)?;
+        let known = beginning.known(layouts, survey.gap.is_none(), &mut problems)?;
         self.report.problems.extend(problems.sentences("the log"));
         Ok(known)
     }

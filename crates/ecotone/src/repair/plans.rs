@@ -67,7 +67,8 @@ pub(super) fn plans(manifest: Option<&Manifest>, storage: &dyn Storage, files: &
             name.push('-');
         }
         let engine = kinds.engine().to_owned();
-        let record = KeyspaceRecord { id, name, engine, logged: true, watermark: 0, structure: 0, blob: Vec::new() };
+        let record =
+            KeyspaceRecord { id, name, engine, logged: true, unwritten: false, watermark: 0, structure: 0, blob: Vec::new() };
         plans.push(Plan { record, is_known: false });
     }
     plans

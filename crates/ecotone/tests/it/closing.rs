@@ -45,7 +45,7 @@ impl World {
         let parts = Parts { storage: Arc::new(disk.clone()), clock: Arc::new(SimClock::new(1)), workers, families };
         let database = Database::builder("simulated").memory_budget(limits::MIN_BUDGET).open_parts(parts).unwrap();
         let world = World { disk, database, shared };
-        Kind::ALL.iter().for_each(|kind| drop(world.writer(*kind)));
+        Kind::ALL.iter().for_each(|kind| world.writer(*kind).write(0).unwrap());
         world
     }
 

@@ -33,6 +33,8 @@ mod lsm_engine;
 #[cfg(not(feature = "bugs"))]
 mod many_iterators;
 #[cfg(not(feature = "bugs"))]
+mod many_keyspaces;
+#[cfg(not(feature = "bugs"))]
 mod mixed;
 #[cfg(not(feature = "bugs"))]
 mod nearly_full;

@@ -44,6 +44,7 @@ fn memtables_are_flushed_while_the_write_out_of_a_tree_stands_in_the_same_step()
     // A step takes them by name.
     let tree = database.keyspace("a tree", KeyspaceOptions::default()).unwrap();
     let lsm = database.keyspace("an lsm", KeyspaceOptions::default().engine_named("lsm")).unwrap();
+    tree.insert("first", "record").unwrap();
     let pages = disk.list().unwrap().into_iter().find(|file| matches!(file, FileId::Pages(_))).expect("a tree has a file");
     (0..PAGES).for_each(|page| disk.hold(pages, page * PAGE as u64));
     let insert = |keyspace: &Keyspace, from: u32, to: u32| {

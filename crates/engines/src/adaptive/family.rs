@@ -47,6 +47,10 @@ impl Family for AdaptiveFamily {
         "adaptive"
     }
 
+    fn check(&self, settings: &[(String, String)]) -> Result<()> {
+        AdaptiveOptions::parse(settings).map(drop)
+    }
+
     fn create(&self, context: Context) -> Result<(Made, Root)> {
         let options = AdaptiveOptions::parse(&context.settings)?;
         let file = PageFile::create(&context.shared.environment(), context.keyspace)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ecotone_substrate::Result;
+use ecotone_substrate::{Result, storage::FileId};
 
 use super::{
     HashOptions, Sizes, blob, compact::Goals, index::Index, install::Files, keyspace::HashKeyspace, log::FRAME,
@@ -44,9 +44,30 @@ impl HashFamily {
     }
 }
 
+/// What a root is called in errors.
+fn place_of_root(context: &Context) -> String {
+    format!("the root of keyspace {} in the manifest", context.keyspace)
+}
+
 impl Family for HashFamily {
     fn name(&self) -> &'static str {
         "hash"
+    }
+
+    fn is_ordered(&self) -> bool {
+        false
+    }
+
+    fn check(&self, settings: &[(String, String)]) -> Result<()> {
+        HashOptions::parse(settings).map(drop)
+    }
+
+    fn files(&self, context: &Context, root: &Root) -> Result<Option<Vec<FileId>>> {
+        let (_, structure) = blob::decode(&root.blob).map_err(|malformed| malformed.at(place_of_root(context), 0))?;
+        let keyspace = context.keyspace;
+        let segments = structure.segments.iter().map(|segment| FileId::Segment { keyspace, number: segment.file.number });
+        let tables = structure.tables().map(|file| FileId::Table { keyspace, number: file.number });
+        Ok(Some(segments.chain(tables).collect()))
     }
 
     fn create(&self, context: Context) -> Result<(Made, Root)> {
@@ -60,8 +81,7 @@ impl Family for HashFamily {
     }
 
     fn open(&self, context: Context, root: &Root) -> Result<Made> {
-        let place = format!("the root of keyspace {} in the manifest", context.keyspace);
-        let (options, structure) = blob::decode(&root.blob).map_err(|malformed| malformed.at(place, 0))?;
+        let (options, structure) = blob::decode(&root.blob).map_err(|malformed| malformed.at(place_of_root(&context), 0))?;
         let goals = self.goals(&context, options);
         let files = Arc::new(Files::new(context, options, structure));
         Ok(Made::Hashed(Arc::new(HashKeyspace::open(files, self.sizes, goals))))

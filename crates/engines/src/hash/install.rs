@@ -22,6 +22,8 @@ use crate::{
 const SEGMENTS_OF_MEMORY: u64 = 64;
 /// A segment has this part of the budget of disk at most.
 const SEGMENTS_OF_DISK: u64 = 128;
+/// A segment of a long log has so many bytes at least.
+const LARGE: u64 = 1 << 20;
 
 /// What the files of one keyspace are made, named and removed by.
 #[derive(Debug)]
@@ -125,7 +127,7 @@ impl Files {
     /// Makes the segment in which the log goes on.
     fn next_segment(&self, from: Address) -> Result<Arc<Segment>> {
         let file = self.fresh()?;
-        let bytes = self.segment_bytes();
+        let bytes = self.next_bytes();
         let segment = Segment::create(self.environment(), self.name_of(file), from, bytes)?;
         self.change(&Change::Segment(LogFile { file, from, bytes }), &mut || ()).inspect_err(|_| {
             // What went wrong first is what the caller needs to know. A file that stays is removed by the next opening.
@@ -134,12 +136,17 @@ impl Files {
         Ok(Arc::new(segment))
     }
 
-    /// Bytes of log in a segment that is made now.
+    /// Bytes of log in a segment that is made now: as many as all others have, so that a keyspace of few records takes little space.
+    fn next_bytes(&self) -> u64 {
+        let present: u64 = self.state().structure.segments.iter().map(|segment| segment.bytes).sum();
+        present.next_power_of_two().clamp(*SEGMENT_BYTES.start(), self.segment_bytes())
+    }
+
+    /// Bytes of log in a segment of a long log.
     fn segment_bytes(&self) -> u64 {
         let of_memory = self.environment().memory.budget() as u64 / SEGMENTS_OF_MEMORY;
         let of_disk = self.budget.as_ref().map_or(u64::MAX, |budget| budget.limit() / SEGMENTS_OF_DISK);
-        let (least, most) = (*SEGMENT_BYTES.start(), *SEGMENT_BYTES.end());
-        of_memory.min(of_disk).clamp(least, most).next_power_of_two()
+        of_memory.min(of_disk).clamp(LARGE, *SEGMENT_BYTES.end()).next_power_of_two()
     }
 
     /// Brings what lies below page boundary `until`, and does not change any more, to segments.

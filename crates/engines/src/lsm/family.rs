@@ -5,7 +5,7 @@ use std::{
     thread,
 };
 
-use ecotone_substrate::Result;
+use ecotone_substrate::{Result, storage::FileId};
 
 use super::{
     base::Around, blob, install::Files, keyspace::LsmKeyspace, ledger::Ledger, options::LsmOptions, pool::Pool,
@@ -177,6 +177,17 @@ impl LsmFamily {
 impl Family for LsmFamily {
     fn name(&self) -> &'static str {
         "lsm"
+    }
+
+    fn check(&self, settings: &[(String, String)]) -> Result<()> {
+        LsmOptions::parse(settings).map(drop)
+    }
+
+    fn files(&self, context: &Context, root: &Root) -> Result<Option<Vec<FileId>>> {
+        let place = format!("the root of keyspace {} in the manifest", context.keyspace);
+        let (_, structure) = blob::decode(&root.blob).map_err(|malformed| malformed.at(place, 0))?;
+        let keyspace = context.keyspace;
+        Ok(Some(structure.tables().map(|file| FileId::Table { keyspace, number: file.number }).collect()))
     }
 
     fn create(&self, context: Context) -> Result<(Made, Root)> {

@@ -3,7 +3,7 @@
 use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
-use ecotone_substrate::{Error, Result, held::Kind, page::PageKind};
+use ecotone_substrate::{Error, Result, held::Kind, page::PageKind, storage::FileId};
 use ecotone_sys::primitive::Mutex;
 
 use super::{
@@ -119,8 +119,7 @@ impl TreeFamily {
     pub(crate) fn part(&self, context: Context, root: &[u8], page_fill: PageFill) -> Result<Arc<Tree>> {
         let Shared { memory, double_write, .. } = &context.shared;
         let file = PageFile::open(&context.shared.environment(), context.keyspace)?;
-        let place = format!("the root of keyspace {} in the manifest", context.keyspace);
-        let blob = Blob::decode(root).map_err(|malformed| malformed.at(place, 0))?;
+        let blob = Blob::decode(root).map_err(|malformed| malformed.at(place_of_root(&context), 0))?;
         let space = Space::new(&file)?;
         let index = Index::open(memory, &blob.index, &space)?;
         let store = Store::new(file, space, index, blob.production, double_write);
@@ -128,9 +127,23 @@ impl TreeFamily {
     }
 }
 
+/// What a root is called in errors.
+fn place_of_root(context: &Context) -> String {
+    format!("the root of keyspace {} in the manifest", context.keyspace)
+}
+
 impl Family for TreeFamily {
     fn name(&self) -> &'static str {
         "tree"
+    }
+
+    fn check(&self, settings: &[(String, String)]) -> Result<()> {
+        TreeOptions::parse(settings).map(drop)
+    }
+
+    fn files(&self, context: &Context, root: &Root) -> Result<Option<Vec<FileId>>> {
+        Blob::decode(&root.blob).map_err(|malformed| malformed.at(place_of_root(context), 0))?;
+        Ok(Some(vec![FileId::Pages(context.keyspace)]))
     }
 
     fn create(&self, context: Context) -> Result<(Made, Root)> {

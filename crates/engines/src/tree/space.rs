@@ -23,7 +23,7 @@ use hollow::Hollow;
 pub use page_file::PageFile;
 pub(crate) use traffic::Cause;
 
-/// Smallest growth of the file, in pages (1 MiB); all growth is a multiple of it.
+/// Smallest growth of a file that is not small, in pages (1 MiB). A smaller one grows by as much as it has, so that a keyspace of few records takes little space.
 const SMALLEST_EXTENT: u32 = 256;
 /// Largest growth that is not asked for, in pages (64 MiB).
 const LARGEST_EXTENT: u32 = 64 * SMALLEST_EXTENT;
@@ -286,11 +286,12 @@ impl Drop for Hold<'_> {
 fn extents(total: u32, missing: usize) -> (u32, u32) {
     let missing = u32::try_from(missing).unwrap_or(u32::MAX);
     let extent = |pages: u32| {
-        let ragged = total % BLOCK;
-        let pages = pages.checked_next_multiple_of(SMALLEST_EXTENT).unwrap_or(MAX_PAGES);
-        if ragged == 0 { pages } else { pages.saturating_add(BLOCK - ragged) }
+        let rest = total.next_multiple_of(BLOCK) - total;
+        let beyond = pages.saturating_sub(rest).checked_next_multiple_of(BLOCK).unwrap_or(MAX_PAGES);
+        beyond.saturating_add(rest)
     };
-    let (least, usual) = (extent(missing), extent((total / GROWTH).clamp(SMALLEST_EXTENT, LARGEST_EXTENT)));
+    let usual = (total / GROWTH).clamp(SMALLEST_EXTENT.min(total), LARGEST_EXTENT);
+    let (least, usual) = (extent(missing), extent(usual));
     (usual.min(MAX_PAGES - total).max(least), least)
 }
 

@@ -15,12 +15,13 @@ use crate::{
 type Parsed<T> = std::result::Result<T, Malformed>;
 
 const MAGIC: [u8; 8] = *b"ECOTMAN\0";
-/// 2 has two copies, and so a generation in place of the number of the file.
-const VERSION: u32 = 2;
+/// 2 has two copies, and so a generation in place of the number of the file. 3 has keyspaces without files.
+const VERSION: u32 = 3;
 /// The header, which all versions share: its checksum stands at the end.
 const HEADER: usize = 60;
 const CHECKSUM: usize = 4;
 const LOGGED: u8 = 1;
+const UNWRITTEN: u8 = 2;
 const CLEAN: u8 = 1;
 /// The number of no log segment.
 const NO_SEGMENT: u32 = 0;
@@ -50,7 +51,7 @@ impl Manifest {
             .u8(if self.clean { CLEAN } else { 0 })
             .varint(self.keyspaces.len() as u64);
         for keyspace in &self.keyspaces {
-            writer.u32(keyspace.id).u8(if keyspace.logged { LOGGED } else { 0 }).u64(keyspace.watermark).u64(keyspace.structure);
+            writer.u32(keyspace.id).u8(flags(keyspace)).u64(keyspace.watermark).u64(keyspace.structure);
             writer.prefixed(keyspace.name.as_bytes()).prefixed(keyspace.engine.as_bytes()).prefixed(&keyspace.blob);
         }
         writer.finish()
@@ -71,6 +72,11 @@ impl Manifest {
         let end = (HEADER + CHECKSUM).saturating_add(length as usize);
         body(bytes.get(..end).unwrap_or(bytes), (version, length), number, manifest).map_err(|malformed| malformed.at(file, 0))
     }
+}
+
+fn flags(keyspace: &KeyspaceRecord) -> u8 {
+    let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+    flag(keyspace.logged, LOGGED) | flag(keyspace.unwritten, UNWRITTEN)
 }
 
 fn checksum(number: u64, bytes: &[u8]) -> u32 {
@@ -121,7 +127,7 @@ fn body(bytes: &[u8], (version, length): (u32, u32), number: u64, header: Manife
         return reader.fail("the manifest has too many keyspaces");
     }
     for _ in 0..count {
-        let keyspace = keyspace(&mut reader)?;
+        let keyspace = keyspace(&mut reader, version)?;
         manifest.keyspaces.push(keyspace);
     }
     check(&reader, &manifest)?;
@@ -129,14 +135,16 @@ fn body(bytes: &[u8], (version, length): (u32, u32), number: u64, header: Manife
     reader.finish().map(|()| manifest)
 }
 
-fn keyspace(reader: &mut Reader<'_>) -> Parsed<KeyspaceRecord> {
+fn keyspace(reader: &mut Reader<'_>, version: u32) -> Parsed<KeyspaceRecord> {
     let (id, flags, watermark, structure) = (reader.u32()?, reader.u8()?, reader.u64()?, reader.u64()?);
-    if flags & !LOGGED != 0 {
+    let known = if version < 3 { LOGGED } else { LOGGED | UNWRITTEN };
+    if flags & !known != 0 {
         return reader.fail("a keyspace has unknown flags");
     }
     let (name, engine) = (text(reader)?, text(reader)?);
     let blob = reader.prefixed(MAX_MANIFEST)?.to_vec();
-    Ok(KeyspaceRecord { id, name, engine, logged: flags & LOGGED != 0, watermark, structure, blob })
+    let (logged, unwritten) = (flags & LOGGED != 0, flags & UNWRITTEN != 0);
+    Ok(KeyspaceRecord { id, name, engine, logged, unwritten, watermark, structure, blob })
 }
 
 fn text(reader: &mut Reader<'_>) -> Parsed<String> {

@@ -53,11 +53,13 @@ pub struct KeyspaceRecord {
     pub engine: String,
     /// Whether its operations are in the log.
     pub logged: bool,
+    /// Whether nothing was written to it before the structure position: it has no files.
+    pub unwritten: bool,
     /// Every effect of its operations below this is in its files.
     pub watermark: Seq,
     /// Structural records at or above this are not in `blob`.
     pub structure: Seq,
-    /// The engine's root.
+    /// The engine's root, or the settings of an unwritten one.
     pub blob: Vec<u8>,
 }
 

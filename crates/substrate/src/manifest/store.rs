@@ -1,9 +1,11 @@
 //! Manifests on disk: two copies, of which either suffices (`docs/decisions/0017-manifests-and-sessions.md`, invariants 1 to 4).
 
+use std::io;
+
 use super::Manifest;
 use crate::{
     Error, Result,
-    limits::MAX_MANIFEST,
+    limits::{MAX_MANIFEST, PAGE},
     storage::{Access, File, FileId, Storage},
 };
 
@@ -11,6 +13,8 @@ use crate::{
 const COPIES: [u64; 2] = [1, 2];
 /// Bytes behind a manifest that its file has at least, where the disk has space: the next one is longer as a rule.
 const RESERVE: u64 = 16 << 10;
+/// Bytes up to which a manifest is written as a whole.
+const WHOLE: usize = 64 << 10;
 
 /// The manifest files of a directory, as they are read.
 struct Found {
@@ -51,23 +55,33 @@ impl Manifest {
     /// # Errors
     /// `NoSpace` before anything changed, `Limit` above [`MAX_MANIFEST`] bytes; after any other error either manifest may be the newest.
     pub fn store(&self, storage: &dyn Storage) -> Result<()> {
-        let length = self.encode(COPIES[0]).len();
+        let copies = COPIES.map(|copy| (copy, self.encode(copy)));
+        let length = copies[0].1.len();
         if length > MAX_MANIFEST {
             let (limit, actual) = (MAX_MANIFEST as u64, length as u64);
             return Err(Error::Limit { what: "the length of the manifest in bytes", limit, actual });
         }
-        let files = numbers(storage)?;
+        let mut present = Vec::new();
+        let mut absent = Vec::new();
+        for (copy, bytes) in &copies {
+            match open(storage, *copy) {
+                Ok(file) => present.push((file, bytes)),
+                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => absent.push((*copy, bytes)),
+                Err(error) => return Err(error),
+            }
+        }
         // One that is not there comes first: the other is the only whole one until then.
-        let (present, absent): (Vec<u64>, Vec<u64>) = COPIES.iter().partition(|copy| files.contains(copy));
-        present.iter().try_for_each(|copy| reserve(&*open(storage, *copy)?, length as u64))?;
-        for copy in &absent {
-            if let Err(error) = create(storage, *copy, self) {
+        present.iter().try_for_each(|(file, _)| reserve(&**file, length as u64))?;
+        for (copy, bytes) in &absent {
+            if let Err(error) = create(storage, *copy, bytes) {
                 // The error of the file itself tells more than one of its removal would.
-                let _ = remove(storage, absent.iter().filter(|other| *other < copy));
+                let _ = remove(storage, absent.iter().map(|(other, _)| other).filter(|other| *other < copy));
                 return Err(error);
             }
         }
-        present.iter().try_for_each(|copy| overwrite(&*open(storage, *copy)?, *copy, self))?;
+        present.iter().try_for_each(|(file, bytes)| overwrite(&**file, bytes))?;
+        // Files of version 1 are there only where a copy was not.
+        let files = if absent.is_empty() { Vec::new() } else { numbers(storage)? };
         remove(storage, files.iter().filter(|number| !COPIES.contains(number)))
     }
 }
@@ -118,7 +132,8 @@ impl Found {
         for copy in behind {
             tracing::warn!(file = %FileId::Manifest(copy), "a copy of the manifest is made anew from the other");
             let is_there = files.contains(&copy);
-            let made = if is_there { renew(storage, copy, newest) } else { create(storage, copy, newest) };
+            let bytes = newest.encode(copy);
+            let made = if is_there { renew(storage, copy, &bytes) } else { create(storage, copy, &bytes) };
             match made {
                 Ok(()) => current.push(copy),
                 // What this session does may make an older one wrong.
@@ -162,22 +177,30 @@ fn reserve(file: &dyn File, length: u64) -> Result<()> {
     }
 }
 
-fn overwrite(file: &dyn File, number: u64, manifest: &Manifest) -> Result<()> {
-    file.write(&manifest.encode(number), 0)?;
+/// Makes the file begin with these bytes, durably. Of a large manifest only the pages are written that differ: one more keyspace changes the first and the last.
+fn overwrite(file: &dyn File, bytes: &[u8]) -> Result<()> {
+    let mut there = vec![0; bytes.len()];
+    // What cannot be read is written.
+    if bytes.len() <= WHOLE || file.read(&mut there, 0).is_err() {
+        file.write(bytes, 0)?;
+    } else {
+        let pages = bytes.chunks(PAGE).zip(there.chunks(PAGE)).zip((0..).step_by(PAGE));
+        pages.filter(|((new, old), _)| new != old).try_for_each(|((new, _), offset)| file.write(new, offset))?;
+    }
     file.sync()
 }
 
 /// Overwrites a copy that may be too short.
-fn renew(storage: &dyn Storage, number: u64, manifest: &Manifest) -> Result<()> {
+fn renew(storage: &dyn Storage, number: u64, bytes: &[u8]) -> Result<()> {
     let file = open(storage, number)?;
-    reserve(&*file, manifest.encode(number).len() as u64)?;
-    overwrite(&*file, number, manifest)
+    reserve(&*file, bytes.len() as u64)?;
+    overwrite(&*file, bytes)
 }
 
 /// Makes a copy and its name durable. After a failure it is not there.
-fn create(storage: &dyn Storage, number: u64, manifest: &Manifest) -> Result<()> {
+fn create(storage: &dyn Storage, number: u64, bytes: &[u8]) -> Result<()> {
     let file = storage.create(FileId::Manifest(number), Access::Cached)?;
-    let made = reserve(&*file, manifest.encode(number).len() as u64).and_then(|()| overwrite(&*file, number, manifest));
+    let made = reserve(&*file, bytes.len() as u64).and_then(|()| overwrite(&*file, bytes));
     drop(file);
     match made {
         Ok(()) => sync_names(storage),

@@ -17,8 +17,8 @@ pub(super) struct Ahead {
 impl Wal {
     /// Whether writers have less than half a segment left, and another may be made for them.
     pub(super) fn is_low(&self, appending: &Appending) -> bool {
-        let end = appending.tail + appending.reserved + self.payload() / 2;
-        end + self.payload() > appending.room_end && self.ahead.failed_at.load(Ordering::Relaxed) != appending.room_end
+        let end = appending.tail + appending.reserved + appending.held_back / 2;
+        end + appending.held_back > appending.room_end && self.ahead.failed_at.load(Ordering::Relaxed) != appending.room_end
     }
 
     /// Has the background make a segment.
@@ -48,7 +48,7 @@ impl Wal {
             self.is_low(&appending).then_some(appending.room_end)
         };
         let Some(room_end) = low_at else { return };
-        if self.add_segment().is_err() {
+        if self.add_segment(0).is_err() {
             // Nobody was promised it. What is wrong with the disk, but for its being full, has stopped all writing.
             self.ahead.failed_at.store(room_end, Ordering::Relaxed);
         }

@@ -1,6 +1,6 @@
 //! Reserving room for a record and placing it.
 
-use std::sync::atomic::Ordering;
+use std::{collections::VecDeque, sync::atomic::Ordering};
 
 use super::{
     Wal,
@@ -49,7 +49,11 @@ pub(super) struct Appending {
     /// The position up to which there are segments, spare ones included.
     pub(super) room_end: Seq,
     /// The position at which the segment after the tail's begins.
-    pub(super) boundary: Seq,
+    boundary: Seq,
+    /// Log bytes of the segments that begin there, in order.
+    ahead: VecDeque<u64>,
+    /// Log bytes of the segment that ends at `room_end`, which is held back for what makes room.
+    pub(super) held_back: u64,
     /// Segment starts that were passed since the buffer was swapped, each with the position of the first record after it.
     pub(super) passed: Vec<(Seq, Seq)>,
     /// The synced position that the last mark says, or the header of the first segment.
@@ -60,29 +64,61 @@ pub(super) struct Appending {
 
 impl Appending {
     pub(super) fn new(buffer: Buffer) -> Self {
-        Appending { buffer, tail: 0, reserved: 0, room_end: 0, boundary: 0, passed: Vec::new(), marked: 0, seed: 0 }
+        Appending {
+            buffer,
+            tail: 0,
+            reserved: 0,
+            room_end: 0,
+            boundary: 0,
+            ahead: VecDeque::new(),
+            held_back: 0,
+            passed: Vec::new(),
+            marked: 0,
+            seed: 0,
+        }
+    }
+
+    /// Appending goes on in a segment that begins and ends there, and no further until segments are added.
+    pub(super) fn begin_at(&mut self, start: Seq, end: Seq) {
+        self.ahead.clear();
+        (self.boundary, self.room_end, self.held_back) = (end, end, end - start);
+    }
+
+    /// There is one more segment, with so many log bytes.
+    pub(super) fn add_segment(&mut self, payload: u64) {
+        self.ahead.push_back(payload);
+        self.room_end += payload;
+        self.held_back = payload;
     }
 
     /// Says in the log that everything below `synced` survives power loss, once for each sync.
-    fn mark(&mut self, synced: Seq, payload: u64) {
+    fn mark(&mut self, synced: Seq) {
         if synced > self.marked {
             let body = synced.to_le_bytes();
-            self.place(RecordKind::Synced, &body, record::body_checksum(&body), payload);
+            self.place(RecordKind::Synced, &body, record::body_checksum(&body));
             self.marked = synced;
         }
     }
 
-    fn place(&mut self, kind: RecordKind, body: &[u8], body_checksum: u32, payload: u64) -> Placed {
+    fn place(&mut self, kind: RecordKind, body: &[u8], body_checksum: u32) -> Placed {
+        if self.tail == self.boundary {
+            self.pass_boundary();
+        }
         let length = u32::try_from(body.len()).expect("a reserved length fits");
         let seq = self.tail;
         self.buffer.push(&Frame::new(self.seed, seq, kind as u8, length, body_checksum).encode());
         self.buffer.push(body);
         self.tail += (FRAME_BYTES + body.len()) as u64;
-        while self.tail >= self.boundary {
-            self.passed.push((self.boundary, self.tail));
-            self.boundary += payload;
+        while self.tail > self.boundary {
+            self.pass_boundary();
         }
         Placed { seq, end: self.tail }
+    }
+
+    /// The next record begins in the segment after the boundary, or behind it.
+    fn pass_boundary(&mut self) {
+        self.passed.push((self.boundary, self.tail));
+        self.boundary += self.ahead.pop_front().expect("a segment was reserved with the bytes");
     }
 }
 
@@ -177,8 +213,8 @@ impl Wal {
     fn missing(&self, appending: &Appending, room: Room, bytes: u64) -> Option<Short> {
         assert!(appending.tail > 0, "the log is appended to before it was recovered");
         let (held_back, limit) = match room {
-            Room::Write => (self.payload(), self.options.limit_bytes),
-            Room::Delete => (0, self.options.limit_bytes + self.payload()),
+            Room::Write => (appending.held_back, self.options.limit_bytes),
+            Room::Delete => (0, self.options.limit_bytes + self.options.segment_bytes),
             Room::Structure => (0, u64::MAX),
         };
         let end = appending.tail + appending.reserved + bytes;
@@ -221,7 +257,7 @@ impl Wal {
     fn grow(&self, room: Room, bytes: u64) -> Result<()> {
         let _turn = self.growing.lock();
         while self.lacks(room, bytes, Short::Segments) {
-            self.add_segment()?;
+            self.add_segment(bytes)?;
         }
         Ok(())
     }
@@ -261,8 +297,8 @@ impl Wal {
         let placed = {
             let mut appending = self.append.lock();
             appending.reserved -= reserved;
-            appending.mark(self.synced(), self.payload());
-            let placed = appending.place(kind, body, body_checksum, self.payload());
+            appending.mark(self.synced());
+            let placed = appending.place(kind, body, body_checksum);
             install(placed.seq);
             self.tail.store(placed.end, Ordering::SeqCst);
             placed

@@ -11,6 +11,7 @@ use std::{
 use super::{
     Wal,
     buffer::Buffer,
+    pool::Spare,
     segment::{HEADER_BYTES, Segment, SegmentHeader},
     successor::Successor,
 };
@@ -218,8 +219,8 @@ impl Wal {
     ) -> Result<()> {
         let (start, first_record) = passed.pop_front().expect("a segment start was passed when its bytes were appended");
         debug_assert_eq!(start, position);
-        let file = self.pool.lock().spare.pop().expect("a segment was reserved with the bytes");
-        let header = self.header(start, first_record, self.incarnation(), self.synced());
+        let Spare { file, bytes } = self.pool.lock().spare.pop_front().expect("a segment was reserved with the bytes");
+        let header = self.header((start, first_record), self.incarnation(), self.synced(), bytes);
         // What it held before is not needed, so nobody looks there for what came next.
         unsynced.retain(|part| !Arc::ptr_eq(&part.file, &file));
         let next = Segment::begin(file, header)?;
@@ -235,8 +236,8 @@ impl Wal {
         Ok(())
     }
 
-    /// The header of a segment of the pool.
-    pub(super) fn header(&self, start: Seq, first_record: Seq, incarnation: u64, synced: Seq) -> SegmentHeader {
-        SegmentHeader { database: self.database, start, first_record, incarnation, synced, bytes: self.options.segment_bytes }
+    /// The header of a segment of the pool, of so many bytes, with where it starts and where its first record does.
+    pub(super) fn header(&self, (start, first_record): (Seq, Seq), incarnation: u64, synced: Seq, bytes: u64) -> SegmentHeader {
+        SegmentHeader { database: self.database, start, first_record, incarnation, synced, bytes }
     }
 }

@@ -18,6 +18,7 @@ mod relief;
 mod remains;
 mod segment;
 mod session;
+mod size;
 mod successor;
 mod weight;
 
@@ -60,7 +61,9 @@ const FIRST: Seq = 1;
 /// Sizes of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalOptions {
-    /// Bytes of a segment file: a power of two, at least 64 KiB. May differ from the last open's.
+    /// Bytes of the first segment files: a power of two, at least 64 KiB.
+    pub first_bytes: u64,
+    /// Bytes of a segment file of a long log: a power of two, at least those of the first. May differ from the last open's.
     pub segment_bytes: u64,
     /// Weight of the log, from the replay position to the tail, at which writers wait: bytes of different records. At least one segment.
     pub limit_bytes: u64,
@@ -115,7 +118,8 @@ pub struct Wal {
 
 impl Wal {
     fn new(environment: Environment, options: WalOptions) -> Result<Self> {
-        assert!(options.segment_bytes.is_power_of_two() && options.segment_bytes >= 64 << 10, "{options:?}");
+        assert!(options.first_bytes.is_power_of_two() && options.first_bytes >= 64 << 10, "{options:?}");
+        assert!(options.segment_bytes.is_power_of_two() && options.segment_bytes >= options.first_bytes, "{options:?}");
         assert!((options.segment_bytes..=options.longest_bytes).contains(&options.limit_bytes), "{options:?}");
         let Environment { database, storage, memory, scheduler, health } = environment;
         let append = Appending::new(Buffer::new(&memory)?);

@@ -14,13 +14,27 @@ use crate::{
     storage::{File, FileId},
 };
 
+/// A file that waits for use.
+#[derive(Debug)]
+pub(super) struct Spare {
+    pub(super) file: Arc<dyn File>,
+    pub(super) bytes: u64,
+}
+
+impl Spare {
+    /// Log bytes in it.
+    pub(super) fn payload(&self) -> u64 {
+        self.bytes - segment::HEADER_BYTES
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     /// The segments that hold the log, each beginning where the one before it ends, or, after an open, where the log ended then.
     pub(super) chain: VecDeque<Segment>,
-    /// Files of the pool's size that hold nothing needed. Headers and records of former use are still in them.
-    pub(super) spare: Vec<Arc<dyn File>>,
-    /// Files of other lengths that hold nothing needed, by number. They go when the session begins.
+    /// Files that hold nothing needed, in the order in which the log goes on to them. Headers and records of former use are still in them.
+    pub(super) spare: VecDeque<Spare>,
+    /// Files of lengths that no segment has, which hold nothing needed, by number. They go when the session begins.
     pub(super) odd: Vec<(u32, Arc<dyn File>)>,
     /// The number of the next file.
     pub(super) next: u32,
@@ -52,11 +66,6 @@ impl Pool {
 }
 
 impl Wal {
-    /// Log bytes in one segment of the pool.
-    pub(super) fn payload(&self) -> u64 {
-        self.options.segment_bytes - segment::HEADER_BYTES
-    }
-
     /// The number of the segment in which a replay from `from`, a synced position, begins.
     pub fn segment_at(&self, from: Seq) -> Option<u32> {
         let pool = self.pool.lock();
@@ -64,15 +73,18 @@ impl Wal {
         pool.chain.get(last.unwrap_or(0)).map(Segment::number)
     }
 
-    /// Makes one more segment file and puts it with the spare ones. The only thing that fails with `NoSpace`.
-    pub(super) fn add_segment(&self) -> Result<()> {
-        let id = self.next_file()?;
-        let made = segment::make(&*self.storage, id, self.options.segment_bytes);
+    /// Makes one more segment file, for a record of so many bytes among others, and puts it with the spare ones. The only thing that fails with `NoSpace`.
+    pub(super) fn add_segment(&self, record: u64) -> Result<()> {
+        let (id, bytes) = (self.next_file()?, self.options.next_bytes(self.used() + record));
+        let made = segment::make(&*self.storage, id, bytes);
         let file = made.map_err(|error| self.health.poison(error))?;
-        let mut pool = self.pool.lock();
-        pool.spare.push(file);
-        self.append.lock().room_end += self.payload();
+        self.add_spare(&mut self.pool.lock(), Spare { file, bytes });
         Ok(())
+    }
+
+    fn add_spare(&self, pool: &mut Pool, spare: Spare) {
+        self.append.lock().add_segment(spare.payload());
+        pool.spare.push_back(spare);
     }
 
     fn next_file(&self) -> Result<FileId> {
@@ -87,8 +99,9 @@ impl Wal {
     /// copies. Writers that wait for room in the log go on.
     pub fn truncate(&self, below: Seq) {
         self.reweigh(below);
+        let used = self.used();
         self.kept_from.fetch_max(below, Ordering::SeqCst);
-        let surplus = self.recycle(below);
+        let surplus = self.recycle(below, used);
         for file in surplus {
             let id = file.id();
             drop(file);
@@ -101,17 +114,16 @@ impl Wal {
         self.scheduler.notify();
     }
 
-    /// Moves what is not needed to the spare segments, up to their number at a full log of different records; gives back the rest.
-    fn recycle(&self, below: Seq) -> Vec<Arc<dyn File>> {
-        let most = usize::try_from(self.options.limit_bytes / self.payload()).unwrap_or(usize::MAX).saturating_add(2);
+    /// Moves what is not needed to the spare segments, of a log that has so many bytes until now; gives back the rest.
+    fn recycle(&self, below: Seq, used: u64) -> Vec<Arc<dyn File>> {
         let mut surplus = Vec::new();
         let mut pool = self.pool.lock();
-        for segment in pool.unneeded(below) {
-            if segment.header.bytes == self.options.segment_bytes && pool.spare.len() < most {
-                pool.spare.push(segment.file);
-                self.append.lock().room_end += self.payload();
+        for Segment { file, header, .. } in pool.unneeded(below) {
+            let spare_bytes = pool.spare.iter().map(|spare| spare.bytes).sum();
+            if self.options.keeps(header.bytes, used, spare_bytes) {
+                self.add_spare(&mut pool, Spare { file, bytes: header.bytes });
             } else {
-                surplus.push(segment.file);
+                surplus.push(file);
             }
         }
         surplus

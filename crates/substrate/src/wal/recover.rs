@@ -4,6 +4,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use super::{
     FIRST, Wal, WalOptions,
+    pool::Spare,
     reader::{OnRecord, Walk},
     segment::{self, Content, Segment, SegmentHeader},
     successor::Successor,
@@ -120,15 +121,37 @@ impl Found {
 
     /// Fails unless all segments are there that those which were read name.
     fn check_successors<'a>(&self, entered: impl Iterator<Item = &'a Segment>) -> Result<()> {
-        let mut damaged = None;
+        let (mut damaged, mut last) = (None, None);
         for segment in entered {
             if let Some(Successor { file, start, .. }) = segment.missing_successor(&self.segments) {
                 return Err(self.missing(file, start));
             }
             // It matters where nothing was found behind.
             damaged = segment.successor.as_ref().err();
+            last = Some(segment);
+        }
+        // A record that was not read may reach through several, of which each names the next.
+        while let Some(behind) = last.and_then(|segment| self.successor(segment)) {
+            if let Some(Successor { file, start, .. }) = behind.missing_successor(&self.segments) {
+                return Err(self.missing(file, start));
+            }
+            last = Some(behind);
         }
         damaged.map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// The segment that this one names, if it is there.
+    fn successor(&self, segment: &Segment) -> Option<&Segment> {
+        let named = segment.successor.as_ref().ok().copied().flatten()?;
+        let is_named = |other: &&Segment| {
+            let header = other.header;
+            other.number() == named.file && (header.start, header.incarnation) == (named.start, named.incarnation)
+        };
+        // Behind it, or of a younger session: so that the search ends whatever the files say.
+        let is_behind = |other: &&Segment| {
+            (other.header.incarnation, other.header.start) > (segment.header.incarnation, segment.header.start)
+        };
+        self.segments.iter().filter(is_behind).find(is_named)
     }
 }
 
@@ -254,13 +277,13 @@ impl Wal {
         let kept = |file: &Arc<dyn File>| read.iter().any(|segment| segment.file.id() == file.id());
         let others = found.segments.into_iter().map(|segment| (segment.file, segment.header.bytes)).chain(found.blank);
         let (spare, odd): (Vec<_>, Vec<_>) =
-            others.filter(|(file, _)| !kept(file)).partition(|(_, length)| *length == self.options.segment_bytes);
+            others.filter(|(file, _)| !kept(file)).partition(|(_, length)| self.options.has(*length));
         let numbered = |(file, _): (Arc<dyn File>, u64)| match file.id() {
             FileId::Log(number) => Some((number, file)),
             _ => None,
         };
         let mut pool = self.pool.lock();
-        pool.spare = spare.into_iter().map(|(file, _)| file).collect();
+        pool.spare = spare.into_iter().map(|(file, bytes)| Spare { file, bytes }).collect();
         pool.odd = odd.into_iter().filter_map(numbered).collect();
         pool.chain = read.iter().cloned().collect();
     }

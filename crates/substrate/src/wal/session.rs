@@ -1,14 +1,16 @@
 //! The session of an open log: it begins with the first write, not with the opening, so that an opening of a database that was closed writes nothing (decision 17,
 //! "Sessions").
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 use super::{
-    Wal, record,
+    Wal,
+    pool::Spare,
+    record,
     segment::{Segment, SegmentHeader},
     successor::Successor,
 };
-use crate::{Result, Seq, storage::File};
+use crate::{Result, Seq};
 
 impl Wal {
     /// The incarnation of this session. The session begins if nothing was written before: a fresh segment starts at the end of the log under a new
@@ -48,7 +50,7 @@ impl Wal {
         self.ready(segment);
         self.give_back_odd(None)?;
         if self.pool.lock().spare.is_empty() {
-            match self.add_segment() {
+            match self.add_segment(0) {
                 // Writing begins when there is space.
                 Err(error) if error.is_no_space() => tracing::warn!(%error, "the log has no segment to hold back"),
                 result => result?,
@@ -61,24 +63,24 @@ impl Wal {
     /// Makes the segment with which the session begins. Its header is synced before any record is, so that no later session can take the same incarnation, and so is
     /// its name in the segment before (decision 17, invariant 6).
     fn first_segment(&self) -> Result<Segment> {
-        let file = self.take_spare()?;
+        let spare = self.take_spare()?;
         let start = self.tail();
-        let header = self.header(start, start, self.incarnation().saturating_add(1), start);
-        let begun = Segment::begin(file, header).and_then(|segment| segment.file.sync().map(|()| segment));
+        let header = self.header((start, start), self.incarnation().saturating_add(1), start, spare.bytes);
+        let begun = Segment::begin(spare.file, header).and_then(|segment| segment.file.sync().map(|()| segment));
         let named = begun.and_then(|segment| self.name(&segment).map(|()| segment));
         named.map_err(|error| self.health.poison(error))
     }
 
-    fn take_spare(&self) -> Result<Arc<dyn File>> {
+    fn take_spare(&self) -> Result<Spare> {
         if self.pool.lock().spare.is_empty() {
             let last = self.pool.lock().chain.back().cloned();
             let named = last.and_then(|segment| segment.successor.ok().flatten()).map(|successor| successor.file);
-            match self.add_segment() {
-                Err(error) if error.is_no_space() && self.give_back_odd(named)? => self.add_segment()?,
+            match self.add_segment(0) {
+                Err(error) if error.is_no_space() && self.give_back_odd(named)? => self.add_segment(0)?,
                 added => added?,
             }
         }
-        Ok(self.pool.lock().spare.pop().expect("a segment was just added"))
+        Ok(self.pool.lock().spare.pop_back().expect("a segment was just added"))
     }
 
     /// Removes segments of other lengths that the log does not need, but for one. Whether there was any.
@@ -100,8 +102,8 @@ impl Wal {
         let SegmentHeader { start, incarnation, .. } = segment.header;
         let mut pool = self.pool.lock();
         let mut appending = self.append.lock();
-        appending.boundary = segment.header.end();
-        appending.room_end = segment.header.end() + self.payload() * pool.spare.len() as u64;
+        appending.begin_at(segment.header.start, segment.header.end());
+        pool.spare.iter().for_each(|spare| appending.add_segment(spare.payload()));
         appending.marked = start;
         appending.seed = record::seed(self.database, incarnation);
         pool.chain.push_back(segment.clone());

@@ -162,7 +162,8 @@ impl Wal {
 mod tests {
     use super::*;
 
-    const OPTIONS: WalOptions = WalOptions { segment_bytes: 64 << 10, limit_bytes: 1 << 20, longest_bytes: 4 << 20 };
+    const OPTIONS: WalOptions =
+        WalOptions { first_bytes: 64 << 10, segment_bytes: 64 << 10, limit_bytes: 1 << 20, longest_bytes: 4 << 20 };
 
     fn near(found: u64, expected: u64) -> bool {
         found.abs_diff(expected) <= expected / 6

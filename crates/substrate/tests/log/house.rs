@@ -17,7 +17,8 @@ pub(crate) const DATABASE: u64 = 0xdb;
 /// Bytes of a segment before its first log byte.
 pub(crate) const HEADER: u64 = 4096;
 /// Small segments, so that records cross their ends.
-pub(crate) const OPTIONS: WalOptions = WalOptions { segment_bytes: 64 << 10, limit_bytes: 1 << 20, longest_bytes: 1 << 20 };
+pub(crate) const OPTIONS: WalOptions =
+    WalOptions { first_bytes: 64 << 10, segment_bytes: 64 << 10, limit_bytes: 1 << 20, longest_bytes: 1 << 20 };
 /// Where the log of a new database is replayed from.
 pub(crate) const FRESH: Replay = Replay { from: 1, synced: 1, incarnation: 1, segment: None, clean: false };
 

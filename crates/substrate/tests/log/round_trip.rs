@@ -201,7 +201,7 @@ fn a_burst_above_the_limit_leaves_no_segments_behind() {
 fn another_segment_length_replaces_the_old_one() {
     let (house, wal) = fresh();
     let first = put(&wal, &[1; 100_000], Durability::Sync).unwrap();
-    let larger = WalOptions { segment_bytes: 256 << 10, ..OPTIONS };
+    let larger = WalOptions { first_bytes: 256 << 10, segment_bytes: 256 << 10, ..OPTIONS };
     let (wal, seen) = House::on(&house.disk).recover(larger, FRESH).unwrap();
     assert_eq!(seen, [first]);
     let second = put(&wal, &[2; 300_000], Durability::Sync).unwrap();

@@ -98,7 +98,7 @@ impl Story {
 
 /// Tells one story; gives the number of times that recovery went through.
 pub(crate) fn story(seed: u64, lives: usize) -> usize {
-    let options = WalOptions { segment_bytes: 64 << 10, limit_bytes: 8 << 20, longest_bytes: 8 << 20 };
+    let options = WalOptions { first_bytes: 64 << 10, segment_bytes: 64 << 10, limit_bytes: 8 << 20, longest_bytes: 8 << 20 };
     let disk = SimStorage::new(seed);
     let wal = House::on(&disk).create(options).unwrap();
     let random = SmallRng::seed_from_u64(seed);

@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 
 use crate::house::*;
 
-const LARGE: WalOptions = WalOptions { segment_bytes: 256 << 10, limit_bytes: 64 << 20, longest_bytes: 64 << 20 };
+const LARGE: WalOptions =
+    WalOptions { first_bytes: 256 << 10, segment_bytes: 256 << 10, limit_bytes: 64 << 20, longest_bytes: 64 << 20 };
 
 fn stat(wal: &Wal, name: &str) -> u64 {
     wal.stats().into_iter().find(|(key, _)| *key == name).unwrap().1

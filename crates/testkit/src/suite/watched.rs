@@ -6,7 +6,7 @@ use std::{
 };
 
 use ecotone_engines::engine::{Context, Family, Made, Root, Shared};
-use ecotone_substrate::Result;
+use ecotone_substrate::{Result, storage::FileId};
 
 /// A family that tells what its keyspaces are given, so that the driver can run background jobs.
 pub struct Watched {
@@ -25,6 +25,18 @@ impl Watched {
 impl Family for Watched {
     fn name(&self) -> &'static str {
         self.family.name()
+    }
+
+    fn is_ordered(&self) -> bool {
+        self.family.is_ordered()
+    }
+
+    fn check(&self, settings: &[(String, String)]) -> Result<()> {
+        self.family.check(settings)
+    }
+
+    fn files(&self, context: &Context, root: &Root) -> Result<Option<Vec<FileId>>> {
+        self.family.files(context, root)
     }
 
     fn create(&self, context: Context) -> Result<(Made, Root)> {

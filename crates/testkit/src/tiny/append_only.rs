@@ -40,6 +40,10 @@ impl Family for TinyAppendOnly {
         "tiny-append-only"
     }
 
+    fn check(&self, settings: &[(String, String)]) -> Result<()> {
+        refuse_settings(settings)
+    }
+
     fn create(&self, context: Context) -> Result<(Made, Root)> {
         let engine = AppendOnly::create(context)?;
         let root = engine.checkpoint()?;
@@ -75,7 +79,7 @@ type Dead = Vec<(Seq, u32)>;
 
 impl AppendOnly {
     pub(super) fn create(context: Context) -> Result<Self> {
-        refuse_settings(&context)?;
+        refuse_settings(&context.settings)?;
         Ok(Self::new(context, Numbers::default()))
     }
 

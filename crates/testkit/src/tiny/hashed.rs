@@ -9,7 +9,7 @@ use std::{
 use ecotone_engines::engine::{Change, Context, Engine, Family, Hashed, Made, Operation, Outcome, Root, Walk};
 use ecotone_substrate::Result;
 
-use super::{Content, CopyCursor, append_only::AppendOnly};
+use super::{Content, CopyCursor, append_only::AppendOnly, refuse_settings};
 
 /// Makes keyspaces whose keys have no order.
 #[derive(Debug, Default)]
@@ -18,6 +18,14 @@ pub struct TinyHashed;
 impl Family for TinyHashed {
     fn name(&self) -> &'static str {
         "tiny-hashed"
+    }
+
+    fn check(&self, settings: &[(String, String)]) -> Result<()> {
+        refuse_settings(settings)
+    }
+
+    fn is_ordered(&self) -> bool {
+        false
     }
 
     fn create(&self, context: Context) -> Result<(Made, Root)> {

@@ -36,8 +36,12 @@ impl Family for TinyInPlace {
         "tiny-in-place"
     }
 
+    fn check(&self, settings: &[(String, String)]) -> Result<()> {
+        refuse_settings(settings)
+    }
+
     fn create(&self, context: Context) -> Result<(Made, Root)> {
-        refuse_settings(&context)?;
+        refuse_settings(&context.settings)?;
         let engine = InPlace::new(Pages::create(&context, FileId::Pages(context.keyspace))?, context, Table::FIRST);
         engine.pages.reserve(Table::FIRST.end())?;
         let empty = vec![Vec::new(); Table::FIRST.count as usize];

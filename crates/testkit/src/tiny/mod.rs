@@ -18,7 +18,7 @@ use std::{
     ops::{Bound, RangeBounds},
 };
 
-use ecotone_engines::engine::{Context, Cursor, Direction, Range, Record, RecordRef, Walk};
+use ecotone_engines::engine::{Cursor, Direction, Range, Record, RecordRef, Walk};
 use ecotone_substrate::{Error, Result, memory::Component};
 
 /// Keys with their newest values.
@@ -87,8 +87,8 @@ fn cursor_over(content: Result<Content>, range: Range, memory: Component) -> Box
 }
 
 /// None of them has options.
-fn refuse_settings(context: &Context) -> Result<()> {
-    match context.settings.first() {
+fn refuse_settings(settings: &[(String, String)]) -> Result<()> {
+    match settings.first() {
         None => Ok(()),
         Some((name, _)) => Err(Error::Invalid(format!("a tiny engine has no option named {name:?}"))),
     }

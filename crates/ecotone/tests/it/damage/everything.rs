@@ -4,21 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ecotone::internal::substrate::storage::FileId;
 
-use super::image::{self, Image};
+use super::image::{self, Image, records_of};
 
 const PAGE: usize = 4096;
-const FRAME: usize = 9;
 
 /// The kinds of the records of a log segment.
 fn record_kinds(segment: &[u8]) -> BTreeSet<u8> {
-    let mut kinds = BTreeSet::new();
-    let mut rest = &segment[PAGE..];
-    while let Some((frame, behind)) = rest.split_first_chunk::<FRAME>().filter(|(frame, _)| **frame != [0; FRAME]) {
-        let [a, b, c, d, .., kind] = *frame;
-        kinds.insert(kind);
-        rest = behind.get(u32::from_le_bytes([a, b, c, d]) as usize..).unwrap_or_default();
-    }
-    kinds
+    records_of(segment).into_iter().map(|record| segment[record + 8]).collect()
 }
 
 /// Those of all log segments.

@@ -2,7 +2,10 @@
 
 use ecotone::{
     Error,
-    internal::substrate::storage::{FileId, Storage},
+    internal::substrate::{
+        manifest::Manifest,
+        storage::{FileId, Storage},
+    },
 };
 use ecotone_testkit::sim::SimStorage;
 
@@ -13,9 +16,12 @@ use super::{
 
 const PAGE: usize = 4096;
 
-/// Whether a file is a segment that the log does not use yet.
-fn is_spare(bytes: &[u8]) -> bool {
-    bytes.iter().all(|&byte| byte == 0)
+/// Whether a file is a segment that the log does not use yet, or any more: what it holds lies below the replay position.
+fn is_spare(image: &Image, file: FileId, bytes: &[u8]) -> bool {
+    let number = |offset: usize| u64::from_le_bytes(*bytes[offset..].first_chunk().expect("eight bytes"));
+    let replay = || Manifest::decode(&image.files()[&MANIFESTS[0]], 1).expect("a whole manifest").replay;
+    let is_blank = bytes.iter().all(|&byte| byte == 0);
+    is_blank || matches!(file, FileId::Log(_)) && number(24) + (number(56) - PAGE as u64) <= replay()
 }
 
 /// Examines a copy in which `file` has other bytes. What was refused must be as before when the right bytes are back.
@@ -59,7 +65,10 @@ fn cut(image: &Image) {
             let needed = matches!(file, FileId::Double(_)) || file == image.last_segment() || length < 8192;
             let has_copy = matches!(file, FileId::Manifest(_));
             assert!(!has_copy || matches!(verdict, Verdict::Intact), "{place}: {verdict:?}");
-            assert!(has_copy || is_spare(&bytes) || !needed || matches!(verdict, Verdict::Refused(_)), "{place}: {verdict:?}");
+            assert!(
+                has_copy || is_spare(image, file, &bytes) || !needed || matches!(verdict, Verdict::Refused(_)),
+                "{place}: {verdict:?}"
+            );
         }
     }
 }
@@ -90,7 +99,7 @@ fn remove(image: &Image) {
         let place = format!("{file} missing");
         let error = match examine(&disk, std::slice::from_ref(image.now()), &place) {
             Verdict::Refused(error) => error,
-            Verdict::Intact if is_spare(&bytes) || matches!(file, FileId::Manifest(_)) => continue,
+            Verdict::Intact if is_spare(image, file, &bytes) || matches!(file, FileId::Manifest(_)) => continue,
             verdict => panic!("{place}: {verdict:?}"),
         };
         match file {
@@ -165,7 +174,7 @@ fn exchange(image: &Image, other: &Image) {
         let verdict = replaced(image, file, bytes, &format!("{file} of another database"));
         let refused = matches!(&verdict, Verdict::Refused(error) if error.is_corruption());
         // The area says which pages it holds by their checksums, and a spare segment says nothing.
-        let harmless = matches!(file, FileId::Double(_)) || is_spare(bytes);
+        let harmless = matches!(file, FileId::Double(_)) || is_spare(image, file, &image.files()[&file]);
         assert!(if harmless { matches!(verdict, Verdict::Intact) } else { refused }, "{file}: {verdict:?}");
     }
 }

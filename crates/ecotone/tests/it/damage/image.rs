@@ -49,6 +49,22 @@ pub(super) struct Image {
     pub(super) states: Vec<State>,
 }
 
+/// Where in a log segment the records are that begin in it and end within.
+pub(super) fn records_of(bytes: &[u8]) -> Vec<usize> {
+    let number = |offset: usize| u64::from_le_bytes(*bytes[offset..].first_chunk().expect("eight bytes"));
+    let mut offset = 4096 + usize::try_from(number(32) - number(24)).expect("an offset");
+    let mut records = Vec::new();
+    while offset + 9 <= bytes.len() && bytes[offset..offset + 9] != [0; 9] {
+        let end = offset + 9 + u32::from_le_bytes(*bytes[offset..].first_chunk().expect("four bytes")) as usize;
+        if end > bytes.len() {
+            break;
+        }
+        records.push(offset);
+        offset = end;
+    }
+    records
+}
+
 impl Image {
     /// A few dozen pages. `seed` decides the database's identity.
     pub(super) fn new(seed: u64) -> Self {

@@ -9,7 +9,7 @@ use ecotone::{
 };
 
 use super::{
-    image::{Image, MANIFESTS},
+    image::{Image, MANIFESTS, records_of},
     judge::{Verdict, examine},
     seal::seal,
 };
@@ -55,7 +55,7 @@ fn a_later_version_of_any_file_is_refused() {
         for (file, bytes) in image.files() {
             let (offset, later) = match file {
                 FileId::Log(_) => (8, 4),
-                FileId::Manifest(_) => (8, 3),
+                FileId::Manifest(_) => (8, 4),
                 FileId::Double(_) => (8, 2),
                 _ if bytes.get(4..12) == Some(&b"ECOhsrun"[..]) => (12, 3),
                 _ => (12, 2),
@@ -121,8 +121,7 @@ fn a_later_form_of_a_structural_record_is_refused() {
 fn later_forms(image: &Image, form: u8) {
     let (mut refused, has_parts) = (0, image.engines[0] == "adaptive");
     for (file, bytes) in image.files().into_iter().filter(|(file, _)| matches!(file, FileId::Log(_))) {
-        let mut offset = 4096;
-        while bytes[offset..offset + 9] != [0; 9] {
+        for offset in records_of(&bytes) {
             // Behind the frame, the number of the keyspace and the part, if there are any. Those before the replay position are not read.
             let part = usize::from(has_parts && bytes[offset + 9] == 1);
             let verdict = (bytes[offset + 8] == 2).then(|| with_byte(image, file, offset + 9 + 1 + part, form));
@@ -130,7 +129,6 @@ fn later_forms(image: &Image, form: u8) {
                 found_newer(&verdict, "structural record", form.into());
                 refused += 1;
             }
-            offset += 9 + u32::from_le_bytes(*bytes[offset..].first_chunk().unwrap()) as usize;
         }
     }
     assert!(refused > 0, "a structural record to replay");

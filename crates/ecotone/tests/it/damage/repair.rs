@@ -8,9 +8,11 @@ use ecotone_testkit::{
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{
+    either::{Either, either},
     image::{self, Image, NAMES},
     repaired::{Repaired, attempt},
 };
+use crate::liveness::keyspace;
 
 pub(super) fn repair(disk: &SimStorage) -> Repaired {
     attempt(disk).expect("damage is no error")
@@ -67,6 +69,42 @@ fn without_a_manifest_only_the_names_are_lost() {
     assert!(repaired.report.is_complete() && !repaired.report.problems.is_empty(), "{:#?}", repaired.report);
     assert_eq!(repaired.of(1).name, "keyspace-1");
     assert!(!repaired.of(1).indexed);
+}
+
+/// Keyspaces that the manifest knows without a record come back with those of the log, and a keyspace that nobody wrote to comes back empty.
+#[test]
+fn keyspaces_whose_first_write_is_in_the_log_alone_come_back_whole() {
+    for flushes in [false, true] {
+        let disk = SimStorage::new(1);
+        let database = image::open(&disk, 1).unwrap();
+        let mut content = State::new();
+        for (id, engine) in (1..).step_by(2).zip(["tree", "lsm", "adaptive", "hash"]) {
+            let made = keyspace(&database, engine, engine, true).unwrap();
+            for number in 0..300_u32 {
+                let (key, value) = (number.to_be_bytes().to_vec(), vec![number as u8; 40]);
+                either!(&made, keyspace => keyspace.insert(&key, &value)).unwrap();
+                content.insert((id, key), value);
+            }
+            keyspace(&database, &format!("nothing of {engine}"), engine, true).unwrap();
+        }
+        if flushes {
+            database.flush().unwrap();
+        }
+        let killed = disk.crash(Crash::KeepAll);
+        image::abandon(&disk, database);
+        let repaired = repair(&killed);
+        assert!(repaired.content == content, "flushed {flushes}: {:#?}", repaired.report);
+        assert!(
+            repaired.report.is_complete() && repaired.report.problems.is_empty(),
+            "flushed {flushes}: {:#?}",
+            repaired.report
+        );
+        assert_eq!(repaired.report.keyspaces.len(), 8);
+        let lost = killed.crash(Crash::KeepAll);
+        remove_manifests(&lost);
+        let repaired = repair(&lost);
+        assert_eq!(repaired.fits(&content, &format!("no manifest, flushed {flushes}")), 0);
+    }
 }
 
 /// Whichever of its files it is, with a manifest and without.

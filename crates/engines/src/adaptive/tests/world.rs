@@ -24,7 +24,8 @@ pub(super) fn key(number: u32) -> Vec<u8> {
 /// All keys.
 pub(super) const ALL: Range = (Bound::Unbounded, Bound::Unbounded);
 
-pub(super) const LOG: WalOptions = WalOptions { segment_bytes: 1 << 20, limit_bytes: 16 << 20, longest_bytes: 16 << 20 };
+pub(super) const LOG: WalOptions =
+    WalOptions { first_bytes: 1 << 20, segment_bytes: 1 << 20, limit_bytes: 16 << 20, longest_bytes: 16 << 20 };
 
 pub(super) struct World {
     pub(super) disk: SimStorage,

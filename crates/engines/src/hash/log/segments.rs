@@ -19,7 +19,7 @@ use super::{
 
 const FORMAT: Header = Header { role: Role::Segment, magic: b"ECOhslog", version: 1 };
 /// Bytes of log in a segment: a power of two of these.
-pub(crate) const SEGMENT_BYTES: RangeInclusive<u64> = 1 << 20..=64 << 20;
+pub(crate) const SEGMENT_BYTES: RangeInclusive<u64> = 256 << 10..=64 << 20;
 
 /// A stretch of the log, and the file that has what was written of it.
 #[derive(Debug)]

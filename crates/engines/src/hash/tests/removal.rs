@@ -23,7 +23,8 @@ use crate::{
 
 const KEYSPACE: u32 = 3;
 const SEGMENT: u64 = 1 << 20;
-const LOG: WalOptions = WalOptions { segment_bytes: 64 << 10, limit_bytes: 1 << 20, longest_bytes: 1 << 20 };
+const LOG: WalOptions =
+    WalOptions { first_bytes: 64 << 10, segment_bytes: 64 << 10, limit_bytes: 1 << 20, longest_bytes: 1 << 20 };
 
 /// Those of an empty keyspace with a log.
 pub(super) fn files(disk: &SimStorage) -> Files {

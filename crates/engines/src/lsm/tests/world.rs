@@ -38,7 +38,8 @@ pub(super) fn key(number: u32) -> [u8; 4] {
     number.wrapping_mul(0x9E37_79B9).to_be_bytes()
 }
 
-const LOG: WalOptions = WalOptions { segment_bytes: 64 << 10, limit_bytes: 1 << 20, longest_bytes: 1 << 20 };
+const LOG: WalOptions =
+    WalOptions { first_bytes: 64 << 10, segment_bytes: 64 << 10, limit_bytes: 1 << 20, longest_bytes: 1 << 20 };
 
 /// All keys.
 pub(super) const ALL: Range = (Bound::Unbounded, Bound::Unbounded);

@@ -173,9 +173,9 @@ fn the_file_grows_in_rising_extents_and_a_full_disk_is_told() {
     for _ in 0..400 {
         let before = space.total();
         space.allocate((before - space.used()) as usize + 1).unwrap();
-        extents.insert((space.total() - before) / SMALLEST_EXTENT);
+        extents.insert(space.total() - before);
     }
-    assert_eq!((extents.first(), extents.last()), (Some(&1), Some(&64)));
+    assert_eq!((extents.first(), extents.last()), (Some(&(BLOCK - 1)), Some(&LARGEST_EXTENT)));
 
     let free = (space.total() - space.used()) as usize;
     disk.space_limit(disk.space_used() + 3 * MIB);

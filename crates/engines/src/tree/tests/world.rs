@@ -21,7 +21,8 @@ pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 /// What is brought; no value removes.
 pub(super) type Records = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-const LOG: WalOptions = WalOptions { segment_bytes: 1 << 20, limit_bytes: 16 << 20, longest_bytes: 16 << 20 };
+const LOG: WalOptions =
+    WalOptions { first_bytes: 1 << 20, segment_bytes: 1 << 20, limit_bytes: 16 << 20, longest_bytes: 16 << 20 };
 
 pub(super) struct World {
     pub(super) disk: SimStorage,
