@@ -10,6 +10,7 @@ pub mod disk;
 pub mod double_write;
 pub mod environment;
 pub mod error;
+pub mod failures;
 pub mod health;
 pub mod held;
 pub mod history;

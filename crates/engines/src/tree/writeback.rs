@@ -10,7 +10,8 @@ use std::{
 };
 
 use ecotone_substrate::{
-    Error, Result,
+    Result,
+    failures::Failures,
     held::{self, Wait},
     metrics::{Counter, Histogram},
     pace::Pace,
@@ -54,8 +55,8 @@ pub(crate) struct Writeback {
     wanted: AtomicBool,
     /// What writers owe while much is dirty.
     pace: Pace,
-    /// Why the last round ended early: a full disk, or want of memory.
-    failure: Mutex<Option<Error>>,
+    /// Of rounds that ended early: a full disk, or want of memory.
+    failures: Failures,
     retry: Retry,
     /// Dirty bytes at which writers and replay wait.
     hard_limit: AtomicUsize,
@@ -78,7 +79,7 @@ impl Writeback {
             left: AtomicBool::new(false),
             wanted: AtomicBool::new(false),
             pace: Pace::default(),
-            failure: Mutex::default(),
+            failures: Failures::default(),
             retry: Retry::default(),
             hard_limit: AtomicUsize::new(hard_limit),
             stalls: Counter::default(),
@@ -134,17 +135,17 @@ impl Writeback {
         delay.begin();
         self.stalls.increment();
         let before = self.steps.load(Ordering::Acquire);
-        self.failure.lock().take();
+        let failures = self.failures.count();
         self.retry.succeeded();
         self.wanted.store(true, Ordering::Release);
-        let stepped = || self.steps.load(Ordering::Acquire) != before || self.failure.lock().is_some();
+        let stepped = || self.steps.load(Ordering::Acquire) != before || self.failures.since(failures).is_some();
         shared.scheduler.wait_until("write-out", || {
             // Again and again: a round that finds another sweeping leaves the work to that one, and that one may have just ended.
             self.start(shared);
             stepped()
         })?;
         shared.health.check()?;
-        self.failure.lock().clone().map_or(Ok(()), Err)
+        self.failures.since(failures).map_or(Ok(()), Err)
     }
 
     /// Who has swept over a tree has given the turn back.
@@ -178,7 +179,7 @@ impl Writeback {
             Err(error) => {
                 self.retry.failed(&*shared.clock);
                 let error = shared.health.postpone("writing out dirty pages", error);
-                *self.failure.lock() = Some(error);
+                self.failures.add(error);
             }
         }
         self.step(shared);

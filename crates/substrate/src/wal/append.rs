@@ -164,7 +164,6 @@ impl Wal {
         if room != Room::Structure {
             held::about_to_wait(Wait::Room);
         }
-        let _held = held::hold(Kind::LogRoom);
         self.call_if_half_full(bytes);
         if room == Room::Write {
             self.slow_down();
@@ -172,7 +171,7 @@ impl Wal {
         loop {
             self.health.check()?;
             match self.take_room(room, bytes) {
-                None => return Ok(Reservation { wal: self, bytes, _held }),
+                None => return Ok(Reservation { wal: self, bytes, _held: held::hold(Kind::LogRoom) }),
                 Some(Short::Limit) => self.wait_for_truncation(room, bytes)?,
                 Some(Short::Segments) => self.grow(room, bytes)?,
                 Some(Short::Buffer) => self.drain(bytes)?,
@@ -180,11 +179,11 @@ impl Wal {
         }
     }
 
-    /// Delays a writer a little while relief falls behind.
+    /// Delays a writer a little while relief falls behind. Nobody waits for what cannot be done: who finds the log full is told why.
     fn slow_down(&self) {
         let (used, limit) = (self.weight(), self.options.limit_bytes);
         let from = limit / 8 * SLOW_FROM;
-        if used <= from || !self.scheduler.is_threaded() {
+        if used <= from || !self.scheduler.is_threaded() || self.relief.is_failing() {
             return;
         }
         let fullness = (used - from) as f64 / (limit - from) as f64;
@@ -234,12 +233,12 @@ impl Wal {
     }
 
     fn wait_for_truncation(&self, room: Room, bytes: u64) -> Result<()> {
-        let failures = self.relief.failures();
+        let failures = self.relief.failures.count();
         let mut seen = None;
         self.waits.increment();
         self.wait("room in the log", || {
             let truncations = Some(self.relief.truncations());
-            if !self.lacks(room, bytes, Short::Limit) || self.relief.failure_since(failures).is_some() {
+            if !self.lacks(room, bytes, Short::Limit) || self.relief.failures.since(failures).is_some() {
                 return true;
             }
             if seen != truncations {
@@ -248,7 +247,7 @@ impl Wal {
             }
             false
         })?;
-        match self.relief.failure_since(failures) {
+        match self.relief.failures.since(failures) {
             Some(cause) if self.lacks(room, bytes, Short::Limit) => Err(cause),
             _ => Ok(()),
         }

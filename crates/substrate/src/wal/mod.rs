@@ -1,4 +1,4 @@
-//! The write-ahead log: one logical stream of records for all keyspaces of a database, in segments of one size
+//! The write-ahead log: one logical stream of records for all keyspaces of a database, in segments that are larger the longer it is
 //! (`docs/decisions/0001-contracts.md`, `docs/format/log.md`).
 //!
 //! A write goes [`reserve`](Wal::reserve), [`announce`](Wal::announce), [`append`](Wal::append), then

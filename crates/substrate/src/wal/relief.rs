@@ -5,10 +5,8 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-use ecotone_sys::primitive::Mutex;
-
 use super::Wal;
-use crate::Error;
+use crate::{Error, failures::Failures};
 
 /// What is called when the log needs to be truncated.
 pub type Call = Box<dyn Fn() + Send + Sync>;
@@ -21,8 +19,9 @@ pub(super) struct Relief {
     called: AtomicBool,
     /// How often the log was truncated.
     truncations: AtomicU64,
-    /// How often relief failed, and the last cause.
-    failures: Mutex<(u64, Option<Error>)>,
+    pub(super) failures: Failures,
+    /// Whether the last relief failed: then nobody is to wait for the next.
+    is_failing: AtomicBool,
 }
 
 impl Relief {
@@ -35,6 +34,7 @@ impl Relief {
 
     /// Calls again at once if the truncation did not make `enough`, rather than when the log is full and all writers wait.
     pub(super) fn truncated(&self, enough: bool) {
+        self.is_failing.store(false, Ordering::Relaxed);
         self.truncations.fetch_add(1, Ordering::SeqCst);
         self.called.store(!enough, Ordering::SeqCst);
         if !enough {
@@ -46,15 +46,8 @@ impl Relief {
         self.truncations.load(Ordering::SeqCst)
     }
 
-    /// The number of failures so far.
-    pub(super) fn failures(&self) -> u64 {
-        self.failures.lock().0
-    }
-
-    /// Why relief failed since the number of failures was `before`, if it did.
-    pub(super) fn failure_since(&self, before: u64) -> Option<Error> {
-        let failures = self.failures.lock();
-        failures.1.clone().filter(|_| failures.0 > before)
+    pub(super) fn is_failing(&self) -> bool {
+        self.is_failing.load(Ordering::Relaxed)
     }
 }
 
@@ -70,11 +63,8 @@ impl Wal {
 
     /// Says that the log could not be truncated (a full disk, in most cases): those who wait for room in it get `cause`.
     pub fn relief_failed(&self, cause: Error) {
-        {
-            let mut failures = self.relief.failures.lock();
-            failures.0 += 1;
-            failures.1 = Some(cause);
-        }
+        self.relief.is_failing.store(true, Ordering::Relaxed);
+        self.relief.failures.add(cause);
         self.scheduler.notify();
     }
 

@@ -105,6 +105,24 @@ fn writers_to_a_nearly_full_log_are_slowed_down_and_others_are_not() {
 }
 
 #[test]
+fn nobody_waits_for_relief_that_has_failed() {
+    let house = House::threaded(&SimStorage::new(3));
+    let wal = house.create(OPTIONS).unwrap();
+    let delays = || wal.stats().into_iter().find(|(name, _)| *name == "delays").unwrap().1;
+    let fill = || {
+        while wal.used() < OPTIONS.limit_bytes - 20_000 {
+            put(&wal, &BODY, Durability::Buffered).unwrap();
+        }
+    };
+    wal.relief_failed(Error::NoSpace { file: "manifest.9".into(), wanted: 1 });
+    fill();
+    assert_eq!(delays(), 0);
+    wal.truncate(wal.tail());
+    fill();
+    assert!(delays() > 0, "relief has come");
+}
+
+#[test]
 fn a_log_of_few_records_may_be_long() {
     let (house, options) = (House::on(&SimStorage::new(1)), WalOptions { longest_bytes: 4 << 20, ..OPTIONS });
     let wal = house.create(options).unwrap();

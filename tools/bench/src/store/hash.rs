@@ -87,6 +87,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let database = ecotone::Database::builder(directory.path().join("db")).open().unwrap();
         let keyspace = database.hash_keyspace(NAME, HashOptions::default()).unwrap();
+        keyspace.insert("Zwolle", "52.51,6.09").unwrap();
         let told = keyspace.stats().counters;
         assert!(COUNTERS.iter().all(|counter| told.iter().any(|(name, _)| name == counter)), "{told:?}");
     }

@@ -26,6 +26,11 @@ pub(super) struct Expected {
 }
 
 impl Expected {
+    /// Whether it has a range, as every page of a sound index has.
+    fn is_ordered(&self) -> bool {
+        self.upper.as_ref().is_none_or(|upper| *upper > self.lower)
+    }
+
     /// Whether the scan that stands there comes further with this page, as with every page that a sound index gives.
     fn goes_on(&self, direction: Direction, position: &Position) -> bool {
         let Position::Fence(key) = position else { return true };
@@ -100,7 +105,8 @@ impl Tree {
             Direction::Up => pages_up(&index, position, rest, width.pages),
             Direction::Down => pages_down(&index, position, rest, width.pages),
         };
-        if let Some(lost) = pages.first().filter(|first| !first.goes_on(direction, position)) {
+        let is_lost = |page: &&Expected| !page.is_ordered();
+        if let Some(lost) = pages.first().filter(|first| !first.goes_on(direction, position)).or(pages.iter().find(is_lost)) {
             return Err(self.store.damage(lost.home.page, Strange::Other));
         }
         pages.truncate(affordable(&pages, width.requests));

@@ -343,7 +343,7 @@ fn a_segment_is_known_by_its_header() {
     }
     ground.disk.truncate(file, MIB);
     assert!(open(name, Address::FIRST, MIB).unwrap_err().is_corruption());
-    for (from, bytes) in [(PAGE + 8, MIB), (PAGE, MIB / 2), (PAGE, 3 * MIB), (PAGE, 128 * MIB), (u64::MAX - PAGE + 1, MIB)] {
+    for (from, bytes) in [(PAGE + 8, MIB), (PAGE, MIB / 8), (PAGE, 3 * MIB), (PAGE, 128 * MIB), (u64::MAX - PAGE + 1, MIB)] {
         assert!(!Segment::is_possible(Address::new(from), bytes));
     }
     assert!(Segment::is_possible(Address::new(5 * PAGE), 64 * MIB));

@@ -17,7 +17,7 @@ fn a_segment_follows_the_last_one() {
         segment(end.plus(PAGE), MIB),
         segment(page(257), MIB),
         segment(end, MIB - 1),
-        segment(end, MIB / 2),
+        segment(end, MIB / 8),
         segment(end, 128 * MIB),
         segment(Address::new(u64::MAX - PAGE + 1), MIB),
     ] {
