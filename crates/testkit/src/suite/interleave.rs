@@ -9,11 +9,14 @@ use std::thread::Scope;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::{
-    Opener, Verdict, guarded,
+    Opener, Store, Verdict, guarded,
     history::{Caller, Event, Mix, Registers, Ticks, linearizable},
     verified,
 };
-use crate::sim::{Crash, Phase, SimStorage, Walk};
+use crate::{
+    model::Level,
+    sim::{Crash, Phase, SimStorage, Walk},
+};
 
 /// What kind of histories there are.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +55,7 @@ pub fn run(opener: &dyn Opener, seeds: std::ops::Range<u64>, shape: Shape) -> Ve
 fn history(opener: &dyn Opener, disk: &SimStorage, registers: Registers, seed: u64, shape: Shape) -> Verdict<u64> {
     let store = opener.open(&disk.crash(Crash::KeepAll), seed).map_err(|error| format!("opening failed: {error}"))?;
     let (store, ticks) = (&*store, Ticks::new());
+    succeed(come_into_use(store), "the first use")?;
     let (mut events, stops) = std::thread::scope(|scope| {
         let random = SmallRng::seed_from_u64(seed);
         let caller = Caller::new(store, registers, &ticks);
@@ -65,6 +69,16 @@ fn history(opener: &dyn Opener, disk: &SimStorage, registers: Registers, seed: u
     events.append(&mut last.events);
     linearizable(&vec![None; registers.count], &events)?;
     verified(store).map(|()| stops)
+}
+
+/// Has both keyspaces be used and written to. Whoever opens one, or makes its files, does that for all who come meanwhile, so these calls cannot stand still.
+fn come_into_use(store: &dyn Store) -> ecotone_substrate::Result<()> {
+    for keyspace in [1, 2] {
+        for value in [Some(b"use".to_vec()), None] {
+            store.write(&[((keyspace, b"first".to_vec()), value)], Level::Buffered)?;
+        }
+    }
+    Ok(())
 }
 
 fn succeed(answer: ecotone_substrate::Result<()>, what: &str) -> Verdict {
