@@ -28,6 +28,13 @@ pub(crate) fn value(number: u32, version: u8, bytes: usize) -> Vec<u8> {
     value
 }
 
+/// Opens a database, and its keyspace by a first read of no record: whoever opens one does that for all who come meanwhile, so he must not stand still.
+fn in_use(engine: Engine, disk: &SimStorage) -> Box<dyn Store> {
+    let store = engine().open(disk, 1).unwrap();
+    assert_eq!(store.get(KEYSPACE, b"zzz").unwrap(), None);
+    store
+}
+
 /// A database, what its keyspace must hold, and the disk under it.
 pub(crate) struct World {
     engine: Engine,
@@ -58,12 +65,12 @@ impl World {
         let World { engine, disk, store, model } = self;
         store.close().unwrap();
         let disk = disk.crash(Crash::KeepAll);
-        World { engine, store: engine().open(&disk, 1).unwrap(), disk, model }
+        World { engine, store: in_use(engine, &disk), disk, model }
     }
 
     pub(crate) fn copied(&self, how: Crash) -> World {
         let disk = self.disk.crash(how);
-        World { engine: self.engine, store: (self.engine)().open(&disk, 1).unwrap(), disk, model: self.model.clone() }
+        World { engine: self.engine, store: in_use(self.engine, &disk), disk, model: self.model.clone() }
     }
 
     /// Writes, and tells the model what was answered.
