@@ -75,7 +75,8 @@ impl Area {
         (0..BLOCKS).try_for_each(|i| file.write(zeros, (i * BLOCK_BYTES) as u64))
     }
 
-    /// Reads of the file what its batch takes, and its end, so that a file that was cut is noticed. The next batch gets another number than whatever stands there.
+    /// Reads of the file what its batch takes, and its end, so that a file that was cut is noticed. The next batch gets
+    /// another number than whatever stands there.
     pub(super) fn load(&mut self, file: &dyn File) -> Result<()> {
         let [first, .., last] = &mut self.blocks[..] else { return Ok(()) };
         file.read(&mut last[..PAGE], (AREA_BYTES - PAGE) as u64)?;
