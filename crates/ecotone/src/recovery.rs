@@ -59,7 +59,10 @@ fn make(builder: &Builder, parts: Parts) -> Result<Inner> {
             );
             return Err(Error::corruption(*manifest, 0, what));
         }
-        let why = format!("it has no manifest, though it has the data file {data}; restore the newest manifest files");
+        let why = format!(
+            "it has no manifest, though it has the data file {data}; restore the newest manifest files, or save what can be read with \
+             `repair`"
+        );
         return Err(Error::NotADatabase { path: builder.path().to_owned(), why });
     }
     if !builder.create {

@@ -11,6 +11,8 @@ use ecotone_sys::primitive::thread_local;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
+    /// The turn of the scan that reads without memory of its own.
+    ClosedScan,
     /// The turn of who flushes the whole database.
     DatabaseFlush,
     /// The manifest, for the whole of a checkpoint, a creation or a drop.
@@ -59,8 +61,8 @@ impl Wait {
 
     /// Kinds further out that may not be held all the same.
     fn forbids(self, kind: Kind) -> bool {
-        // Who waits for room waits for flushes and checkpoints.
-        self == Wait::Room && matches!(kind, Kind::DatabaseFlush | Kind::Manifest)
+        // Who waits for room waits for flushes and checkpoints; a scan writes nothing.
+        self == Wait::Room && matches!(kind, Kind::ClosedScan | Kind::DatabaseFlush | Kind::Manifest)
     }
 }
 
@@ -122,6 +124,7 @@ impl Drop for Held {
 pub fn about_to_wait(wait: Wait) {
     if is_checked() {
         const ALL: [Kind; KINDS] = [
+            Kind::ClosedScan,
             Kind::DatabaseFlush,
             Kind::Manifest,
             Kind::BatchGate,

@@ -5,6 +5,7 @@
 //! hexadecimal digits under the name with `_hex`.
 
 use clap::Args;
+use ecotone::limits::{MAX_KEY, MAX_RECORD};
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
@@ -87,6 +88,17 @@ impl Encoding {
         self.json_key(&mut object, key)?;
         self.json_bytes(&mut object, "value", value);
         Ok(Value::Object(object))
+    }
+}
+
+/// Says which limit a record exceeds, if one.
+pub(crate) fn check_record(key: &[u8], value: &[u8]) -> Result<(), String> {
+    let (key, record) = (key.len(), key.len() + value.len());
+    match () {
+        () if key == 0 => Err("the key is empty".to_owned()),
+        () if key > MAX_KEY => Err(format!("the key has {key} bytes, and the limit is {MAX_KEY}")),
+        () if record > MAX_RECORD => Err(format!("key and value have {record} bytes, and the limit is {MAX_RECORD}")),
+        () => Ok(()),
     }
 }
 

@@ -8,7 +8,10 @@
 use std::sync::Arc;
 
 use ecotone_engines::engine::{Cursor, Direction, Ordered, Range, RecordRef};
-use ecotone_substrate::memory::{Component, Memory};
+use ecotone_substrate::{
+    held::{self, Kind},
+    memory::{Component, Memory},
+};
 
 use super::copies::Copies;
 use crate::{Error, Result, database::Inner};
@@ -82,6 +85,7 @@ impl Scan {
                     }
                     database.patiently(|| {
                         let _turn = database.closed_scans.lock();
+                        let _held = held::hold(Kind::ClosedScan);
                         closed.fill(&self.engine, &database.memory, rest.clone(), direction)
                     })?;
                 }

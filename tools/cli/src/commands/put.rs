@@ -6,7 +6,7 @@ use crate::{
     failure::Failure,
     output::Output,
     place::{NewSpace, Place, close},
-    text::Encoding,
+    text::{Encoding, check_record},
 };
 
 /// Stores a value under a key; makes the database and the keyspace if they are missing
@@ -31,6 +31,8 @@ impl Put {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let key = self.encoding.key(&self.key)?;
         let value = self.encoding.value(&self.value)?;
+        // Before a database is made for it.
+        check_record(&key, &value).map_err(Failure::Told)?;
         let database = self.place.open_or_create()?;
         self.space.open_or_create(&database)?.insert(&key, &value)?;
         close(database)?;

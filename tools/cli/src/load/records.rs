@@ -2,11 +2,11 @@
 
 use std::io::{self, BufRead, Read};
 
-use ecotone::limits::{MAX_KEY, MAX_RECORD};
+use ecotone::limits::MAX_RECORD;
 
 use crate::{
     load::{format::Content, source::Source},
-    text::unescape,
+    text::{check_record, unescape},
 };
 
 /// Longest line that is looked at. The longest record, written with an escape of four characters for every byte, is shorter.
@@ -103,7 +103,7 @@ impl Records {
             return Err("the dump was cut off in the middle of it".to_owned());
         }
         let (key, value) = if self.source.content == Content::Lines { self.key_line(line) } else { self.tsv_line(line) }?;
-        check(&key, &value).map(|()| (key, value))
+        check_record(&key, &value).map(|()| (key, value))
     }
 
     fn integer(&self, bytes: &[u8]) -> Result<(Vec<u8>, Vec<u8>), String> {
@@ -123,7 +123,7 @@ impl Records {
 
     fn integer_record(&self, key: u64) -> Result<(Vec<u8>, Vec<u8>), String> {
         let (key, value) = (key.to_be_bytes().to_vec(), derived_value(key, self.values.bytes));
-        check(&key, &value).map(|()| (key, value))
+        check_record(&key, &value).map(|()| (key, value))
     }
 
     fn key_line(&self, line: &[u8]) -> Result<(Vec<u8>, Vec<u8>), String> {
@@ -186,16 +186,6 @@ fn number(bytes: &[u8]) -> Result<u64, String> {
 /// Bytes that follow from `key`, so that whoever knows the key can check the value.
 fn derived_value(key: u64, bytes: usize) -> Vec<u8> {
     key.to_le_bytes().into_iter().cycle().take(bytes).collect()
-}
-
-fn check(key: &[u8], value: &[u8]) -> Result<(), String> {
-    let (key, record) = (key.len(), key.len() + value.len());
-    match () {
-        () if key == 0 => Err("the key is empty".to_owned()),
-        () if key > MAX_KEY => Err(format!("the key has {key} bytes, and the limit is {MAX_KEY}")),
-        () if record > MAX_RECORD => Err(format!("key and value have {record} bytes, and the limit is {MAX_RECORD}")),
-        () => Ok(()),
-    }
 }
 
 #[cfg(test)]

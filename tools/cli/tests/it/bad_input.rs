@@ -7,7 +7,7 @@ use crate::harness::{BINARY, Place, Run};
 #[test]
 fn keys_and_values_out_of_bounds() {
     let place = Place::with_lines("a\t1\n");
-    place.run("put", &["", "v"]).fails(1, &["the length of a key", "must be at least 1"]);
+    place.run("put", &["", "v"]).fails(1, &["the key is empty"]);
     place.run("put", &[&"k".repeat(1025), "v"]).fails(1, &["key", "1025", "limit is 1024"]);
     place.run("put", &["k", &"v".repeat(1900)]).fails(1, &["1901", "limit is 1900"]);
     place.run("get", &[""]).fails(1, &["the length of a key", "must be at least 1"]);
@@ -16,6 +16,14 @@ fn keys_and_values_out_of_bounds() {
     place.run("delete", &[&"k".repeat(1025)]).fails(1, &["1025", "limit is 1024"]);
     place.run("put", &[&"k".repeat(1024), &"v".repeat(876)]).good();
     assert_eq!(place.run("get", &["a"]).good().text(), "1\n");
+}
+
+#[test]
+fn a_record_out_of_bounds_makes_no_database() {
+    let place = Place::new();
+    place.run("put", &["", "v"]).fails(1, &["the key is empty"]);
+    place.run("put", &["k", &"v".repeat(1900)]).fails(1, &["1901", "limit is 1900"]);
+    assert!(!place.path().exists());
 }
 
 #[test]

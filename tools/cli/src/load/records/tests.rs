@@ -1,3 +1,5 @@
+use ecotone::limits::MAX_KEY;
+
 use super::*;
 use crate::text::Encoding;
 
