@@ -1,11 +1,9 @@
 //! Makes and opens lsm keyspaces.
 
-use std::{
-    sync::{Arc, OnceLock},
-    thread,
-};
+use std::{sync::Arc, thread};
 
 use ecotone_substrate::{Result, storage::FileId};
+use ecotone_sys::primitive::Once;
 
 use super::{
     base::Around, blob, install::Files, keyspace::LsmKeyspace, ledger::Ledger, options::LsmOptions, pool::Pool,
@@ -34,9 +32,9 @@ pub struct LsmFamily {
 #[derive(Debug, Default)]
 struct Commons {
     /// Memory for memtables.
-    pool: OnceLock<Arc<Pool>>,
+    pool: Once<Arc<Pool>>,
     /// Memory for indexes and filters of tables.
-    cache: OnceLock<Arc<TableCache>>,
+    cache: Once<Arc<TableCache>>,
 }
 
 /// How large the parts of a keyspace become.

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, OnceLock, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
@@ -15,7 +15,7 @@ use ecotone_substrate::{
 };
 use ecotone_sys::{
     chunk::{Block, Size},
-    primitive::Mutex,
+    primitive::{Mutex, Once},
 };
 
 use super::records::Lsm;
@@ -34,7 +34,7 @@ const COMPONENTS: &[Component] = &[Component::Memtable];
 pub(super) struct Pool {
     memory: Arc<Memory>,
     /// Their claim on the budget, once something was written: who only reads gives nothing up for them.
-    share: OnceLock<Share>,
+    share: Once<Share>,
     /// Bytes that they may have now. Advice, which no order of threads depends on.
     part: AtomicUsize,
     keyspaces: Mutex<Vec<Weak<Lsm>>>,
@@ -49,7 +49,7 @@ impl Pool {
         let part = AtomicUsize::new(memory.budget() / 8 * EIGHTHS);
         Arc::new_cyclic(|this| Pool {
             memory: memory.clone(),
-            share: OnceLock::new(),
+            share: Once::new(),
             part,
             keyspaces: Mutex::default(),
             relieving: AtomicBool::new(false),

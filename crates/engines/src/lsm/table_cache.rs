@@ -3,7 +3,7 @@
 
 use std::{
     cell::Cell,
-    sync::{Arc, OnceLock, Weak, atomic::Ordering},
+    sync::{Arc, Weak, atomic::Ordering},
 };
 
 use ecotone_substrate::{
@@ -15,7 +15,7 @@ use ecotone_substrate::{
 use ecotone_sys::{
     chunk::Size,
     epoch::Domain,
-    primitive::{Mutex, RwLock, atomic::AtomicBool, thread},
+    primitive::{Mutex, Once, RwLock, atomic::AtomicBool, thread},
 };
 
 use crate::page_cache::PageCache;
@@ -60,7 +60,7 @@ pub(super) struct TableCache {
     /// Bytes of parts that it has at most, but for one a reader.
     capacity: usize,
     /// Its claim on the budget, once there was something to load.
-    share: OnceLock<Share>,
+    share: Once<Share>,
     /// By sort.
     clocks: [Mutex<Clock>; 2],
     /// Blocks that scans read.
@@ -78,7 +78,7 @@ impl TableCache {
             blocks: PageCache::of_blocks(memory.clone()),
             domain: domain.clone(),
             capacity,
-            share: OnceLock::new(),
+            share: Once::new(),
             clocks: Default::default(),
             loads: RwLock::default(),
             this: this.clone(),

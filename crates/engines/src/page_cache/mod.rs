@@ -11,7 +11,7 @@ mod table;
 mod tests;
 
 use std::sync::{
-    Arc, OnceLock, Weak,
+    Arc, Weak,
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
@@ -21,7 +21,7 @@ use ecotone_substrate::{
 };
 use ecotone_sys::{
     chunk::Size,
-    primitive::{Mutex, MutexGuard, atomic::AtomicU32},
+    primitive::{Mutex, MutexGuard, Once, atomic::AtomicU32},
 };
 
 use self::shard::Shard;
@@ -47,7 +47,7 @@ pub(crate) struct PageCache {
     /// The number of the next table whose blocks come in.
     tables: AtomicU64,
     /// Its claim, once there was a page to keep: who does not scan gives nothing up for it.
-    share: OnceLock<Share>,
+    share: Once<Share>,
     /// Where the next search for a slab begins.
     turn: AtomicUsize,
     this: Weak<PageCache>,
@@ -72,7 +72,7 @@ impl PageCache {
             memory,
             component,
             tables: AtomicU64::new(0),
-            share: OnceLock::new(),
+            share: Once::new(),
             turn: AtomicUsize::new(0),
             this: this.clone(),
         })

@@ -1,10 +1,12 @@
 //! Makes and opens tree keyspaces; holds what they share within a database.
 
-use ecotone_sys::primitive::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use ecotone_substrate::{Error, Result, held::Kind, page::PageKind, storage::FileId};
-use ecotone_sys::primitive::Mutex;
+use ecotone_sys::primitive::{
+    Mutex, Once,
+    atomic::{AtomicBool, AtomicU64},
+};
 
 use super::{
     PageFill, Tree, TreeOptions,
@@ -31,7 +33,7 @@ const FIRST_READ: u8 = 4;
 /// The tree engine. A clone is of the same database.
 #[derive(Debug, Default, Clone)]
 pub struct TreeFamily {
-    commons: Arc<OnceLock<Commons>>,
+    commons: Arc<Once<Commons>>,
     making: Arc<Mutex<()>>,
 }
 

@@ -7,6 +7,7 @@
 #[cfg(any(feature = "shuttle", feature = "loom"))]
 mod checked;
 
+mod once;
 #[cfg(not(any(feature = "shuttle", feature = "loom")))]
 mod plain {
     pub use std::{sync::atomic, thread, thread_local};
@@ -14,6 +15,7 @@ mod plain {
     pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 }
 
+pub use self::once::Once;
 #[cfg(any(feature = "shuttle", feature = "loom"))]
 pub use checked::{Condvar, Mutex, MutexGuard, RwLock, WaitTimeoutResult, atomic, thread, thread_local};
 #[cfg(not(any(feature = "shuttle", feature = "loom")))]
