@@ -8,6 +8,7 @@ use super::{
     CHECKPOINTS, Crew, Engine, READS, REORGANISATION, SCANS, SWITCH,
     adaptive_crews::{MODES, SHAPES, restless},
     hash_crews::{COMPACTION, EVICTION, MERGES, UPDATES, unlogged},
+    image,
     lsm_crews::{GETS, with_log},
     tree, wrong,
 };
@@ -41,10 +42,12 @@ fn mistakes_between_threads_are_noticed_in_every_run() {
     let _switching = SWITCH.write().unwrap_or_else(PoisonError::into_inner);
     let mut missed = Vec::new();
     for (bug, engine, crew) in BUGS {
+        // Without the bug, which may show in it.
+        let image = image(engine, crew.registers);
         for run in 0..RUNS {
             let seeds = run * 1_000_000..run * 1_000_000 + SCHEDULES;
             switch(bug);
-            let (noticed, _) = wrong(engine, crew, seeds);
+            let (noticed, _) = wrong(engine, &image, crew, seeds);
             switch(Bug::None);
             println!("{bug:?}: {}", noticed.as_deref().unwrap_or("not noticed").chars().take(240).collect::<String>());
             missed.extend(noticed.is_none().then_some((bug, run)));

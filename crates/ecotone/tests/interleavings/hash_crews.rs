@@ -25,7 +25,7 @@ pub(super) const MERGES: Crew =
     Crew { threads: &[(Merger, 10), (Merger, 10), (Merger, 8), (Writer, 12), (Flusher, 5)], registers: 4, crash: false };
 /// The same, crashed in the end.
 pub(super) const CRASHED_MERGES: Crew =
-    Crew { threads: &[(Merger, 10), (Merger, 10), (Writer, 12), (Flusher, 5)], registers: 4, crash: true };
+    Crew { threads: &[(Merger, 10), (Merger, 10), (Writer, 12), (Flusher, 8)], registers: 4, crash: true };
 /// Reads of more than there may be copies of, beside writes of the same chains, and another cache that wants the memory.
 pub(super) const COPIES: Crew = Crew {
     threads: &[(Reader, 24), (Reader, 24), (Updater, 4), (Writer, 4), (Flusher, 3), (Evicter, 3)],

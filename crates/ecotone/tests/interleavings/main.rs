@@ -50,8 +50,8 @@ fn image(engine: Engine, registers: usize) -> Image {
 }
 
 /// Tries schedules until one goes wrong; gives what went wrong, seed included, and what engines have counted in all of them.
-fn wrong(engine: Engine, crew: &'static Crew, seeds: std::ops::Range<u64>) -> (Option<String>, Counters) {
-    let (image, counters) = (image(engine, crew.registers), Arc::new(Mutex::new(Counters::new())));
+fn wrong(engine: Engine, image: &Image, crew: &'static Crew, seeds: std::ops::Range<u64>) -> (Option<String>, Counters) {
+    let (image, counters) = (image.clone(), Arc::new(Mutex::new(Counters::new())));
     let counted = counters.clone();
     let wrong = strides::run(seeds, move |seed| {
         let done = crew::run(&engine(1), &image, crew, seed)?;

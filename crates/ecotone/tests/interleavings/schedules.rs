@@ -8,6 +8,7 @@ use super::{
     CHECKPOINTS, Crew, Engine, READS, REORGANISATION, SCANS, SWITCH,
     adaptive_crews::{CRASHED_HINTS, CRASHED_SHAPES, HINTS, MODES, SHAPES, STRETCHES, restless, restless_unlogged},
     hash_crews::{COMPACTION, COPIES, CRASHED_MERGES, EVICTION, GROWTH, MERGES, POINTS, UPDATES, WALKS, logged, unlogged},
+    image,
     lsm_crews::{CHANGES, FLUSHES, GETS, RANGES, with_log, without_log},
     tree, wrong,
 };
@@ -50,7 +51,7 @@ pub(super) fn right(engine: Engine, crew: &'static Crew, goings_on: &[&str]) {
     let _without_bugs = SWITCH.read().unwrap_or_else(PoisonError::into_inner);
     let (first, schedules) = (number("ECOTONE_SEED", 1), number("ECOTONE_SCHEDULES", SCHEDULES));
     let begun = Instant::now();
-    let (wrong, counters) = wrong(engine, crew, first..first + schedules);
+    let (wrong, counters) = wrong(engine, &image(engine, crew.registers), crew, first..first + schedules);
     assert_eq!(wrong, None);
     println!("{schedules} schedules in {:.1?}: {counters:?}", begun.elapsed());
     let missing = goings_on.iter().find(|what| 2 * counters[**what] < schedules);
