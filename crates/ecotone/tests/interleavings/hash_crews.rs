@@ -22,10 +22,10 @@ pub(super) const UPDATES: Crew =
     Crew { threads: &[(Updater, 8), (Updater, 8), (Writer, 6), (Batcher, 4), (Flusher, 3)], registers: 4, crash: false };
 /// Counters and lists, which grow beyond the place of the record while others add, beside writes that have all of it compacted.
 pub(super) const MERGES: Crew =
-    Crew { threads: &[(Merger, 10), (Merger, 10), (Merger, 8), (Writer, 12), (Flusher, 5)], registers: 4, crash: false };
+    Crew { threads: &[(Merger, 10), (Merger, 10), (Merger, 8), (Writer, 12), (Flusher, 8)], registers: 4, crash: false };
 /// The same, crashed in the end.
 pub(super) const CRASHED_MERGES: Crew =
-    Crew { threads: &[(Merger, 10), (Merger, 10), (Writer, 12), (Flusher, 8)], registers: 4, crash: true };
+    Crew { threads: &[(Merger, 10), (Merger, 10), (Writer, 12), (Flusher, 5)], registers: 4, crash: true };
 /// Reads of more than there may be copies of, beside writes of the same chains, and another cache that wants the memory.
 pub(super) const COPIES: Crew = Crew {
     threads: &[(Reader, 24), (Reader, 24), (Updater, 4), (Writer, 4), (Flusher, 3), (Evicter, 3)],
