@@ -18,6 +18,8 @@ const TABLES: u64 = 3;
 /// How long a writer waits at most for what compaction gives back, and how often he looks for it.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// How long space has been wanting before it counts that nobody compacts: what a job has left goes when the log is synced, and a job that found no memory is tried again.
+const GRACE: Duration = Duration::from_millis(500);
 /// What the error calls what space is wanting for.
 const WHAT: &str = "tables, of which compaction makes others";
 
@@ -25,6 +27,8 @@ const WHAT: &str = "tables, of which compaction makes others";
 #[derive(Debug, Default)]
 pub(super) struct Shortage {
     bytes: AtomicU64,
+    /// Since when any is, in nanoseconds of the clock.
+    since: AtomicU64,
 }
 
 impl Shortage {
@@ -38,6 +42,18 @@ impl Shortage {
     pub(super) fn is_there(&self) -> bool {
         self.bytes() > 0
     }
+
+    fn set(&self, bytes: u64, now: u64) {
+        if bytes > 0 && !self.is_there() {
+            self.since.store(now, Ordering::Relaxed);
+        }
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether it has lasted for long.
+    fn is_old(&self, now: u64) -> bool {
+        now.saturating_sub(self.since.load(Ordering::Relaxed)) >= GRACE.as_nanos() as u64
+    }
 }
 
 impl Lsm {
@@ -48,7 +64,7 @@ impl Lsm {
         let needed = needed(tables, job, self.memtable_bytes() as u64);
         // Who cannot tell how much there is finds out by writing.
         let free = self.files.environment().storage.free_space().unwrap_or(u64::MAX);
-        self.shortage.bytes.store(needed.saturating_sub(free), Ordering::Relaxed);
+        self.shortage.set(needed.saturating_sub(free), self.files.context().shared.clock.now());
     }
 
     /// Refuses what adds something, as long as space is wanting. Compaction, which may give some back, is asked for, and waited for a little while it is at work.
@@ -72,7 +88,9 @@ impl Lsm {
             if wanted == 0 {
                 return Ok(());
             }
-            if !is_compacted || !self.files.environment().scheduler.is_threaded() || clock.now() >= end {
+            let now = clock.now();
+            let is_vain = !is_compacted && self.shortage.is_old(now);
+            if is_vain || !self.files.environment().scheduler.is_threaded() || now >= end {
                 return Err(Error::NoSpace { file: WHAT.to_owned(), wanted });
             }
             delay.sleep(LOOK_AGAIN);
@@ -88,6 +106,17 @@ fn needed(tables: u64, job: u64, memtables: u64) -> u64 {
 #[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shortage_is_as_old_as_it_lasts() {
+        let (shortage, grace) = (Shortage::default(), GRACE.as_nanos() as u64);
+        shortage.set(1, 10);
+        shortage.set(2, 20);
+        assert!(shortage.is_there() && !shortage.is_old(9 + grace) && shortage.is_old(10 + grace));
+        shortage.set(0, 30);
+        shortage.set(1, 40);
+        assert!(!shortage.is_old(39 + grace) && shortage.is_old(40 + grace));
+    }
 
     #[test]
     fn a_small_keyspace_needs_little() {
