@@ -108,6 +108,8 @@ pub(crate) struct Cache {
     turn: AtomicUsize,
     /// Held while chains go from one page to others, for which there are nodes for one at a time.
     rehoming: Mutex<()>,
+    /// Held while the addresses of a long chain are copied.
+    copying: Mutex<()>,
 }
 
 impl Cache {
@@ -127,7 +129,7 @@ impl Cache {
             let share = memory.join(Held::Components(COMPONENTS), Box::new(shrink));
             // Who comes first has it all until there is demand for another.
             share.count(1);
-            Cache { shards, common, share, turn: AtomicUsize::new(0), rehoming: Mutex::default() }
+            Cache { shards, common, share, turn: AtomicUsize::new(0), rehoming: Mutex::default(), copying: Mutex::default() }
         })
     }
 

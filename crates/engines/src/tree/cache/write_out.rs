@@ -161,6 +161,8 @@ impl Cache {
 
     /// As [`peek_dirty`](Self::peek_dirty), of the records that are left of a scan, as many as take `most` bytes of memory: those that it comes to first.
     pub(crate) fn peek_nearest(&self, keyspace: u16, page: u32, rest: &Rest, direction: Direction, most: usize) -> Nearest {
+        // What is copied lies outside of the budget.
+        let _alone = self.common.chains.is_long(keyspace, page).then(|| self.copying.lock());
         loop {
             let copied = self.common.chains.chained(keyspace, page);
             let mut nearest = Collector::new(direction, most);

@@ -33,6 +33,8 @@ use super::handle::Address;
 const STEP: usize = 256;
 /// Nodes that are looked at before the lock of their part is given to whoever waits.
 const PIECE: usize = 4096;
+/// Addresses of a long chain.
+const LONG: usize = 128;
 /// Nodes beyond the credits, for whoever takes a chain apart.
 const HEADROOM: usize = 1024;
 /// Records of a chain that is taken apart that may pass to others until nodes are provided again: each may begin one, in any part.
@@ -211,8 +213,16 @@ impl DirtyMap {
         let key = PageKey { keyspace, page };
         let pages = self.part(key);
         let numbers = State::ALL.iter().flat_map(|state| pages.chunks_of(key, *state));
-        let pieces = numbers.map(|number| self.piece(key, &pages, number));
-        Copied { entries: pieces.flat_map(|piece| piece.entries().collect::<Vec<_>>()).collect(), changes: pages.changes }
+        let mut entries = Vec::new();
+        numbers.for_each(|number| entries.extend(self.piece(key, &pages, number).entries()));
+        Copied { entries, changes: pages.changes }
+    }
+
+    /// Whether the chains of a page are long.
+    pub(super) fn is_long(&self, keyspace: u16, page: u32) -> bool {
+        let key = PageKey { keyspace, page };
+        let pages = self.part(key);
+        State::ALL.iter().flat_map(|state| pages.chunks_of(key, *state)).nth(LONG / PER_CHUNK).is_some()
     }
 
     /// The piece after `before` of what a write-out of the page has taken, or the first.
