@@ -109,23 +109,25 @@ fn noticed_on(simulated: &Simulated, first: u64) -> Result<(), String> {
 }
 
 /// Runs the suites on a hash keyspace until one notices something.
-fn noticed_on_hash(run: u64) -> Result<(), String> {
-    noticed_on_tables(&busy(), first_seed(run))
+fn noticed_on_hash(bug: Bug, run: u64) -> Result<(), String> {
+    noticed_on_tables(&busy(), bug, first_seed(run))
 }
 
 /// Runs the suites on an lsm keyspace until one notices something.
-fn noticed_on_lsm(run: u64) -> Result<(), String> {
-    noticed_on_tables(&lsm(), first_seed(run))
+fn noticed_on_lsm(bug: Bug, run: u64) -> Result<(), String> {
+    noticed_on_tables(&lsm(), bug, first_seed(run))
 }
 
-fn noticed_on_tables(simulated: &Simulated, first: u64) -> Result<(), String> {
+fn noticed_on_tables(simulated: &Simulated, bug: Bug, first: u64) -> Result<(), String> {
+    if bug == Bug::RecycleLogEarly {
+        // One in four histories that fill the log loses what it needs of it, and hardly any other: the others would keep this waiting.
+        campaign::run(simulated, first, 240, FULL)?;
+    }
     contract::run(simulated, first..first + 7, SHORT)?;
     contract::run(simulated, first..first + 7, WIDE)?;
     campaign::run(simulated, first, 84, SHORT)?;
     campaign::run(simulated, first, 16, FULL)?;
     campaign::run(simulated, first, 160, WIDE)?;
-    // One in four of these histories loses what it needs of the log.
-    campaign::run(simulated, first + 2, 240, FULL)?;
     Ok(())
 }
 
@@ -197,8 +199,14 @@ fn every_known_bug_is_noticed_in_every_run() {
     };
     BUGS.into_iter().filter(wanted).for_each(|bug| judge(bug, "", answers(bug, noticed)));
     SEEN_BY_THREADS.into_iter().filter(wanted).for_each(|bug| judge(bug, " among threads", vec![answer_of_threads(bug)]));
-    ON_HASH.into_iter().filter(wanted).for_each(|bug| judge(bug, " on a hash keyspace", answers(bug, noticed_on_hash)));
-    ON_LSM.into_iter().filter(wanted).for_each(|bug| judge(bug, " on an lsm keyspace", answers(bug, noticed_on_lsm)));
+    ON_HASH
+        .into_iter()
+        .filter(wanted)
+        .for_each(|bug| judge(bug, " on a hash keyspace", answers(bug, |run| noticed_on_hash(bug, run))));
+    ON_LSM
+        .into_iter()
+        .filter(wanted)
+        .for_each(|bug| judge(bug, " on an lsm keyspace", answers(bug, |run| noticed_on_lsm(bug, run))));
     ON_ADAPTIVE
         .into_iter()
         .filter(wanted)
