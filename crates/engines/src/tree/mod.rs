@@ -218,6 +218,15 @@ impl Tree {
     fn end_write(&self, page: u32) {
         self.cache.end_write(self.number, page, self.options.record_cache);
     }
+
+    /// The records that were taken from a page's chain were not written.
+    fn abort_write(&self, page: u32) {
+        self.cache.abort_write(self.number, page);
+        if self.retired.load(Ordering::Acquire) {
+            // A drop leaves what is being written.
+            self.cache.forget_keyspace(self.number);
+        }
+    }
 }
 
 impl Engine for Tree {

@@ -292,7 +292,7 @@ impl Tree {
         for page in hoods.iter().flat_map(Neighbourhood::base_pages) {
             match &rebuilt {
                 Ok(_) => self.end_write(page),
-                Err(_) => self.cache.abort_write(self.number, page),
+                Err(_) => self.abort_write(page),
             }
         }
         if rebuilt.is_ok() {
@@ -317,7 +317,7 @@ impl Tree {
                 true
             }
             None => {
-                hood.base_pages().for_each(|page| self.cache.abort_write(self.number, page));
+                hood.base_pages().for_each(|page| self.abort_write(page));
                 false
             }
         });

@@ -166,7 +166,7 @@ impl Tree {
             let page = job.home.page;
             match &written {
                 Ok(()) => self.end_write(page),
-                Err(_) => self.cache.abort_write(self.number, page),
+                Err(_) => self.abort_write(page),
             }
         }
         if written.is_ok() && inserts {
@@ -215,7 +215,7 @@ impl Tree {
             }
         }
         detached.retain(|detached| !detached.dirty.is_empty());
-        detached.iter().for_each(|detached| self.cache.abort_write(self.number, detached.home.page));
+        detached.iter().for_each(|detached| self.abort_write(detached.home.page));
         leftover.unwritten = detached;
         // Without space for new pages the others can still be written.
         match failure {

@@ -316,7 +316,8 @@ impl Cache {
         gather(bytes, self.shards.len(), || self.next_shard().lock().take_slab().map_or(0, |block| block.len()))
     }
 
-    /// Drops everything of a keyspace, dirty records too. Nobody may reserve, apply or write out for it meanwhile. Who has read it before cannot admit it any more.
+    /// Drops everything of a keyspace, dirty records too. Nobody may reserve or apply for it meanwhile; who writes out gives what he took back, and then it is to be dropped once
+    /// more, or ends the write. Who has read it before cannot admit it any more.
     pub(crate) fn forget_keyspace(&self, keyspace: u16) {
         self.shards.iter().for_each(|shard| shard.lock().forget_keyspace(keyspace));
         self.common.chains.forget(keyspace);

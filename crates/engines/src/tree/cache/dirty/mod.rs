@@ -347,7 +347,7 @@ impl DirtyMap {
         self.parts.iter().map(|part| part.lock().count(keyspace)).sum()
     }
 
-    /// Frees all chains of a keyspace, whose records are gone.
+    /// Frees the chains of a keyspace, whose records are gone. One that is being written is freed by the end of that.
     pub(super) fn forget(&self, keyspace: u16) {
         self.parts.iter().for_each(|part| part.lock().forget(keyspace));
     }

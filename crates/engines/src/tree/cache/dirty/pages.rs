@@ -335,10 +335,11 @@ impl Pages {
         self.nodes.give(node);
     }
 
-    /// Frees all chains of a keyspace.
+    /// Frees all chains of a keyspace, but for those that are being written: whoever goes through one of these would go on in what takes its place.
     pub(super) fn forget(&mut self, keyspace: u16) {
         for node in 0..self.nodes.bound() {
-            if self.half(node, STATE) != 0 && self.half(node, KEYSPACE) == keyspace {
+            let is_its = self.half(node, STATE) != 0 && self.half(node, KEYSPACE) == keyspace;
+            if is_its && !self.is(node, State::Writing) {
                 self.drop_node(node);
             }
         }

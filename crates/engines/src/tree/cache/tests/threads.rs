@@ -161,3 +161,41 @@ fn nobody_reads_less_than_was_acknowledged() {
     println!("{counts:?}");
     assert!(counts.hits > 0 && counts.misses > 0 && counts.slabs_moved > 0);
 }
+
+/// A keyspace is dropped while its records are taken for writing; those of another, which take the places of its records and chains, stay dirty.
+#[test]
+fn a_drop_beside_a_write_out_touches_no_other_keyspace() {
+    let memory = Memory::new(16 << 20);
+    let cache = Cache::new(memory, 1);
+    let (rounds, many) = (1500u16, 400u32);
+    let write = |keyspace: u16, number: u32, page: u32| {
+        let key = number.to_be_bytes();
+        let token = cache.reserve(keyspace, &key, 8).expect("there is room");
+        cache.apply(token, keyspace, &key, Some(&[7; 8]), 1, &mut |_| page);
+    };
+    for round in 1..=rounds {
+        (0..many).for_each(|number| write(round, number, 1));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let taken = cache.begin_write(round, 1, usize::MAX);
+                assert!(taken.len() <= many as usize && taken.is_sorted());
+                if round % 2 == 0 {
+                    cache.end_write(round, 1, true);
+                } else {
+                    cache.abort_write(round, 1);
+                    cache.forget_keyspace(round);
+                }
+            });
+            scope.spawn(|| cache.forget_keyspace(round));
+            scope.spawn(|| (0..many).for_each(|number| write(0, number, 2)));
+        });
+        cache.forget_keyspace(round);
+        assert_eq!((cache.dirty_records(0), cache.dirty_records(round)), (many as usize, 0), "round {round}");
+        let taken = cache.begin_write(0, 2, usize::MAX);
+        assert!(
+            taken.iter().map(|record| record.key.clone()).eq((0..many).map(|number| number.to_be_bytes().to_vec())),
+            "round {round}"
+        );
+        cache.end_write(0, 2, false);
+    }
+}
