@@ -18,7 +18,8 @@ const TABLES: u64 = 3;
 /// How long a writer waits at most for what compaction gives back, and how often he looks for it.
 const PATIENCE: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-/// How long space has been wanting before it counts that nobody compacts: what a job has left goes when the log is synced, and a job that found no memory is tried again.
+/// How long space has been wanting before it counts that nobody compacts: what a job has left goes when the log is
+/// synced, and a job that found no memory is tried again.
 const GRACE: Duration = Duration::from_millis(500);
 /// What the error calls what space is wanting for.
 const WHAT: &str = "tables, of which compaction makes others";

@@ -224,7 +224,7 @@ impl Tree {
         self.cache.abort_write(self.number, page);
         if self.retired.load(Ordering::Acquire) {
             // A drop leaves what is being written.
-            self.cache.forget_keyspace(self.number);
+            self.cache.forget_chains(self.number);
         }
     }
 }

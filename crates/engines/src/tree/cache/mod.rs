@@ -316,10 +316,16 @@ impl Cache {
         gather(bytes, self.shards.len(), || self.next_shard().lock().take_slab().map_or(0, |block| block.len()))
     }
 
-    /// Drops everything of a keyspace, dirty records too. Nobody may reserve or apply for it meanwhile; who writes out gives what he took back, and then it is to be dropped once
-    /// more, or ends the write. Who has read it before cannot admit it any more.
+    /// Drops everything of a keyspace, dirty records too. Nobody may reserve or apply for it meanwhile. Who writes out
+    /// ends the write, or gives back what he took and then has [the chains forgotten](Self::forget_chains). Who has read
+    /// it before cannot admit it any more.
     pub(crate) fn forget_keyspace(&self, keyspace: u16) {
         self.shards.iter().for_each(|shard| shard.lock().forget_keyspace(keyspace));
+        self.forget_chains(keyspace);
+    }
+
+    /// Frees the chains of a keyspace that was dropped, after what was being written of it was given back.
+    pub(crate) fn forget_chains(&self, keyspace: u16) {
         self.common.chains.forget(keyspace);
     }
 

@@ -335,7 +335,8 @@ impl Pages {
         self.nodes.give(node);
     }
 
-    /// Frees all chains of a keyspace, but for those that are being written: whoever goes through one of these would go on in what takes its place.
+    /// Frees all chains of a keyspace, but for those that are being written: whoever goes through one of these would go on
+    /// in what takes its place.
     pub(super) fn forget(&mut self, keyspace: u16) {
         for node in 0..self.nodes.bound() {
             let is_its = self.half(node, STATE) != 0 && self.half(node, KEYSPACE) == keyspace;

@@ -162,7 +162,8 @@ fn nobody_reads_less_than_was_acknowledged() {
     assert!(counts.hits > 0 && counts.misses > 0 && counts.slabs_moved > 0);
 }
 
-/// A keyspace is dropped while its records are taken for writing; those of another, which take the places of its records and chains, stay dirty.
+/// A keyspace is dropped while its records are taken for writing; those of another, which take the places of its records
+/// and chains, stay dirty.
 #[test]
 fn a_drop_beside_a_write_out_touches_no_other_keyspace() {
     let memory = Memory::new(16 << 20);
