@@ -50,6 +50,7 @@ pub enum Bug {
     CallUnderPin,
     PaceForNobody,
     NameSuccessorEarly,
+    DropWhileWritten,
 }
 
 #[cfg(feature = "bugs")]

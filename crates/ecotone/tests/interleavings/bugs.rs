@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use ecotone::internal::substrate::bug::{Bug, switch};
 
 use super::{
-    CHECKPOINTS, Crew, Engine, READS, REORGANISATION, SCANS, SWITCH,
+    CHECKPOINTS, Crew, DROPS, Engine, READS, REORGANISATION, SCANS, SWITCH,
     adaptive_crews::{MODES, SHAPES, restless},
     hash_crews::{COMPACTION, EVICTION, MERGES, UPDATES, unlogged},
     image,
@@ -19,7 +19,7 @@ const RUNS: u64 = 3;
 const SCHEDULES: u64 = 5_000;
 
 /// The bugs, each with the engine and the crew that go where it is.
-const BUGS: [(Bug, Engine, &Crew); 15] = [
+const BUGS: [(Bug, Engine, &Crew); 16] = [
     (Bug::StaleAdmission, tree, &READS),
     (Bug::StalePage, tree, &SCANS),
     (Bug::KeepPage, tree, &SCANS),
@@ -35,6 +35,7 @@ const BUGS: [(Bug, Engine, &Crew); 15] = [
     (Bug::StaleAdmission, restless, &SHAPES),
     (Bug::OrdinalBelowFloor, restless, &MODES),
     (Bug::SinkBelowFloor, restless, &SHAPES),
+    (Bug::DropWhileWritten, tree, &DROPS),
 ];
 
 #[test]

@@ -21,7 +21,7 @@ use ecotone_testkit::suite::{
     Counters, Kind, add,
     crew::{
         self, Crew, Image,
-        Role::{Batcher, Churner, Evicter, Flusher, Reader, Scanner, Writer},
+        Role::{Batcher, Churner, Dropper, Evicter, Flusher, Reader, Scanner, Writer},
     },
 };
 use store::Simulated;
@@ -73,3 +73,11 @@ const REORGANISATION: Crew =
 /// Checkpoints while records are written and the index changes, and a crash.
 const CHECKPOINTS: Crew =
     Crew { threads: &[(Flusher, 3), (Flusher, 2), (Writer, 6), (Writer, 6), (Batcher, 4)], registers: 8, crash: true };
+/// Keyspaces that are dropped while they are written out, beside others that take what they had. Every engine has this one.
+const DROPS: Crew = Crew {
+    threads: &[(Dropper, 8), (Flusher, 8), (Writer, 12), (Evicter, 2)],
+    registers: 8,
+    crash: false,
+};
+/// The same, and a crash.
+const CRASHED_DROPS: Crew = Crew { crash: true, ..DROPS };

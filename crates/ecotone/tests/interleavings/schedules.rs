@@ -5,7 +5,7 @@ use std::{sync::PoisonError, time::Instant};
 use ecotone_testkit::suite::crew::Role::{Batcher, Evicter, Flusher, Merger, Updater};
 
 use super::{
-    CHECKPOINTS, Crew, Engine, READS, REORGANISATION, SCANS, SWITCH,
+    CHECKPOINTS, CRASHED_DROPS, Crew, DROPS, Engine, READS, REORGANISATION, SCANS, SWITCH,
     adaptive_crews::{CRASHED_HINTS, CRASHED_SHAPES, HINTS, MODES, SHAPES, STRETCHES, restless, restless_unlogged},
     hash_crews::{COMPACTION, COPIES, CRASHED_MERGES, EVICTION, GROWTH, MERGES, POINTS, UPDATES, WALKS, logged, unlogged},
     image,
@@ -81,6 +81,22 @@ fn updates_and_batches_against_each_other() {
 #[test]
 fn checkpoints_against_writes_and_a_crash() {
     right(tree, &CHECKPOINTS, &WRITTEN);
+}
+
+#[test]
+fn keyspaces_that_are_dropped() {
+    right(tree, &DROPS, &WRITTEN);
+    right(with_log, &DROPS, &["flushes"]);
+    right(restless, &DROPS, &["flushes"]);
+    right(logged, &DROPS, &[]);
+}
+
+#[test]
+fn keyspaces_that_are_dropped_and_a_crash() {
+    right(tree, &CRASHED_DROPS, &WRITTEN);
+    right(with_log, &CRASHED_DROPS, &["flushes"]);
+    right(restless, &CRASHED_DROPS, &["flushes"]);
+    right(logged, &CRASHED_DROPS, &[]);
 }
 
 #[test]

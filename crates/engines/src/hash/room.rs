@@ -102,9 +102,11 @@ impl Room {
         self.grown.load(Ordering::Relaxed) && self.grown.swap(false, Ordering::Relaxed)
     }
 
-    /// As many blocks as have so many bytes.
+    /// As many blocks as have so many bytes, of which the keyspace cannot do without the first.
     pub(super) fn lease_all(&self, bytes: usize) -> Result<Vec<Block>> {
-        (0..bytes.div_ceil(BLOCK.bytes())).map(|_| self.lease()).collect()
+        let first = self.memory.lease_essential(Component::HashIndex, BLOCK);
+        let others = (1..bytes.div_ceil(BLOCK.bytes())).map(|_| self.lease());
+        [first].into_iter().chain(others).collect()
     }
 
     /// A block for what is read at one place of a file. Where compaction has just taken what is left, that comes back.

@@ -68,10 +68,10 @@ impl Pool {
     ///
     /// # Errors
     /// If they may not, or there is no memory: then something is to be flushed.
-    pub(super) fn lease(&self) -> Result<Block> {
-        let (share, slab) = (self.share.get_or_init(|| self.join()), Size::Slab.bytes());
+    pub(super) fn lease(&self, size: Size) -> Result<Block> {
+        let (share, slab) = (self.share.get_or_init(|| self.join()), size.bytes());
         let (most, used) = (self.memory.budget() / 8 * EIGHTHS, self.used());
-        let lease = || self.memory.lease(Component::Memtable, Size::Slab).filter(|_| used + slab <= most);
+        let lease = || self.memory.lease(Component::Memtable, size).filter(|_| used + slab <= most);
         let free = lease();
         let part = if free.is_some() { most } else { most.min(share.fair_part()) };
         self.part.store(part, Ordering::Relaxed);
@@ -89,8 +89,8 @@ impl Pool {
     ///
     /// # Errors
     /// If there is no memory at all.
-    pub(super) fn lease_at_last(&self) -> Result<Block> {
-        self.memory.lease_essential(Component::Memtable, Size::Slab)
+    pub(super) fn lease_at_last(&self, size: Size) -> Result<Block> {
+        self.memory.lease_essential(Component::Memtable, size)
     }
 
     /// Bytes of records with which a memtable is full that may have so many. Half a slab it may have in any case.

@@ -9,7 +9,7 @@ use ecotone_substrate::{
     metrics::{Counter, Histogram},
     single::Single,
 };
-use ecotone_sys::primitive::Mutex;
+use ecotone_sys::{chunk::Size, primitive::Mutex};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
@@ -24,7 +24,7 @@ use super::{
     memtable::Memtable,
     pool::Pool,
     pressure::Pressure,
-    room::{Credit, Room},
+    room::{Credit, Room, size_of_next},
     shortage::Shortage,
     structure::Place,
     toll::Toll,
@@ -161,14 +161,19 @@ impl Lsm {
         self.present.load(&self.present.pin()).unsealed().map(|memtable| memtable.free() as u64).sum()
     }
 
+    /// The size of the slab that its memtables get next.
+    fn size_of_next(&self) -> Size {
+        size_of_next(self.memtable_bytes() + self.room.bytes())
+    }
+
     /// Takes room for a write, after it has seen to it that there is a memtable for it.
     pub(super) fn admit(self: &Arc<Self>, Operation { key, value }: Operation<'_>) -> Result<Credit> {
         let words = Memtable::words(self.hash(key), key, value);
         loop {
             self.make_room()?;
-            match self.room.admit(words, || self.free()) {
+            match self.room.admit(words, || self.size_of_next(), || self.free()) {
                 Err(Error::Memory { .. }) if self.pool.give_memory()? => {}
-                Err(Error::Memory { .. }) => return self.room.admit_at_last(words, || self.free()),
+                Err(Error::Memory { .. }) => return self.room.admit_at_last(words, || self.size_of_next(), || self.free()),
                 admitted => return admitted,
             }
         }
@@ -184,7 +189,7 @@ impl Lsm {
             self.switch(&full)?;
         }
         let words = Memtable::words(self.hash(operation.key), operation.key, operation.value);
-        self.room.admit_at_last(words, || self.free())
+        self.room.admit_at_last(words, || self.size_of_next(), || self.free())
     }
 
     /// Makes a write, on the credit that it was admitted with.

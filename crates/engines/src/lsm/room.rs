@@ -23,8 +23,8 @@ const TRIMMING: u64 = 1 << 62;
 pub(super) struct Room {
     pool: Arc<Pool>,
     ready: Mutex<Vec<Words>>,
-    /// How many are ready.
-    count: AtomicU64,
+    /// Bytes of those that are ready.
+    bytes: AtomicU64,
     /// Words of all credits.
     promised: AtomicU64,
 }
@@ -32,24 +32,24 @@ pub(super) struct Room {
 impl Room {
     /// No slabs.
     pub(super) fn new(pool: &Arc<Pool>) -> Room {
-        Room { pool: pool.clone(), ready: Mutex::default(), count: AtomicU64::new(0), promised: AtomicU64::new(0) }
+        Room { pool: pool.clone(), ready: Mutex::default(), bytes: AtomicU64::new(0), promised: AtomicU64::new(0) }
     }
 
-    /// Promises room for a write of so many words. `free` tells the words that are left in the slabs of the memtables that are not sealed.
+    /// Promises room for a write of so many words. `free` tells the words that are left in the slabs of the memtables that are not sealed, `size` which slab is next.
     ///
     /// # Errors
     /// If memtables may not have the memory for it. Then something is to be flushed.
-    pub(super) fn admit(&self, words: usize, free: impl Fn() -> u64) -> Result<Credit> {
+    pub(super) fn admit(&self, words: usize, size: impl Fn() -> Size, free: impl Fn() -> u64) -> Result<Credit> {
         // The end of a slab may stay empty, and is shorter than what did not fit.
-        self.promise(2 * words as u64, free, || self.pool.lease())
+        self.promise(2 * words as u64, free, || self.pool.lease(size()))
     }
 
     /// The same where nothing is left to be flushed.
     ///
     /// # Errors
     /// If there is no memory for it.
-    pub(super) fn admit_at_last(&self, words: usize, free: impl Fn() -> u64) -> Result<Credit> {
-        self.promise(2 * words as u64, free, || self.pool.lease_at_last())
+    pub(super) fn admit_at_last(&self, words: usize, size: impl Fn() -> Size, free: impl Fn() -> u64) -> Result<Credit> {
+        self.promise(2 * words as u64, free, || self.pool.lease_at_last(size()))
     }
 
     /// Promises room for a switch to another memtable, which leaves the end of a slab empty: until the one before is sealed.
@@ -57,7 +57,8 @@ impl Room {
     /// # Errors
     /// If there is no memory for it.
     pub(super) fn admit_switch(&self, free: impl Fn() -> u64) -> Result<Credit> {
-        self.promise(memtable::ROOM as u64, free, || self.pool.lease().or_else(|_| self.pool.lease_at_last()))
+        let lease = || self.pool.lease(Size::Slab).or_else(|_| self.pool.lease_at_last(Size::Slab));
+        self.promise(memtable::ROOM as u64, free, lease)
     }
 
     fn promise(&self, words: u64, free: impl Fn() -> u64, lease: impl Fn() -> Result<Block>) -> Result<Credit> {
@@ -83,7 +84,7 @@ impl Room {
     fn add(&self, slab: Words) {
         let mut ready = self.ready.lock();
         ready.push(slab);
-        self.count.store(ready.len() as u64, Ordering::Release);
+        self.count(&ready);
     }
 
     /// Takes a promise back, when the write has been applied or will not be.
@@ -98,7 +99,7 @@ impl Room {
     pub(super) fn take(&self) -> Words {
         let mut ready = self.ready.lock();
         let slab = ready.pop().expect("a credit promises a slab");
-        self.count.store(ready.len() as u64, Ordering::Release);
+        self.count(&ready);
         slab
     }
 
@@ -109,8 +110,9 @@ impl Room {
         }
         let gone = {
             let mut ready = self.ready.lock();
-            self.count.store(0, Ordering::Release);
-            std::mem::take(&mut *ready)
+            let gone = std::mem::take(&mut *ready);
+            self.count(&ready);
+            gone
         };
         self.promised.fetch_sub(TRIMMING, Ordering::AcqRel);
         drop(gone);
@@ -118,12 +120,22 @@ impl Room {
 
     /// Bytes of the slabs that are ready.
     pub(super) fn bytes(&self) -> usize {
-        self.count.load(Ordering::Acquire) as usize * Size::Slab.bytes()
+        self.bytes.load(Ordering::Acquire) as usize
     }
 
     fn ready_words(&self) -> u64 {
-        self.count.load(Ordering::Acquire) * memtable::ROOM as u64
+        memtable::room_in(self.bytes()) as u64
     }
+
+    fn count(&self, ready: &[Words]) {
+        let words = ready.iter().map(|slab| slab.len()).sum();
+        self.bytes.store(memtable::bytes(words) as u64, Ordering::Release);
+    }
+}
+
+/// The size of the next slab of a keyspace whose memtables have so many bytes: many a keyspace has a few records and is one of thousands.
+pub(super) fn size_of_next(bytes: usize) -> Size {
+    if bytes < Size::Slab.bytes() { Size::Frame } else { Size::Slab }
 }
 
 /// A promise of room for one write, until it is given back.
@@ -167,7 +179,7 @@ mod tests {
         }
 
         fn try_to_admit(&self, words: usize) -> Result<Credit> {
-            self.room.admit(words, || self.memtable.free() as u64)
+            self.room.admit(words, || size_of_next(self.memtable.bytes()), || self.memtable.free() as u64)
         }
 
         fn admit(&self, key: &[u8], value: &[u8]) -> Credit {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use ecotone_substrate::storage::FileId;
+use ecotone_substrate::{Result, storage::FileId};
 use ecotone_sys::primitive::thread;
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 
@@ -45,6 +45,8 @@ pub enum Role {
     /// Hints that all keys are read, then that they are written, by turns. Hints are short, so each time it helps in the background, or most would be replaced
     /// before they are followed.
     Hinter,
+    /// Creates a keyspace of its own, writes into it and drops it, again and again.
+    Dropper,
 }
 
 /// Threads, and what becomes of the database in the end.
@@ -60,6 +62,10 @@ pub struct Crew {
 
 /// Records around the keys.
 const COLD: u32 = 16;
+/// Keyspaces that are dropped have numbers from here on, one for each thread.
+const DROPPED: u32 = 10;
+/// Records of a keyspace that is dropped.
+const SHORT_LIVED: u8 = 8;
 
 impl Role {
     fn mix(self) -> Mix {
@@ -70,7 +76,7 @@ impl Role {
             Role::Batcher => Mix { batch: 1, ..Mix::NONE },
             Role::Updater => Mix { update: 1, swap: 1, ..Mix::NONE },
             Role::Flusher => Mix { flush: 1, ..Mix::NONE },
-            Role::Merger | Role::Evicter | Role::Hinter => Mix::NONE,
+            Role::Merger | Role::Evicter | Role::Hinter | Role::Dropper => Mix::NONE,
         }
     }
 }
@@ -204,6 +210,12 @@ impl<'a> Work<'a> {
             }
             return Ok(Played::default());
         }
+        if role == Role::Dropper {
+            let dropped = (0..calls).try_for_each(|_| come_and_go(store, DROPPED + number as u32));
+            return dropped
+                .map(|()| Played::default())
+                .map_err(|error| format!("a keyspace that comes and goes failed: {error}"));
+        }
         let mut caller = Caller::new(store, self.registers, &self.ticks);
         for turn in 0..calls {
             for call in calls_of(role, turn, &caller, &mut random) {
@@ -226,9 +238,18 @@ impl<'a> Work<'a> {
 /// The calls of one turn.
 fn calls_of(role: Role, turn: u32, caller: &Caller<'_>, random: &mut SmallRng) -> Vec<Call> {
     match role {
-        Role::Evicter => Vec::new(),
+        Role::Evicter | Role::Dropper => Vec::new(),
         Role::Hinter => vec![caller.hint_of(turn), Call::Background],
         Role::Churner => vec![caller.draw(random, &role.mix()), Call::Flush],
         _ => vec![caller.draw(random, &role.mix())],
     }
+}
+
+/// A keyspace from its creation to its drop.
+fn come_and_go(store: &dyn Store, keyspace: u32) -> Result<()> {
+    store.create(keyspace)?;
+    for number in 0..SHORT_LIVED {
+        store.write(&[((keyspace, vec![number]), Some(vec![number; 8]))], Level::Buffered)?;
+    }
+    store.drop_keyspace(keyspace)
 }

@@ -16,12 +16,11 @@ mod tests;
 
 use ecotone_substrate::{Seq, table::Answer};
 use ecotone_sys::{
-    chunk::Size,
     primitive::atomic::{AtomicU64, Ordering},
     words::{WORD, Words},
 };
 
-pub(super) use self::arena::ROOM;
+pub(super) use self::arena::{ROOM, bytes, room_in};
 pub(crate) use self::cursor::Cursor;
 use self::{
     arena::{Address, Arena},
@@ -177,7 +176,7 @@ impl Memtable {
 
     /// Bytes of its slabs.
     pub(crate) fn bytes(&self) -> usize {
-        self.arena.slabs() * Size::Slab.bytes()
+        arena::bytes(self.arena.words())
     }
 
     /// Words that its present slab has left.

@@ -1,7 +1,8 @@
 //! Shortcuts: where keys have their nodes that were written before, by the hash, so that who writes or reads such a key again searches no list (decision 11,
 //! "Memtable"; decision 12, invariant 5).
 //!
-//! Each slab begins with some buckets of shortcuts, so there are more of them the more records there are. A full bucket forgets one for each that comes.
+//! Each slab begins with some buckets of shortcuts, so there are more of them the more records there are. A full bucket forgets one for each that comes. Small slabs have
+//! so few that they are not used any more when there is a large one.
 
 use ecotone_sys::primitive::atomic::{AtomicU64, Ordering};
 
@@ -9,9 +10,15 @@ use super::arena::{Address, Arena};
 
 /// Shortcuts of a bucket, which is a line of the processor's caches. With loom so few that all orders can be tried.
 const WAYS: usize = if cfg!(feature = "loom") { 1 } else { 8 };
+/// The part of a slab that shortcuts are: five for four records of 108 bytes.
+const PART: usize = 16;
+/// Buckets of a large slab.
 const BUCKETS: usize = if cfg!(feature = "loom") { 1 } else { 64 };
-/// Words that a slab begins with, five for four records of 108 bytes.
-pub(super) const WORDS: usize = BUCKETS * WAYS;
+
+/// Words that a slab of so many begins with.
+pub(super) const fn words(slab: usize) -> usize {
+    slab / PART
+}
 
 /// The upper half of a hash, and a node; zero where nothing is.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +59,8 @@ pub(super) fn note(arena: &Arena, hash: u64, node: Address, turn: u64) {
 #[inline]
 fn bucket(arena: &Arena, hash: u64) -> Option<&[AtomicU64; WAYS]> {
     let at = hash as usize >> 8;
-    let slab = spread(at / BUCKETS, arena.slabs())?;
+    let slabs = arena.with_shortcuts();
+    let slab = slabs.start + spread(at / BUCKETS, slabs.len())?;
     let (buckets, _) = arena.shortcuts(slab).as_chunks();
     Some(&buckets[at % buckets.len()])
 }

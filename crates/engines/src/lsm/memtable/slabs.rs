@@ -10,7 +10,15 @@ const FIRST: usize = 4;
 const ROWS: usize = 18;
 
 /// One row, once a slab of it is there.
-type Row = OnceLock<Box<[OnceLock<Words>]>>;
+type Row = OnceLock<Box<[OnceLock<Slab>]>>;
+
+/// A slab.
+#[derive(Debug)]
+pub(super) struct Slab {
+    pub(super) words: Words,
+    /// Words of all slabs before it.
+    pub(super) before: usize,
+}
 
 /// Slabs by number.
 #[derive(Debug, Default)]
@@ -21,7 +29,7 @@ pub(super) struct Slabs {
 impl Slabs {
     /// A slab that is there.
     #[inline]
-    pub(super) fn get(&self, number: usize) -> Option<&Words> {
+    pub(super) fn get(&self, number: usize) -> Option<&Slab> {
         let (row, at) = place(number);
         self.rows[row].get()?[at].get()
     }
@@ -30,10 +38,10 @@ impl Slabs {
     ///
     /// # Panics
     /// If one is there.
-    pub(super) fn set(&self, number: usize, words: Words) {
+    pub(super) fn set(&self, number: usize, slab: Slab) {
         let (row, at) = place(number);
         let slabs = self.rows[row].get_or_init(|| (0..FIRST << row).map(|_| OnceLock::new()).collect());
-        slabs[at].set(words).expect("a number has one slab");
+        slabs[at].set(slab).expect("a number has one slab");
     }
 }
 

@@ -113,7 +113,7 @@ fn a_memtable_of_keys_that_come_again_and_again_grows_and_is_not_flushed() {
         (world.stat("flushes"), world.stat("memtables"))
     };
     assert_eq!((flushes(1 << 20, 100, 7200), flushes(1 << 20, 100, 20_000)), ((0, 1), (5, 3)));
-    assert_eq!((flushes(64 << 20, 1500, 6000), flushes(64 << 20, 1500, 16_000)), ((0, 1), (8, 3)));
+    assert_eq!((flushes(64 << 20, 1500, 5700), flushes(64 << 20, 1500, 16_000)), ((0, 1), (8, 3)));
 }
 
 /// A flush takes what is older than its limit, and no more than that costs a switch.

@@ -287,7 +287,7 @@ impl Crowd {
     }
 
     fn admit(&self, key: &[u8]) -> Credit {
-        self.room.admit(Memtable::words(HASH, key, Some(b"1")), || self.free()).expect("there is memory")
+        self.room.admit(Memtable::words(HASH, key, Some(b"1")), || Size::Slab, || self.free()).expect("there is memory")
     }
 
     fn write(&self, key: &[u8]) {

@@ -7,9 +7,10 @@ mod orders;
 
 use std::sync::Arc;
 
-use ecotone_sys::chunk::{Arena, CHUNK_BYTES};
+use ecotone_sys::chunk::{Arena, CHUNK_BYTES, Size};
 
 use super::*;
+use crate::lsm::room::size_of_next;
 
 /// A memtable, and memory for its slabs.
 struct World {
@@ -23,7 +24,7 @@ impl World {
     }
 
     fn write(&self, hash: u64, key: &[u8], value: Option<&[u8]>, seq: Seq) {
-        let size = if cfg!(feature = "loom") { Size::Frame } else { Size::Slab };
+        let size = if cfg!(feature = "loom") { Size::Frame } else { size_of_next(self.memtable.bytes()) };
         let ready = &mut || Words::new(self.memory.lease(size, 0).expect("the tests need little"));
         self.memtable.apply(hash, key, value, seq, ready);
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use ecotone_substrate::Seq;
+use ecotone_substrate::{Seq, bug};
 use ecotone_sys::chunk::Block;
 
 use super::{
@@ -340,7 +340,7 @@ impl Pages {
     pub(super) fn forget(&mut self, keyspace: u16) {
         for node in 0..self.nodes.bound() {
             let is_its = self.half(node, STATE) != 0 && self.half(node, KEYSPACE) == keyspace;
-            if is_its && !self.is(node, State::Writing) {
+            if is_its && (!self.is(node, State::Writing) || bug!(DropWhileWritten)) {
                 self.drop_node(node);
             }
         }
