@@ -8,13 +8,17 @@ export RUST_BACKTRACE := "1"
 default:
     @just --list --unsorted
 
-# The gate: what must pass before a change lands (at most 30 minutes on 2 cores)
+# The gate: what must pass before a change lands (forty minutes on 2 cores)
 ci:
     .ci/run
 
-# All tests, with the short tier of every campaign (at most 10 minutes on 2 cores)
+# The tests that take seconds, with the short tier of many a campaign (ten minutes on 2 cores, half of it the build)
 test *ARGS:
     cargo test --workspace {{ARGS}}
+
+# The tests that take longer
+long-tests *ARGS:
+    cargo test --workspace {{ARGS}} -- --ignored
 
 # Format everything
 fmt:
@@ -32,11 +36,11 @@ docs:
 
 # Simulated crashes at random I/Os, counted by phase: of the tree engine, or of each one with TESTS=crash_campaign
 crashes POINTS="10000" TESTS="crash_campaign_on_the_tree":
-    ECOTONE_CRASHES={{POINTS}} cargo test --release -p ecotone --test it -- --nocapture {{TESTS}}
+    ECOTONE_CRASHES={{POINTS}} cargo test --release -p ecotone --test it -- --include-ignored --nocapture {{TESTS}}
 
 # Calls that overlap, interleaved by a seed and by threads with crashes, every history judged
 histories COUNT="5000" TESTS="interleaved_calls threads_and_crashes":
-    ECOTONE_HISTORIES={{COUNT}} cargo test --release -p ecotone --test it -- --nocapture {{TESTS}}
+    ECOTONE_HISTORIES={{COUNT}} cargo test --release -p ecotone --test it -- --include-ignored --nocapture {{TESTS}}
 
 # Schedules of the whole library that shuttle chooses, and all orders of its small parts by loom
 interleavings SCHEDULES="10000":
@@ -46,19 +50,19 @@ interleavings SCHEDULES="10000":
 
 # Many threads in small budgets, in every way there is: every call must return in time
 liveness EPISODES="100":
-    ECOTONE_LIVENESS={{EPISODES}} cargo test -p ecotone --test it -- --nocapture --test-threads 1 liveness
+    ECOTONE_LIVENESS={{EPISODES}} cargo test -p ecotone --test it -- --include-ignored --nocapture --test-threads 1 liveness
 
 # Real child processes, killed with SIGKILL at random moments
 kills TIMES="100":
-    ECOTONE_KILLS={{TIMES}} cargo test --release -p ecotone-cli --test it kills_at_any_moment -- --nocapture
+    ECOTONE_KILLS={{TIMES}} cargo test --release -p ecotone-cli --test it kills_at_any_moment -- --include-ignored --nocapture
 
 # Every history of three short operations, with a crash and a failure at every I/O of the last one
 short-histories:
-    ECOTONE_FULL=1 cargo test --release -p ecotone --test it every_crash -- --nocapture
+    ECOTONE_FULL=1 cargo test --release -p ecotone --test it every_crash -- --include-ignored --nocapture
 
 # Every byte of a small database flipped in turn, every file cut at every length
 damage:
-    ECOTONE_FULL=1 cargo test --release -p ecotone --test it damage -- --nocapture
+    ECOTONE_FULL=1 cargo test --release -p ecotone --test it damage -- --include-ignored --nocapture
 
 # Switches the known bugs on, one after the other: the general suites must catch each in three runs of three
 bugs:

@@ -74,10 +74,6 @@ const REORGANISATION: Crew =
 const CHECKPOINTS: Crew =
     Crew { threads: &[(Flusher, 3), (Flusher, 2), (Writer, 6), (Writer, 6), (Batcher, 4)], registers: 8, crash: true };
 /// Keyspaces that are dropped while they are written out, beside others that take what they had. Every engine has this one.
-const DROPS: Crew = Crew {
-    threads: &[(Dropper, 8), (Flusher, 8), (Writer, 12), (Evicter, 2)],
-    registers: 8,
-    crash: false,
-};
+const DROPS: Crew = Crew { threads: &[(Dropper, 8), (Flusher, 8), (Writer, 12), (Evicter, 2)], registers: 8, crash: false };
 /// The same, and a crash.
 const CRASHED_DROPS: Crew = Crew { crash: true, ..DROPS };

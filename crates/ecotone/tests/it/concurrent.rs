@@ -151,6 +151,7 @@ impl Drop for Stop<'_> {
 }
 
 #[test]
+#[ignore = "long"]
 fn readers_and_scans_miss_nothing_and_see_nothing_old() {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::builder(directory.path().join("db")).memory_budget(16 << 20).open().unwrap();

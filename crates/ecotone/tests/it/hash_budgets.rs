@@ -73,6 +73,7 @@ fn check(records: &HashKeyspace, count: u32, place: &str) {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_crash_while_an_opening_compacts_loses_nothing() {
     for logged in [false, true] {
         let (disk, mut random) = (written(logged), SmallRng::seed_from_u64(2));
@@ -101,6 +102,7 @@ fn a_crash_while_an_opening_compacts_loses_nothing() {
 
 /// What is counted as large is what all indexes have together.
 #[test]
+#[ignore = "long"]
 fn keyspaces_whose_indexes_have_no_room_together_can_be_opened() {
     const EACH: u32 = RECORDS / 2;
     let (disk, names) = (SimStorage::new(1), ["a", "b", "c", "d"]);

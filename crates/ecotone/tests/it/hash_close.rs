@@ -62,6 +62,7 @@ fn filled(logged: bool, count: u32) -> (SimStorage, Database) {
 }
 
 #[test]
+#[ignore = "long"]
 fn an_opening_after_a_close_reads_headers_and_fences_and_little_of_the_hot_log() {
     for (logged, count) in [(true, 100_000), (true, 400_000), (false, 400_000)] {
         let (disk, database) = filled(logged, count);
@@ -97,6 +98,7 @@ fn what_was_closed_opens_in_the_smallest_budget_without_compacting() {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_crash_in_a_close_loses_nothing_that_was_flushed() {
     const COUNT: u32 = 150_000;
     let mut random = SmallRng::seed_from_u64(3);

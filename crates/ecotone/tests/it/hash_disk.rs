@@ -265,6 +265,7 @@ fn work(store: &dyn Store, model: &mut Model, keys: u32, random: &mut SmallRng) 
 /// The machine goes off at some I/O while deletes and inserts fight for the space of a full budget. What comes back is what was promised, it is within the budget,
 /// and life goes on (traps 11 and 14).
 #[test]
+#[ignore = "long"]
 fn crashes_where_the_budget_is_full_lose_nothing() {
     let (disk, before, count) = full();
     let rehearsal = disk.crash(Crash::KeepAll);

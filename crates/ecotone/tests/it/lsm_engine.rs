@@ -274,6 +274,7 @@ fn more_than_memory_goes_to_tables() {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_table_cache_of_few_bytes_is_kept_while_everything_is_found() {
     // Each of 37 tables has an index of 256 bytes.
     const BYTES: u64 = 6 << 10;

@@ -30,6 +30,7 @@ fn go_on(iter: &mut Iter, is_backward: bool, steps: u64, last: &mut Option<u64>)
 }
 
 #[test]
+#[ignore = "long"]
 fn six_hundred_iterators_and_a_writer_go_on_in_the_least_memory() {
     for engine in ["tree", "lsm", "adaptive"] {
         let directory = tempfile::tempdir().unwrap();

@@ -28,6 +28,7 @@ fn full_disk() -> SimStorage {
 }
 
 #[test]
+#[ignore = "long"]
 fn who_overwrites_on_a_nearly_full_disk_goes_on() {
     for engine in ["tree", "lsm", "adaptive"] {
         let database = open(&full_disk(), MEMORY).unwrap();
@@ -44,6 +45,7 @@ fn who_overwrites_on_a_nearly_full_disk_goes_on() {
 }
 
 #[test]
+#[ignore = "long"]
 fn who_deletes_on_a_full_disk_can_insert_again() {
     for engine in ["lsm", "adaptive"] {
         let disk = full_disk();

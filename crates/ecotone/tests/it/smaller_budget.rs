@@ -70,6 +70,7 @@ pub(crate) fn after_a_close(engine: &str) -> Result<(), String> {
 
 #[cfg(not(feature = "bugs"))]
 #[test]
+#[ignore = "long"]
 fn who_writes_after_an_opening_with_less_memory_does_not_wait_for_an_earlier_life() {
     for engine in ["tree", "lsm", "adaptive", "hash"] {
         after_a_close(engine).unwrap_or_else(|late| panic!("{late}"));
@@ -79,6 +80,7 @@ fn who_writes_after_an_opening_with_less_memory_does_not_wait_for_an_earlier_lif
 /// Most of what was written is in the log alone.
 #[cfg(not(feature = "bugs"))]
 #[test]
+#[ignore = "long"]
 fn a_log_of_a_larger_budget_is_replayed_at_once() {
     for engine in ["tree", "lsm", "adaptive", "hash"] {
         opens_and_writes(engine, &written(engine, RECORDS, false), RECORDS).unwrap_or_else(|late| panic!("{late}"));

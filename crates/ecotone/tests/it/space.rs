@@ -154,6 +154,7 @@ fn size_on_disk(directory: &Path) -> u64 {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_keyspace_that_shrank_to_a_tenth_gives_its_space_back() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("db");
@@ -287,12 +288,14 @@ fn steady_amplification(records: u64, size: usize) -> f64 {
 }
 
 #[test]
+#[ignore = "long"]
 fn space_amplification_stays_low_under_random_writes_of_small_records() {
     let most = steady_amplification(300_000, 64);
     assert!(most <= 1.6, "{most:.3} bytes on disk for a byte of records");
 }
 
 #[test]
+#[ignore = "long"]
 fn space_amplification_stays_low_under_random_writes_of_large_records() {
     let most = steady_amplification(24_000, 1024);
     assert!(most <= 1.75, "{most:.3} bytes on disk for a byte of records");

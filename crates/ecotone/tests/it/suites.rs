@@ -121,36 +121,43 @@ fn exhaustive(simulated: &Simulated, one_in: usize, interrupt_one_in: usize) {
 }
 
 #[test]
+#[ignore = "long"]
 fn every_crash_of_short_histories_on_the_tiny_in_place_engine() {
     exhaustive(&in_place(), 32, 60);
 }
 
 #[test]
+#[ignore = "long"]
 fn every_crash_of_short_histories_on_the_tiny_append_only_engine() {
     exhaustive(&append_only(), 32, 60);
 }
 
 #[test]
+#[ignore = "long"]
 fn every_crash_of_short_histories_on_the_tiny_hashed_engine() {
     exhaustive(&hashed(), 32, 60);
 }
 
 #[test]
+#[ignore = "long"]
 fn every_crash_of_short_histories_on_the_hash_engine() {
     exhaustive(&hash(), 32, 100);
 }
 
 #[test]
+#[ignore = "long"]
 fn every_crash_of_short_histories_on_the_tree() {
     exhaustive(&tree(), 32, 100);
 }
 
 #[test]
+#[ignore = "long"]
 fn every_crash_of_short_histories_on_the_lsm_engine() {
     exhaustive(&lsm(), 32, 100);
 }
 
 #[test]
+#[ignore = "long"]
 fn every_crash_of_short_histories_on_the_adaptive_engine() {
     exhaustive(&adaptive(), 32, 100);
     exhaustive(&adaptive().set(&[("insert", "tree")]), 64, 200);
@@ -171,11 +178,13 @@ fn campaign(simulated: &Simulated, crashes: u64, shapes: &[Shape]) -> (u64, Coun
 }
 
 #[test]
+#[ignore = "long"]
 fn crash_campaign_on_the_tiny_in_place_engine() {
     campaign(&in_place(), 96, &[SHORT, WIDE]);
 }
 
 #[test]
+#[ignore = "long"]
 fn crash_campaign_on_the_tiny_append_only_engine() {
     campaign(&append_only(), 96, &[SHORT, WIDE]);
 }
@@ -205,6 +214,7 @@ fn crash_campaign_on_the_tree() {
 
 /// Lines beside directories, rooms that are foretold, single pages, and a cache that keeps nothing.
 #[test]
+#[ignore = "long"]
 fn crash_campaign_on_the_tree_with_other_options() {
     campaign(
         &tree().set(&[("fill", "60"), ("segment_pages", "4"), ("model", "greedy"), ("forecast", "auto")]),
@@ -215,12 +225,14 @@ fn crash_campaign_on_the_tree_with_other_options() {
 }
 
 #[test]
+#[ignore = "long"]
 fn crash_campaign_on_the_lsm_engine() {
     campaign(&lsm(), 96, &[SHORT, WIDE, DEEP]);
     campaign(&lsm().set(&[("compression", "lz4")]).budgets(&[64 << 20, 16 << 20, 24 << 20]), 48, &[SHORT, WIDE, DEEP]);
 }
 
 #[test]
+#[ignore = "long"]
 fn crash_campaign_on_the_adaptive_engine() {
     hints_were_followed(campaign(&adaptive(), 96, &[SHORT, WIDE, DEEP]));
     hints_were_followed(campaign(&adaptive().set(&[("insert", "tree")]), 48, &[SHORT, WIDE, DEEP]));
@@ -228,6 +240,7 @@ fn crash_campaign_on_the_adaptive_engine() {
 }
 
 #[test]
+#[ignore = "long"]
 fn crash_campaign_with_other_memory_budgets_in_each_life() {
     campaign(&tree().budgets(&[64 << 20, 16 << 20, 24 << 20]), 48, &[SHORT, WIDE, DEEP]);
 }
@@ -290,6 +303,7 @@ fn a_full_disk_under_the_lsm_engine() {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_full_disk_under_the_adaptive_engine() {
     full_disk(&adaptive());
     full_disk(&adaptive().set(&[("insert", "tree")]));
@@ -298,6 +312,7 @@ fn a_full_disk_under_the_adaptive_engine() {
 
 /// The tiny engines hold locks during their I/O, so their calls cannot stand still there.
 #[test]
+#[ignore = "long"]
 fn interleaved_calls_on_the_tree() {
     let histories = from_environment("ECOTONE_HISTORIES").unwrap_or(100);
     let (first, shape) = (first_seed(), interleave::Shape { steps: 400, registers: 8 });
@@ -347,6 +362,7 @@ fn threads_and_crashes_on_the_tiny_hashed_engine() {
 }
 
 #[test]
+#[ignore = "long"]
 fn threads_and_crashes_on_the_hash_engine() {
     let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD };
     lives_of_threads(&hash().workers(2), extent, &[]);
@@ -354,12 +370,14 @@ fn threads_and_crashes_on_the_hash_engine() {
 
 /// Its tables have a few records each, so indexes of fewer records have to be loaded again and again.
 #[test]
+#[ignore = "long"]
 fn threads_and_crashes_on_the_lsm_engine() {
     let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD / 4 };
     lives_of_threads(&lsm().workers(2), extent, &[("flushes", 4), ("compactions", 4), ("index_loads", 4)]);
 }
 
 #[test]
+#[ignore = "long"]
 fn threads_and_crashes_on_the_adaptive_engine() {
     let extent = concurrent::Extent { lives: 5, threads: 4, calls: 150, registers: 24, cold: COLD / 4 };
     let once_in = [("absorbed_pieces", 4), ("uncovered_pieces", 4), ("diverted_records", 4), ("opened_ranges", 40)];

@@ -104,7 +104,7 @@ impl Room {
 
     /// As many blocks as have so many bytes, of which the keyspace cannot do without the first.
     pub(super) fn lease_all(&self, bytes: usize) -> Result<Vec<Block>> {
-        let first = self.memory.lease_essential(Component::HashIndex, BLOCK);
+        let first = self.first_block();
         let others = (1..bytes.div_ceil(BLOCK.bytes())).map(|_| self.lease());
         [first].into_iter().chain(others).collect()
     }
@@ -133,6 +133,17 @@ impl Room {
     /// The first block of a hot log, which it cannot do without.
     pub(super) fn first_frame(&self) -> Result<Block> {
         self.memory.lease_essential(Component::HotLog, BLOCK)
+    }
+
+    /// The first block of an index. What others hold for a while is waited for.
+    fn first_block(&self) -> Result<Block> {
+        for _ in 0..LOOKS_FOR_A_BLOCK {
+            if let Ok(block) = self.memory.lease_lasting(Component::HashIndex, BLOCK) {
+                return Ok(block);
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+        Err(self.refused(INDEX))
     }
 
     /// A block for the index, if the budget has one that is free.

@@ -226,6 +226,18 @@ impl Memory {
     /// Leases for work that must go on, from the reserve too. When nothing is left it asks the shares, each as long as it gives something, until one has made
     /// room: what they give may lie apart, and what is wanted may not. If none has, it fails with [`Error::Memory`]. See the rules above.
     pub fn lease_essential(&self, component: Component, size: Size) -> Result<Block> {
+        self.lease_from_caches(component, size, 0)
+    }
+
+    /// A block for what lasts and cannot be done without: caches give it back if need be, and the reserve stays.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if there is none.
+    pub fn lease_lasting(&self, component: Component, size: Size) -> Result<Block> {
+        self.lease_from_caches(component, size, self.reserve)
+    }
+
+    fn lease_from_caches(&self, component: Component, size: Size, keep: usize) -> Result<Block> {
         epoch::assert_unpinned();
         let refused = || Error::Memory { what: component.name(), budget: self.budget as u64 };
         // What caches give up is of no use to windows that have their part, which others may have taken meanwhile.
@@ -233,7 +245,7 @@ impl Memory {
         if !may_have() {
             return Err(refused());
         }
-        if let Some(block) = self.take(component, size, 0) {
+        if let Some(block) = self.take(component, size, keep) {
             return Ok(block);
         }
         let members = self.members();
@@ -243,7 +255,7 @@ impl Memory {
                     break None;
                 }
                 let given = member.shrink(size.bytes());
-                let block = self.take(component, size, 0);
+                let block = self.take(component, size, keep);
                 if block.is_some() || given == 0 {
                     break block;
                 }

@@ -20,7 +20,7 @@ const RULES: [Rule; 12] = [
     ("dbg!(", Where::Everywhere, &[], "remove it"),
     ("todo!(", Where::Everywhere, &[], "write it now: there are no stubs"),
     ("unimplemented!(", Where::Everywhere, &[], "write it now: there are no stubs"),
-    ("#[ignore", Where::Everywhere, &[], "make the test fast, with a full form behind an environment variable, or remove it"),
+    ("#[ignore]", Where::Everywhere, &[], "make the test fast, or say that it is `long`: the gate runs these too"),
     ("println!(", Where::Libraries, &[], "use tracing, or return what is to be shown"),
     ("print!(", Where::Libraries, &[], "use tracing, or return what is to be shown"),
     ("process::exit", Where::Libraries, &[], "return an error: only a program ends itself"),

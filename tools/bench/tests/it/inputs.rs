@@ -11,6 +11,7 @@ fn put(directory: &Path, name: &str, numbers: impl IntoIterator<Item = u64>) -> 
 }
 
 #[test]
+#[ignore = "long"]
 fn a_trace_says_which_records_are_accessed() {
     let directory = directory();
     let file = put(directory.path(), "shop.u64", (0..5000).map(|access| access * access % 701));

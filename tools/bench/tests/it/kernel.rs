@@ -26,6 +26,7 @@ fn near(result: &Value, ours: &str, kernels: &str, more: f64) {
 }
 
 #[test]
+#[ignore = "long"]
 fn reads_are_those_that_the_kernel_saw() {
     let directory = directory();
     line(&format!("{RUN} --workload c --operations 1 --warmup 0 --json"), directory.path());

@@ -35,6 +35,7 @@ fn stores_take_turns_and_summaries_follow() {
 }
 
 #[test]
+#[ignore = "long"]
 fn stores_that_stay_open_are_warmed_up_once_and_stand_still_in_between() {
     let directory = directory();
     let run = "run --store tree,null --rounds 3 --stay-open --workload d --records 2000 --warmup 1s --seconds 0.3 --threads 3 --memory 16MiB --json";
@@ -57,6 +58,7 @@ fn stores_that_stay_open_are_warmed_up_once_and_stand_still_in_between() {
 }
 
 #[test]
+#[ignore = "long"]
 fn workloads_follow_each_other_in_stores_that_stay_open() {
     let directory = directory();
     let run = "run --store tree,null --rounds 2 --stay-open --workload c --then a,d --records 2000 --seconds 0.2 --threads 2 --memory 16MiB --json";

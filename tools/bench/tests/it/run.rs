@@ -39,6 +39,7 @@ fn check_names(result: &Value) {
 }
 
 #[test]
+#[ignore = "long"]
 fn every_workload_and_distribution_prints_every_name() {
     for store in ["null", "tree"] {
         for (workload, distribution) in [
@@ -88,6 +89,7 @@ fn user_bytes_are_those_of_the_operations() {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_finished_store_is_checked_before_it_is_used_again() {
     let directory = directory();
     let run = |more: &str| format!("run --store tree --records 1000 --operations 100 --warmup 0 --memory 16MiB {more}");
@@ -127,6 +129,7 @@ fn a_store_that_lost_data_is_caught() {
 }
 
 #[test]
+#[ignore = "long"]
 fn wrong_arguments_are_told() {
     for (arguments, message) in [
         ("--workload c --memory 16MiB --value-size 7", "--value-size is 7"),

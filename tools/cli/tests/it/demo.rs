@@ -64,22 +64,26 @@ fn kills_lose_nothing(engine: &str) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "long"]
 fn kills_at_any_moment_lose_nothing_of_a_tree() {
     kills_lose_nothing("tree");
 }
 
 #[test]
+#[ignore = "long"]
 fn kills_at_any_moment_lose_nothing_of_a_hash_keyspace() {
     kills_lose_nothing("hash");
 }
 
 #[test]
+#[ignore = "long"]
 fn kills_at_any_moment_lose_nothing_of_tables() {
     kills_lose_nothing("lsm");
 }
 
 /// Whether ranges were covered is seen when the database is open again; what was going on, the process has told shortly before.
 #[test]
+#[ignore = "long"]
 fn kills_at_any_moment_lose_nothing_of_what_changes_its_shape() {
     let told = kills_lose_nothing("adaptive");
     let with = |words: &str| told.iter().filter(|line| line.contains(words)).count();

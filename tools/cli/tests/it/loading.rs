@@ -208,6 +208,7 @@ fn the_bundled_keys_load() {
 }
 
 #[test]
+#[ignore = "long"]
 fn the_shared_sets_load() {
     let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/taxi_pickups.u64.zst");
     if !shared.exists() {

@@ -33,6 +33,7 @@ fn load(place: &Place, engine: &str, level: &str) -> String {
 }
 
 #[test]
+#[ignore = "long"]
 fn flushes_write_out_compactions_and_relief_are_told_at_debug_alone() {
     let all = [
         ("tree", &["wrote out dirty pages", "relieved the log", "made a checkpoint"][..]),

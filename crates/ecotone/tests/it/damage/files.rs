@@ -47,6 +47,7 @@ fn lengths(length: usize) -> Vec<usize> {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_cut_file_is_refused_or_was_not_needed() {
     Image::all(1).iter().for_each(cut);
 }
@@ -128,6 +129,7 @@ fn lose(disk: &SimStorage, file: FileId, how: &str) {
 
 /// Never less than what was synced: all of the last life was.
 #[test]
+#[ignore = "long"]
 fn a_lost_log_segment_is_named_or_was_not_needed() {
     let long = Image::with_long_logs(1);
     for (number, image) in Image::all(1).iter().chain(&long).enumerate() {

@@ -118,6 +118,7 @@ fn a_flip_in_the_only_copy_of_the_manifest_is_refused() {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_flip_in_the_log_is_refused_or_takes_the_last_write() {
     // Of a tree there is least in it.
     for (image, used) in Image::all(1).into_iter().zip([17, 4_999, 397, 397]) {
@@ -136,6 +137,7 @@ fn a_flip_in_the_double_write_area_changes_no_answer() {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_flip_in_the_pages_is_refused_or_found_when_read() {
     for image in [Image::new(1), Image::adaptive(1)] {
         let [refused, hurt, intact, shorter] = flip(&image, |file| matches!(file, FileId::Pages(_)), 61, 10_007);
@@ -144,6 +146,7 @@ fn a_flip_in_the_pages_is_refused_or_found_when_read() {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_flip_in_a_hash_keyspace_is_refused_or_found_when_read() {
     let image = Image::hashed(1);
     let [refused, hurt, intact, shorter] = flip(&image, |file| matches!(file, FileId::Segment { .. }), 499, 100_003);
@@ -154,6 +157,7 @@ fn a_flip_in_a_hash_keyspace_is_refused_or_found_when_read() {
 
 /// One in a filter is found by a check alone, since no answer needs it.
 #[test]
+#[ignore = "long"]
 fn a_flip_in_the_tables_is_refused_or_found_when_read() {
     for image in [Image::lsm(1), Image::adaptive(1)] {
         let [refused, hurt, intact, shorter] = flip(&image, |file| matches!(file, FileId::Table { .. }), 113, 20_011);

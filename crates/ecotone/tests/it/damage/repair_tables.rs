@@ -80,6 +80,7 @@ fn assert_costs(image: &Image, damage: &dyn Fn(&SimStorage), file: FileId, lost:
 }
 
 #[test]
+#[ignore = "long"]
 fn a_flipped_bit_of_a_table_costs_a_block() {
     let (mut lost, mut harmless) = (0, 0);
     for image in images() {
@@ -116,6 +117,7 @@ fn a_flipped_bit_of_pages_below_tables_costs_a_page() {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_table_that_is_cut_or_missing_costs_its_own_records() {
     let mut lost = 0;
     for image in images() {

@@ -52,6 +52,7 @@ fn changed_manifests_do_not_panic() {
 }
 
 #[test]
+#[ignore = "long"]
 fn changed_logs_do_not_panic() {
     change(&ordered(), |file| matches!(file, FileId::Log(_)), 167);
     others()
@@ -72,6 +73,7 @@ fn changed_pages_do_not_panic() {
 }
 
 #[test]
+#[ignore = "long"]
 fn changed_segments_do_not_panic() {
     change(&Image::hashed(1), |file| matches!(file, FileId::Segment { .. }), 211);
 }
@@ -82,6 +84,7 @@ fn changed_runs_do_not_panic() {
 }
 
 #[test]
+#[ignore = "long"]
 fn changed_tables_do_not_panic() {
     for image in [Image::lsm(1), Image::adaptive(1)] {
         change(&image, |file| matches!(file, FileId::Table { .. }), 167);

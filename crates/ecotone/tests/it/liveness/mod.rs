@@ -223,24 +223,28 @@ fn all_return(engine: &'static str) {
 
 #[cfg(not(feature = "bugs"))]
 #[test]
+#[ignore = "long"]
 fn every_call_of_a_tree_returns() {
     all_return("tree");
 }
 
 #[cfg(not(feature = "bugs"))]
 #[test]
+#[ignore = "long"]
 fn every_call_of_a_hash_keyspace_returns() {
     all_return("hash");
 }
 
 #[cfg(not(feature = "bugs"))]
 #[test]
+#[ignore = "long"]
 fn every_call_of_an_lsm_keyspace_returns() {
     all_return("lsm");
 }
 
 #[cfg(not(feature = "bugs"))]
 #[test]
+#[ignore = "long"]
 fn every_call_of_an_adaptive_keyspace_returns() {
     all_return("adaptive");
 }

@@ -134,11 +134,13 @@ fn trap_14_checkpoint_against_truncation_under_a_hot_log() {
 }
 
 #[test]
+#[ignore = "long"]
 fn trap_14_checkpoint_against_truncation_under_memtables() {
     checkpoint_against_truncation(lsm, 4);
 }
 
 #[test]
+#[ignore = "long"]
 fn trap_14_checkpoint_against_truncation_over_pages() {
     checkpoint_against_truncation(adaptive, 3);
 }
@@ -163,6 +165,7 @@ fn rounds(world: &mut World, count: u8) -> ecotone::Result<()> {
 /// Flushes and compactions beside checkpoints, ended at every I/O: each memtable is in the log or in a table that is named, and no table goes that a checkpoint
 /// or the log still needs.
 #[test]
+#[ignore = "long"]
 fn trap_11_flushes_and_compactions_beside_checkpoints() {
     let world = World::loaded(lsm, (0..100).map(|_| 900));
     let story: &Story = &|world| rounds(world, 3);
@@ -178,6 +181,7 @@ fn trap_11_flushes_and_compactions_beside_checkpoints() {
 /// What is carved and absorbed beside checkpoints, ended at every I/O: a record is in the log, in a table that counts, or in a page that is named, and whatever
 /// a checkpoint or the log still needs is neither removed nor written over (trap 5).
 #[test]
+#[ignore = "long"]
 fn trap_11_absorptions_beside_checkpoints() {
     let world = World::loaded(adaptive, (0..100).map(|_| 900));
     let story: &Story = &|world| rounds(world, 3);
@@ -190,6 +194,7 @@ fn trap_11_absorptions_beside_checkpoints() {
 
 /// Compactions, folds and merges beside checkpoints, ended at every I/O: no file goes that a checkpoint or the log still needs.
 #[test]
+#[ignore = "long"]
 fn trap_14_no_file_of_a_needed_checkpoint_goes_by_compactions_and_folds() {
     let world = World::loaded(hash, (0..100).map(|_| 900));
     let story: &Story = &|world| rounds(world, 4);
@@ -216,11 +221,13 @@ fn trap_15_pages_of_a_hot_log_ahead_of_the_log() {
 }
 
 #[test]
+#[ignore = "long"]
 fn trap_15_tables_ahead_of_the_log() {
     pages_ahead_of_the_log(lsm, LSM, 5);
 }
 
 #[test]
+#[ignore = "long"]
 fn trap_15_pages_below_tables_ahead_of_the_log() {
     pages_ahead_of_the_log(adaptive, ADAPTIVE, 5);
 }

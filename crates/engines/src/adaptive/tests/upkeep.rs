@@ -141,6 +141,7 @@ fn is_one_run(world: &World) -> bool {
 
 /// For a thirtieth all is not written again, whatever scans lose; for a sixth it is, and not more than three times.
 #[test]
+#[ignore = "long"]
 fn what_was_merged_is_merged_again_for_enough() {
     let (mut world, mut model) = merged(Split::Side);
     for (part, is_enough) in [(30, false), (6, true)] {
@@ -160,11 +161,13 @@ fn what_was_merged_is_merged_again_for_enough() {
 }
 
 #[test]
+#[ignore = "long"]
 fn what_is_as_large_as_memory_is_merged_where_places_become_pages_one_by_one() {
     merged(Split::Down);
 }
 
 #[test]
+#[ignore = "long"]
 fn what_is_as_large_as_memory_is_merged() {
     let (mut world, mut model) = merged(Split::Side);
     // A tenth of it is found room for as pages.
@@ -178,6 +181,7 @@ fn what_is_as_large_as_memory_is_merged() {
 
 /// What is pages of it stays that, what is not one run.
 #[test]
+#[ignore = "long"]
 fn what_is_as_large_as_memory_is_merged_beside_a_part_that_is_pages() {
     let (mut world, mut model) = merged(Split::Side);
     world.keyspace.hint(&range(0, KEYS / 10), Hint::ReadMostly).unwrap();

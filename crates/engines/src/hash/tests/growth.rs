@@ -104,6 +104,7 @@ fn a_hot_log_that_needs_a_large_index_can_be_opened() {
 
 /// The same, but that the index of all of it would be larger than the memory of the next life.
 #[test]
+#[ignore = "long"]
 fn a_hot_log_whose_index_has_no_room_in_the_next_budget_can_be_opened() {
     const RECORDS: u64 = 2_600_000;
     const BUDGET: usize = 256 << 20;

@@ -102,6 +102,7 @@ fn what_packs_worse_than_what_came_before_goes_to_the_next_blocks() {
 }
 
 #[test]
+#[ignore = "long"]
 fn every_flipped_byte_is_noticed_where_it_is() {
     let (disk, records) = (SimStorage::new(1), usual(150));
     let environment = environment(&disk);
