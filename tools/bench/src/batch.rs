@@ -21,12 +21,17 @@ pub(crate) struct Buffers {
     tickets: Vec<Ticket>,
 }
 
+/// Whether a kind of operation is done for many keys at a time.
+fn is_batched(kind: Kind) -> bool {
+    matches!(kind, Kind::Read | Kind::Update | Kind::Load | Kind::Insert)
+}
+
 impl Executor<'_> {
     /// Carries out several operations: the reads with one call, then the writes as one batch, then what has no batches one by one.
     pub(crate) fn batch(&mut self, operations: &[Operation], buffers: &mut Buffers) -> Result<Outlook> {
         self.read_many(operations, buffers)?;
         let outlook = self.write_many(operations, buffers)?;
-        for operation in operations.iter().filter(|operation| matches!(operation.kind, Kind::Scan | Kind::Modify)) {
+        for operation in operations.iter().filter(|operation| !is_batched(operation.kind)) {
             self.single(*operation)?;
         }
         Ok(outlook)
@@ -85,9 +90,9 @@ impl Executor<'_> {
     fn prepare(&mut self, operation: Operation, tickets: &mut Vec<Ticket>, outlook: &mut Outlook) -> Result<Option<(u64, u64)>> {
         let bench = self.bench;
         let record = match operation.kind {
-            Kind::Read | Kind::Scan | Kind::Modify => return Ok(None),
+            kind if kind == Kind::Read || !is_batched(kind) => return Ok(None),
             Kind::Update | Kind::Load => operation.record,
-            Kind::Insert => match bench.inserts.claim(self.thread) {
+            _ => match bench.inserts.claim(self.thread) {
                 Some(record) => record,
                 None => {
                     *outlook = Outlook::KeysUsedUp;

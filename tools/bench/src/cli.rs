@@ -107,7 +107,8 @@ pub(crate) struct RunOptions {
     #[arg(skip = store::Kind::Null)]
     pub(crate) store: store::Kind,
     /// YCSB's a to f; `insert` adds records to a loaded store, `load` measures the load, `adapt` scans as e while the store brings all keys into
-    /// pages (`adaptive` alone).
+    /// pages (`adaptive` alone). With --order ascending the loaded records are a queue: `queue` inserts a record and removes the first one, `drain` removes the first or the
+    /// last one, `first` reads the first one.
     #[arg(long, value_enum)]
     pub(crate) workload: Workload,
     /// Workloads to measure after it in the stores that stay open, all rounds of one before the next, each with so many operations or as --operations or --seconds
@@ -166,8 +167,8 @@ pub(crate) struct RunOptions {
     /// Make this many keys of the same kind from --keys, which is sorted or has times beside it.
     #[arg(long, value_name = "N", requires = "keys", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     pub(crate) scale_keys: Option<u64>,
-    /// In which order the entries of --keys become records.
-    #[arg(long, value_enum, requires = "keys")]
+    /// In which order keys come: those of --keys shuffled or as they arrive, synthetic ones shuffled or in one of the others.
+    #[arg(long, value_enum)]
     pub(crate) order: Option<Order>,
     /// Access trace (.u64, .u64.zst) that says which records a, b, c and f access; --records is then the number of its objects by default.
     #[arg(long, value_name = "FILE", conflicts_with = "distribution")]

@@ -4,6 +4,7 @@ use crate::{
     bench::{Bench, judge},
     error::Result,
     generator::Operation,
+    store::End,
     value::{self, Wrong},
     workload::Kind,
 };
@@ -59,7 +60,17 @@ impl<'a> Executor<'a> {
             Kind::Modify => self.modify(operation.record)?,
             Kind::Scan => self.scan(operation.record, usize::from(operation.length))?,
             Kind::Load => self.create(operation.record)?,
+            Kind::PopFirst => self.pop(End::First)?,
+            Kind::PopLast => self.pop(End::Last)?,
+            Kind::First => self.look_at(End::First)?,
             Kind::Insert => return self.insert(),
+            Kind::Turn => {
+                let outlook = self.insert()?;
+                if outlook == Outlook::GoOn {
+                    self.pop(End::First)?;
+                }
+                return Ok(outlook);
+            }
         }
         Ok(Outlook::GoOn)
     }
@@ -127,6 +138,32 @@ impl<'a> Executor<'a> {
         self.traffic.read += bytes;
         self.traffic.written += bytes;
         judge(key, verdict)
+    }
+
+    /// Copies the record at an end into `key` and `value`, and checks it. There is one.
+    fn look_at(&mut self, end: End) -> Result<()> {
+        let (bench, key, value, mut is_there) = (self.bench, &mut self.key, &mut self.value, false);
+        key.clear();
+        bench.store.end(end, &mut |of_end, at_end| {
+            key.clear();
+            key.extend_from_slice(of_end);
+            value.clear();
+            value.extend_from_slice(at_end);
+            is_there = true;
+        })?;
+        let verdict = if is_there { bench.check(Some(value), key, value::identity(key), 0) } else { bench.unanswered() };
+        self.traffic.read += (key.len() + value.len()) as u64;
+        judge(key, verdict)
+    }
+
+    /// Removes the record at an end, or the next one if others come first.
+    fn pop(&mut self, end: End) -> Result<()> {
+        loop {
+            self.look_at(end)?;
+            if self.bench.store.take(&self.key, &self.value)? || !self.bench.checks {
+                return Ok(());
+            }
+        }
     }
 
     fn scan(&mut self, record: u64, length: usize) -> Result<()> {

@@ -84,7 +84,7 @@ impl<'a> Generator<'a> {
             Plan::Drawn(mix, distribution) => block.extend((0..position.count).map(|_| {
                 let kind = mix.sample(rng);
                 let record = match kind {
-                    Kind::Insert => 0,
+                    Kind::Insert | Kind::Turn | Kind::PopFirst | Kind::PopLast | Kind::First => 0,
                     _ => distribution.sample(rng, position.progress, position.existing),
                 };
                 let length = if kind == Kind::Scan { scan_length(rng) } else { 1 };

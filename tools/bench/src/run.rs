@@ -22,7 +22,7 @@ use crate::{
     progress::Progress,
     row::{Footprint, Load, Row},
     state::{Directory, Parameters, State},
-    store::{self, Durability, Stats},
+    store::{self, Durability, End, Stats},
     trace::Trace,
     transfers::{Accounts, Transfers},
     value::VERSION_BYTES,
@@ -155,10 +155,10 @@ impl<'a> Run<'a> {
             }
             None => (self.drawn(options.workload)?, records),
         };
-        if options.workloads().any(Workload::inserts) || !options.store.survives_kill() {
+        if options.workloads().any(|workload| workload.inserts() || workload.removes()) || !options.store.survives_kill() {
             self.save(false)?;
         }
-        let usual = if options.workload == Workload::Insert { 0 } else { records };
+        let usual = if options.workload == Workload::Insert || options.workload.removes() { 0 } else { records };
         let warmup = self.warm_up(options.warmup.unwrap_or(Warmup::Operations(usual)), &mut plan)?;
         let operations = Limit::Operations(options.operations.unwrap_or(once));
         let limit = options.seconds.map_or(operations, |seconds| Limit::Time(Duration::from_secs_f64(seconds)));
@@ -192,6 +192,9 @@ impl<'a> Run<'a> {
     /// The records whose keys lie side by side, from two fifths of all keys on.
     fn stretch(&self) -> Result<Vec<u64>> {
         let (from, keys) = (STRETCH.min(1.0 - self.options.stretch), &self.bench.keys);
+        if !keys.have_places() {
+            return Err("a stretch is of keys that are spread evenly; leave --order out".into());
+        }
         let within = |record: &u64| (from..from + self.options.stretch).contains(&keys.place(*record));
         let records: Vec<u64> = (0..self.state.loaded).filter(within).collect();
         if records.is_empty() { Err("--stretch is so small that no record is in it".into()) } else { Ok(records) }
@@ -226,10 +229,16 @@ impl<'a> Run<'a> {
         files::drop_cached(&path)?;
         let begin = Instant::now();
         let bench = Bench { store: open_store(options, &self.directory, false)?, ..bench };
-        Executor::new(&bench, 0).single(Operation { kind: Kind::Read, record: 0, length: 0 })?;
+        let removes = options.workloads().any(Workload::removes);
+        if removes {
+            // Which records are left is not known.
+            bench.store.end(End::First, &mut |_, _| {})?;
+        } else {
+            Executor::new(&bench, 0).single(Operation { kind: Kind::Read, record: 0, length: 0 })?;
+        }
         let open_seconds = begin.elapsed().as_secs_f64();
         bench.store.close()?;
-        self.state.finished = true;
+        self.state.finished = !removes;
         self.directory.save(&self.state)?;
         let key_size = bench.keys.mean_bytes();
         let footprint = Footprint { key_size, memory_peak, size_on_disk, open_seconds };
@@ -267,7 +276,8 @@ fn open_keys(options: &RunOptions, directory: &Directory, trace: Option<&Trace>)
     let objects = trace.map(Trace::objects);
     let Some(file) = &options.keys else {
         let usual = objects.unwrap_or(RECORDS);
-        return Ok((Keys::synthetic(options.key_size.unwrap_or(8), options.records.unwrap_or(usual))?, usual));
+        let order = options.order.unwrap_or(Order::Shuffled);
+        return Ok((Keys::synthetic(options.key_size.unwrap_or(8), options.records.unwrap_or(usual), order)?, usual));
     };
     let order = options.order.unwrap_or(Order::Shuffled);
     let keys = Keys::open(file, directory.path(), Use { key_size: options.key_size, order, scale: scale(options) })?;
@@ -294,7 +304,7 @@ fn parameters(options: &RunOptions, keys: &Keys, usual: u64) -> Result<Parameter
         key_size: options.key_size.or(options.keys.is_none().then_some(8)),
         value_size: size,
         keys: options.keys.as_ref().map(|file| fs::canonicalize(file).context("find", file)).transpose()?,
-        order: options.keys.as_ref().map(|_| options.order.unwrap_or(Order::Shuffled)),
+        order: options.order.or(options.keys.as_ref().map(|_| Order::Shuffled)),
         scale: scale(options),
         prepared: options.prepared,
         logged: options.durability != Durability::None,

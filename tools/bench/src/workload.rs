@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{distribution::Shape, zipf::below};
 
-/// The workloads by name: YCSB's six, three that only write, and one that has a store adapt.
+/// The workloads by name: YCSB's six, three that only write, one that has a store adapt, and three of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Workload {
@@ -30,6 +30,12 @@ pub(crate) enum Workload {
     Load,
     /// As `e`, from a hint that all keys are read mostly until the store has adapted to that.
     Adapt,
+    /// Inserts of new records, each followed by the removal of the first one that there is.
+    Queue,
+    /// Removals of the first and of the last record that there are.
+    Drain,
+    /// Reads of the first record that there is.
+    First,
 }
 
 /// A kind of operation.
@@ -47,6 +53,14 @@ pub(crate) enum Kind {
     Modify,
     /// Write a given record for the first time.
     Load,
+    /// Write the next new record and remove the first one.
+    Turn,
+    /// Remove the first record.
+    PopFirst,
+    /// Remove the last record.
+    PopLast,
+    /// Read the first record.
+    First,
 }
 
 /// Longest scan in records; the lengths are uniform from 1.
@@ -92,12 +106,20 @@ impl Workload {
             Workload::Update => Mix::only(Kind::Update),
             Workload::Insert => Mix::of(Kind::Read, read_share, Kind::Insert),
             Workload::Load => Mix::only(Kind::Load),
+            Workload::Queue => Mix::only(Kind::Turn),
+            Workload::Drain => Mix::of(Kind::PopFirst, 0.5, Kind::PopLast),
+            Workload::First => Mix::only(Kind::First),
         }
     }
 
     /// Whether it adds records.
     pub(crate) fn inserts(self) -> bool {
-        matches!(self, Workload::D | Workload::E | Workload::Insert | Workload::Adapt)
+        matches!(self, Workload::D | Workload::E | Workload::Insert | Workload::Adapt | Workload::Queue)
+    }
+
+    /// Whether it removes records, so that the store is no use to others.
+    pub(crate) fn removes(self) -> bool {
+        matches!(self, Workload::Queue | Workload::Drain)
     }
 
     /// Whether it writes records that are there, so that their versions must be remembered.
@@ -114,7 +136,7 @@ impl Workload {
     pub(crate) fn usual_shape(self) -> Shape {
         match self {
             Workload::D => Shape::Latest,
-            Workload::Insert | Workload::Load => Shape::Uniform,
+            Workload::Insert | Workload::Load | Workload::Queue | Workload::Drain | Workload::First => Shape::Uniform,
             _ => Shape::Zipfian,
         }
     }
@@ -148,6 +170,7 @@ mod tests {
             (Workload::F, Kind::Modify, 500),
             (Workload::Update, Kind::Update, 1000),
             (Workload::Insert, Kind::Insert, 700),
+            (Workload::Drain, Kind::PopLast, 500),
         ] {
             assert!(share(workload, kind).abs_diff(permille) <= 6, "{workload:?}");
         }

@@ -1,6 +1,7 @@
 //! The key of each record.
 
 mod numbers;
+mod order;
 mod scale;
 mod source;
 mod strings;
@@ -10,11 +11,9 @@ mod tests;
 
 use std::path::Path;
 
-use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
-
 use self::{numbers::Numbers, strings::Strings, synthetic::Synthetic};
 pub(crate) use self::{
+    order::Order,
     scale::Scale,
     source::{Format, Source},
 };
@@ -22,16 +21,6 @@ use crate::{error::Result, permutation::Permutation};
 
 /// Seed of the order in which the entries of a file become records.
 const SHUFFLE: u64 = 0x5eed_0003;
-
-/// In which order the entries of a file become records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Order {
-    /// By a fixed bijection, so that neighbours in the file do not follow each other.
-    Shuffled,
-    /// As they stand in the file.
-    Arrival,
-}
 
 /// How the keys of a file are used.
 #[derive(Debug, Clone, Copy)]
@@ -63,8 +52,8 @@ enum Origin {
 
 impl Keys {
     /// Keys of `key_size` bytes, made from the numbers of at least `records` records.
-    pub(crate) fn synthetic(key_size: usize, records: u64) -> Result<Keys> {
-        Ok(Keys { origin: Origin::Synthetic(Synthetic::new(key_size, records)?), order: None })
+    pub(crate) fn synthetic(key_size: usize, records: u64, order: Order) -> Result<Keys> {
+        Ok(Keys { origin: Origin::Synthetic(Synthetic::new(key_size, records, order)?), order: None })
     }
 
     /// Reads a file window by window and leaves what is needed to find a key by its number in `directory`. The kind of the file follows from its
@@ -81,6 +70,9 @@ impl Keys {
                 Origin::Numbers(Numbers::new(numbers::unpack(source, directory)?, key_size.unwrap_or(8))?)
             }
         };
+        if !matches!(choice.order, Order::Shuffled | Order::Arrival) {
+            return Err("the keys of a file come shuffled or as they arrive; other orders are of synthetic keys".into());
+        }
         let keys = Keys { origin, order: None };
         let order = (choice.order == Order::Shuffled).then(|| Permutation::new(keys.count(), SHUFFLE));
         Ok(Keys { order, ..keys })
@@ -110,6 +102,14 @@ impl Keys {
             }
             Origin::Numbers(keys) => keys.write(number, buffer),
             Origin::Strings(keys) => keys.write(number, buffer),
+        }
+    }
+
+    /// Whether a part of all keys that lie side by side can be told.
+    pub(crate) fn have_places(&self) -> bool {
+        match &self.origin {
+            Origin::Synthetic(keys) => keys.is_even(),
+            Origin::Numbers(_) | Origin::Strings(_) => true,
         }
     }
 

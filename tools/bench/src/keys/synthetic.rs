@@ -1,5 +1,6 @@
 //! Keys made from the record's number.
 
+use super::order::{Numbering, Order};
 use crate::{
     error::Result,
     permutation::{Permutation, mix},
@@ -8,20 +9,28 @@ use crate::{
 /// Seed of the bijections for short keys.
 const SEED: u64 = 0x5eed_0002;
 
-/// Key `i` is a bijective 64-bit mix of `i`, big-endian, stretched by filler derived from it. Keys shorter than eight bytes are a bijection over as many
-/// bits as they have.
+/// Key `i` is the number that its order gives `i`, by itself a bijective 64-bit mix, big-endian, stretched by filler derived from it. Keys shorter than eight bytes are a
+/// bijection over as many bits as they have.
 #[derive(Debug)]
 pub(crate) struct Synthetic {
     key_size: usize,
+    numbering: Numbering,
     short: Option<Permutation>,
 }
 
 impl Synthetic {
     /// Keys of `key_size` bytes for `records` records.
-    pub(crate) fn new(key_size: usize, records: u64) -> Result<Self> {
+    pub(crate) fn new(key_size: usize, records: u64, order: Order) -> Result<Self> {
         check_size(key_size)?;
+        let numbering = Numbering::new(order);
+        if order == Order::Arrival {
+            return Err("--order arrival is of the keys of a file, and there is no --keys".into());
+        }
+        if key_size < 8 && !numbering.is_even() {
+            return Err("keys of fewer than 8 bytes come shuffled alone".into());
+        }
         let short = (key_size < 8).then(|| Permutation::of_bits(8 * key_size as u32, SEED));
-        let keys = Synthetic { key_size, short };
+        let keys = Synthetic { key_size, numbering, short };
         match keys.count() {
             count if count < records => Err(format!("{key_size} bytes make {count} keys, and --records is {records}").into()),
             _ => Ok(keys),
@@ -32,6 +41,10 @@ impl Synthetic {
         self.short.as_ref().map_or(u64::MAX, Permutation::size)
     }
 
+    pub(super) fn is_even(&self) -> bool {
+        self.numbering.is_even()
+    }
+
     pub(super) fn key_size(&self) -> usize {
         self.key_size
     }
@@ -39,14 +52,14 @@ impl Synthetic {
     /// Where the key of a record is among all keys of that length, from 0 to 1.
     pub(super) fn place(&self, record: u64) -> f64 {
         match &self.short {
-            None => mix(record) as f64 / 2f64.powi(64),
+            None => self.numbering.apply(record) as f64 / 2f64.powi(64),
             Some(short) => short.apply(record) as f64 / short.size() as f64,
         }
     }
 
     pub(super) fn write(&self, record: u64, buffer: &mut Vec<u8>) {
         match &self.short {
-            None => stretch(mix(record), self.key_size, buffer),
+            None => stretch(self.numbering.apply(record), self.key_size, buffer),
             Some(short) => {
                 buffer.clear();
                 buffer.extend_from_slice(&short.apply(record).to_be_bytes()[8 - self.key_size..]);

@@ -112,7 +112,7 @@ fn lines_with_and_without_a_last_line_end() {
 #[test]
 fn synthetic_keys_are_distinct_and_unordered() {
     for (size, records) in [(1, 256), (2, 65_536), (3, 100_000), (8, 100_000), (20, 1000)] {
-        let keys = Keys::synthetic(size, records).unwrap();
+        let keys = Keys::synthetic(size, records, Order::Shuffled).unwrap();
         let mut buffer = Vec::new();
         let mut seen = std::collections::BTreeSet::new();
         for record in 0..records {
@@ -121,7 +121,11 @@ fn synthetic_keys_are_distinct_and_unordered() {
             assert!(seen.insert(buffer.clone()), "{size} bytes: record {record} has the key of another");
         }
     }
-    assert!(Keys::synthetic(1, 257).is_err() && Keys::synthetic(0, 1).is_err() && Keys::synthetic(1025, 1).is_err());
+    assert!(
+        Keys::synthetic(1, 257, Order::Shuffled).is_err()
+            && Keys::synthetic(0, 1, Order::Shuffled).is_err()
+            && Keys::synthetic(1025, 1, Order::Shuffled).is_err()
+    );
 }
 
 #[test]
@@ -143,7 +147,9 @@ fn places_are_in_the_order_of_keys() {
     let (files, sorted) = (Files::new(), bytes(&(0..10_000u64).map(|number| number * number).collect::<Vec<_>>()));
     let choice = Use { key_size: None, order: Order::Shuffled, scale: None };
     let file = Keys::open(&files.put("sorted.u64", &sorted), files.directory.path(), choice).unwrap();
-    for keys in [file, Keys::synthetic(20, 10_000).unwrap(), Keys::synthetic(2, 10_000).unwrap()] {
+    for keys in
+        [file, Keys::synthetic(20, 10_000, Order::Shuffled).unwrap(), Keys::synthetic(2, 10_000, Order::Shuffled).unwrap()]
+    {
         let mut key = Vec::new();
         let mut places: Vec<(Vec<u8>, f64)> = (0..10_000)
             .map(|record| {

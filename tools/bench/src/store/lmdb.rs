@@ -6,7 +6,7 @@ use ecotone_sys::lmdb;
 use heed::{Database, Env, RoTxn, RwTxn, types::Bytes};
 
 use super::{
-    Change, Durability, Number, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord,
+    Change, Durability, End, Number, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord,
     group::Group,
     write::{self, Table, Write},
 };
@@ -47,6 +47,11 @@ impl Table for Writing<'_> {
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         Ok(self.database.put(&mut self.transaction, key, value)?)
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<()> {
+        self.database.delete(&mut self.transaction, key)?;
+        Ok(())
     }
 }
 
@@ -109,6 +114,20 @@ impl Store for Lmdb {
             Ok(self.database.get(&transaction, key)?.map(<[u8]>::to_vec))
         };
         write::update(&self.group, key, change, read, |writes| self.commit(writes))
+    }
+
+    fn end(&self, end: End, visit: &mut VisitRecord<'_>) -> Result<()> {
+        let transaction = self.environment.read_txn()?;
+        let found = match end {
+            End::First => self.database.first(&transaction)?,
+            End::Last => self.database.last(&transaction)?,
+        };
+        found.into_iter().for_each(|(key, value)| visit(key, value));
+        Ok(())
+    }
+
+    fn take(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.group.submit(Write::Take { key: key.to_vec(), value: value.to_vec() }, |writes| self.commit(writes))
     }
 
     fn settle(&self) -> Result<()> {

@@ -137,6 +137,17 @@ impl Stats {
     }
 }
 
+/// What is said where a queue is asked of stores that have none.
+const NO_QUEUE: &str =
+    "this store has no call that removes a record if it is the one that was read: the workloads queue and drain are of others";
+
+/// The first or the last record in key order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    First,
+    Last,
+}
+
 /// Gets a value that was read, or `None` where there is none.
 pub(crate) type Visit<'a> = dyn FnMut(Option<&[u8]>) + 'a;
 /// Gets the number of the key among those asked for, and its value.
@@ -168,6 +179,14 @@ pub(crate) trait Store: Send + Sync {
     fn scan(&self, start: &[u8], length: usize, visit: &mut VisitRecord<'_>) -> Result<()>;
     /// Reads a value and writes the one that `change` makes of it, atomically.
     fn update(&self, key: &[u8], change: &mut Change<'_>) -> Result<()>;
+    /// Reads the record at an end, if there is one.
+    fn end(&self, end: End, visit: &mut VisitRecord<'_>) -> Result<()> {
+        if end == End::First { self.scan(&[], 1, visit) } else { Err(NO_QUEUE.into()) }
+    }
+    /// Removes a record if it is there with this value, and gives whether it was.
+    fn take(&self, _key: &[u8], _value: &[u8]) -> Result<bool> {
+        Err(NO_QUEUE.into())
+    }
     /// Begins to adapt all keys to scans in the background.
     fn adapt(&self) -> Result<()> {
         Err(NEVER_ADAPTS.into())

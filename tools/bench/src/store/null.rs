@@ -54,6 +54,10 @@ impl Store for Null {
         Ok(())
     }
 
+    fn take(&self, _: &[u8], _: &[u8]) -> Result<bool> {
+        Ok(true)
+    }
+
     fn settle(&self) -> Result<()> {
         Ok(())
     }

@@ -1,9 +1,9 @@
 //! Ecotone with an engine that keeps its records in order.
 
-use ecotone::{Engine, Hint, Keyspace, KeyspaceOptions};
+use ecotone::{Engine, Hint, Keyspace, KeyspaceOptions, Swap};
 
 use super::{
-    Change, Durability, NEVER_ADAPTS, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord,
+    Change, Durability, End, NEVER_ADAPTS, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord,
     house::{House, NAME, visit_value},
 };
 use crate::error::Result;
@@ -99,6 +99,16 @@ impl Store for Ordered {
     fn update(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
         self.keyspace.fetch_update(key, |value| Some(change(value)))?;
         Ok(())
+    }
+
+    fn end(&self, end: End, visit: &mut VisitRecord<'_>) -> Result<()> {
+        let found = if end == End::First { self.keyspace.first_key_value()? } else { self.keyspace.last_key_value()? };
+        found.into_iter().for_each(|(key, value)| visit(&key, &value));
+        Ok(())
+    }
+
+    fn take(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        Ok(self.keyspace.compare_and_swap(key, Some(value), None)? == Swap::Done)
     }
 
     fn adapt(&self) -> Result<()> {

@@ -8,7 +8,7 @@ use std::{
 use ::redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
 
 use super::{
-    Change, Durability, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord,
+    Change, Durability, End, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord,
     group::Group,
     write::{self, Table, Write},
 };
@@ -57,6 +57,11 @@ impl Table for ::redb::Table<'_, &'static [u8], &'static [u8]> {
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.insert(key, value)?;
+        Ok(())
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<()> {
+        ::redb::Table::remove(self, key)?;
         Ok(())
     }
 }
@@ -116,6 +121,17 @@ impl Store for Redb {
     fn update(&self, key: &[u8], change: &mut Change<'_>) -> Result<()> {
         let read = || Ok(self.table()?.get(key)?.map(|found| found.value().to_vec()));
         write::update(&self.group, key, change, read, |writes| self.commit(writes))
+    }
+
+    fn end(&self, end: End, visit: &mut VisitRecord<'_>) -> Result<()> {
+        let table = self.table()?;
+        let found = if end == End::First { table.first()? } else { table.last()? };
+        found.into_iter().for_each(|(key, value)| visit(key.value(), value.value()));
+        Ok(())
+    }
+
+    fn take(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.group.submit(Write::Take { key: key.to_vec(), value: value.to_vec() }, |writes| self.commit(writes))
     }
 
     fn settle(&self) -> Result<()> {

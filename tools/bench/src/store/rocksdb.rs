@@ -5,7 +5,7 @@ use ::rocksdb::{
     ReadOptions, WaitForCompactOptions, WriteBatch, WriteBufferManager, WriteOptions,
 };
 
-use super::{Change, Durability, Number, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord, stripes::Stripes};
+use super::{Change, Durability, End, Number, Options, Record, Stats, Store, Visit, VisitMany, VisitRecord, stripes::Stripes};
 use crate::error::Result;
 
 /// Name of the column family that a database begins with.
@@ -139,6 +139,26 @@ impl Store for Rocksdb {
         let _lock = self.stripes.lock(key);
         let new = change(self.database.get_pinned_opt(key, &self.reading)?.as_deref());
         Ok(self.database.put_opt(key, new, &self.writing)?)
+    }
+
+    fn end(&self, end: End, visit: &mut VisitRecord<'_>) -> Result<()> {
+        let mut iterator = self.database.raw_iterator();
+        if end == End::First {
+            iterator.seek_to_first();
+        } else {
+            iterator.seek_to_last();
+        }
+        iterator.item().into_iter().for_each(|(key, value)| visit(key, value));
+        Ok(iterator.status()?)
+    }
+
+    fn take(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let _lock = self.stripes.lock(key);
+        let is_there = self.database.get_pinned_opt(key, &self.reading)?.as_deref() == Some(value);
+        if is_there {
+            self.database.delete_opt(key, &self.writing)?;
+        }
+        Ok(is_there)
     }
 
     fn settle(&self) -> Result<()> {

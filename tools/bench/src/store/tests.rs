@@ -92,6 +92,36 @@ fn check(store: &dyn Store, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
     assert_eq!(get(store, b"none"), None);
 }
 
+/// The record at an end, of a store that tells it.
+fn at_end(store: &dyn Store, end: End) -> Option<(Vec<u8>, Vec<u8>)> {
+    let mut found = None;
+    store.end(end, &mut |key, value| found = Some((key.to_vec(), value.to_vec()))).unwrap();
+    found
+}
+
+#[test]
+fn records_at_the_ends_are_found_and_taken() {
+    each(|open| {
+        let store = open();
+        if store.take(b"none", b"").is_err() {
+            return;
+        }
+        assert_eq!([End::First, End::Last].map(|end| at_end(&*store, end)), [None, None]);
+        let mut model: BTreeMap<_, _> = (0..100).map(|number| (key(number), value(number, 1))).collect();
+        insert_batch(&*store, &model);
+        while let Some((first, value)) = model.pop_first() {
+            assert_eq!(at_end(&*store, End::First).unwrap(), (first.clone(), value.clone()));
+            assert!(!store.take(&first, b"another value").unwrap() && !store.take(b"none", &value).unwrap());
+            assert!(store.take(&first, &value).unwrap() && !store.take(&first, &value).unwrap());
+            let Some((last, value)) = model.pop_last() else { break };
+            assert_eq!(at_end(&*store, End::Last).unwrap(), (last.clone(), value.clone()));
+            assert!(store.take(&last, &value).unwrap());
+        }
+        assert_eq!(at_end(&*store, End::First), None);
+        store.close().unwrap();
+    });
+}
+
 #[test]
 fn what_was_written_is_read() {
     each(|open| {

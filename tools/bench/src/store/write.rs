@@ -9,6 +9,8 @@ pub(super) trait Table {
     fn holds(&self, key: &[u8], value: Option<&[u8]>) -> Result<bool>;
     /// Writes a record.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+    /// Removes a record.
+    fn remove(&mut self, key: &[u8]) -> Result<()>;
 }
 
 /// A thread's part of a transaction.
@@ -18,6 +20,8 @@ pub(super) enum Write {
     Put(Vec<(Vec<u8>, Vec<u8>)>),
     /// A new value, if the old one is still there.
     Replace { key: Vec<u8>, old: Option<Vec<u8>>, new: Vec<u8> },
+    /// No value, if this one is still there.
+    Take { key: Vec<u8>, value: Vec<u8> },
 }
 
 impl Write {
@@ -31,7 +35,8 @@ impl Write {
         match self {
             Write::Put(records) => records.iter().try_for_each(|(key, value)| table.put(key, value)).map(|()| true),
             Write::Replace { key, old, new } if table.holds(key, old.as_deref())? => table.put(key, new).map(|()| true),
-            Write::Replace { .. } => Ok(false),
+            Write::Take { key, value } if table.holds(key, Some(value))? => table.remove(key).map(|()| true),
+            Write::Replace { .. } | Write::Take { .. } => Ok(false),
         }
     }
 }

@@ -331,14 +331,11 @@ impl Cell {
         stores
     }
 
-    /// Whether the state outlives the cell: a load needs an empty directory, and adapting a store that has not adapted; both leave nothing that others want.
+    /// Whether the state outlives the cell: a load needs an empty directory, adapting a store that has not adapted, and a queue all of its records; they leave nothing that
+    /// others want.
     pub(super) fn keeps_state(&self) -> bool {
-        self.workload != Workload::Load && !self.adapts()
-    }
-
-    /// Whether a store adapts in one of its phases.
-    fn adapts(&self) -> bool {
-        self.phases.iter().any(|(workload, _)| *workload == Workload::Adapt)
+        let uses_up = |workload: &Workload| *workload == Workload::Adapt || workload.removes();
+        self.workload != Workload::Load && !self.phases.iter().map(|(workload, _)| workload).any(uses_up)
     }
 
     /// The directory of the states of a variant below that of all states.

@@ -69,14 +69,12 @@ impl Request<'_> {
         if cell.read_share > 0.0 {
             option("read-share", cell.read_share.to_string());
         }
+        cell.data.keys.order().into_iter().for_each(|order| option("order", order.name().to_owned()));
         self.variant.settings.iter().for_each(|(name, value)| option("set", format!("{name}={value}")));
         let table_cache = cell.table_cache_bytes(self.scale);
         table_cache.into_iter().for_each(|bytes| option("set", format!("{}={bytes}", store::TABLE_CACHE)));
         if let Some(file) = self.keys {
             option("keys", file.display().to_string());
-            if cell.data.keys.arrive() {
-                option("order", "arrival".to_owned());
-            }
             let scaled = cell.data.keys.scaled(self.scale);
             scaled.into_iter().for_each(|keys| option("scale-keys", keys.to_string()));
         }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::cell::Scale;
+use crate::keys::Order;
 
 /// Where key sets lie that come with the repository.
 const BUNDLED: &str = "data";
@@ -12,6 +13,8 @@ const BUNDLED: &str = "data";
 pub(super) enum Keys {
     /// Spread evenly over all numbers.
     Synthetic,
+    /// Synthetic ones that come in an order.
+    Ordered(Order),
     /// A file of numbers.
     File {
         /// How cells call it.
@@ -30,13 +33,18 @@ impl Keys {
     pub(super) fn label(&self) -> Option<&'static str> {
         match self {
             Keys::Synthetic => None,
+            Keys::Ordered(order) => Some(order.name()),
             Keys::File { label, .. } => Some(label),
         }
     }
 
-    /// Whether their order in the file is that in which records arrive.
-    pub(super) fn arrive(&self) -> bool {
-        matches!(self, Keys::File { arrival: true, .. })
+    /// In which order they come, if not shuffled.
+    pub(super) fn order(&self) -> Option<Order> {
+        match self {
+            Keys::Ordered(order) => Some(*order),
+            Keys::File { arrival: true, .. } => Some(Order::Arrival),
+            Keys::Synthetic | Keys::File { .. } => None,
+        }
     }
 
     /// The file among those below `directory`, or below the bundled ones.

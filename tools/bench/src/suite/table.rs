@@ -6,7 +6,7 @@ use super::{cell::Cell, compare::Group, tables};
 use crate::store;
 
 /// The names of all suites.
-pub(super) const NAMES: [&str; 6] = ["treeline-points", "treeline-scans", "treeline-forecast", "f2", "spongekv", "aha"];
+pub(super) const NAMES: [&str; 7] = ["treeline-points", "treeline-scans", "treeline-forecast", "f2", "spongekv", "aha", "loads"];
 
 /// A paper's tables, as we repeat them.
 pub(super) struct Suite {
@@ -32,6 +32,7 @@ impl Suite {
             "f2" => Some(tables::f2::suite()),
             "spongekv" => Some(tables::spongekv::suite()),
             "aha" => Some(tables::aha::suite()),
+            "loads" => Some(tables::loads::suite()),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::harness::{directory, failure, line, number};
+use crate::harness::{bench, directory, failure, line, lines, number};
 
 fn put(directory: &Path, name: &str, numbers: impl IntoIterator<Item = u64>) -> PathBuf {
     let file = directory.join(name);
@@ -68,4 +68,40 @@ fn new_records_arrive_in_order_beside_reads() {
     assert!((9500.0..10_500.0).contains(&written), "{written} of 20000");
     assert_eq!(number(&row, "user_read_bytes") / 64.0, 20_000.0 - written);
     line(&format!("{run} --workload insert --read-share 0.5 --distribution latest --operations 5000 --json"), &store);
+}
+
+#[test]
+fn synthetic_keys_come_in_any_order() {
+    let directory = directory();
+    for order in ["ascending", "descending", "zigzag", "bursts", "places"] {
+        let store = directory.path().join(order);
+        let run = format!("run --store tree --memory 16MiB --threads 2 --records 3000 --order {order} --json");
+        assert_eq!(number(&line(&format!("{run} --workload load"), &store), "operations"), 3000.0, "{order}");
+        assert_eq!(number(&line(&format!("{run} --workload e --operations 500"), &store), "operations"), 500.0);
+        let other = run.replace(order, "shuffled");
+        assert!(failure(&format!("{other} --workload c"), &store).contains("made with order"));
+    }
+    let run = "run --store null --memory 16MiB --workload c --order";
+    assert!(failure(&format!("{run} arrival"), &directory.path().join("a")).contains("there is no --keys"));
+    assert!(failure(&format!("{run} ascending --key-size 4"), &directory.path().join("b")).contains("fewer than 8 bytes"));
+    let stretch = format!("{run} ascending --distribution stretch");
+    assert!(failure(&stretch, &directory.path().join("c")).contains("leave --order out"));
+    let file = put(directory.path(), "ids.u64", 0..100);
+    let of_file = format!("{run} ascending --keys {}", file.display());
+    assert!(failure(&of_file, &directory.path().join("d")).contains("of synthetic keys"));
+}
+
+#[test]
+fn what_is_loaded_in_order_is_a_queue() {
+    let directory = directory();
+    for store in ["tree", "lsm", "adaptive"] {
+        let run = format!("run --store {store} --memory 16MiB --threads 3 --records 500 --order ascending --json --stay-open");
+        let place = directory.path().join(store);
+        let rows = lines(&bench(&format!("{run} --workload first --operations 100 --then queue:3000,first:100"), &place));
+        assert!(rows.iter().map(|row| number(row, "operations")).eq([100.0, 3000.0, 100.0]), "{rows:?}");
+        let row = line(&format!("{run} --workload drain --operations 450"), &place);
+        assert_eq!((number(&row, "operations"), number(&row, "records")), (450.0, 500.0), "it was loaded anew");
+    }
+    let refused = failure("run --store hash --memory 16MiB --records 500 --workload queue", &directory.path().join("hash"));
+    assert!(refused.contains("no order") || refused.contains("removes a record"), "{refused}");
 }

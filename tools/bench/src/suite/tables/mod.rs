@@ -2,6 +2,7 @@
 
 pub(super) mod aha;
 pub(super) mod f2;
+pub(super) mod loads;
 pub(super) mod spongekv;
 pub(super) mod treeline_forecast;
 pub(super) mod treeline_points;
