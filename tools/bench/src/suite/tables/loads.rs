@@ -21,25 +21,25 @@ const NODES: Keys = Keys::File { label: "nodes", name: "osm_nodes_arrival.u64.zs
 const THROUGH: f64 = 500.0;
 
 pub(in super::super) fn suite() -> Suite {
-    let data = Data::synthetic(400_000, 3_000_000, 8, 100);
+    let data = Data::synthetic(150_000, 3_000_000, 8, 100);
     let ordered = |order| data.clone().keys(Keys::Ordered(order));
     let load = |data: &Data| Cell::new(Load, Uniform, data, Unlogged, MEMORY);
     let orders = [Order::Shuffled, Order::Ascending, Order::Descending, Order::Zigzag, Order::Bursts, Order::Places];
     let mut cells: Vec<Cell> = orders.map(|order| load(&ordered(order))).into();
-    cells.push(load(&Data::synthetic(400_000, 6_400_000, 8, 100).keys(NODES)));
+    cells.push(load(&Data::synthetic(150_000, 6_400_000, 8, 100).keys(NODES)));
     cells.extend([Order::Shuffled, Order::Ascending, Order::Descending].map(|order| load(&ordered(order)).threads(1)));
     cells.push(Cell { durability: Buffered, ..load(&ordered(Order::Ascending)) });
-    let few = Data::synthetic(100_000, 300_000, 8, 100).keys(Keys::Ordered(Order::Ascending));
+    let few = Data::synthetic(20_000, 300_000, 8, 100).keys(Keys::Ordered(Order::Ascending));
     cells.push(Cell { durability: Sync, ..Cell::new(Insert, Uniform, &few, Sync, 1.0) });
     cells.extend(queues());
     // Scans right behind writes, of a store that was written out.
-    let written = Data::synthetic(400_000, 3_000_000, 8, 56);
+    let written = Data::synthetic(150_000, 3_000_000, 8, 56);
     cells.push(Cell::of_phases(Uniform, &written, MEMORY, &[(E, 0.05), (A, 0.2), (E, 0.05)]).warmup(0.05));
     Suite {
         name: "loads",
         engine: "tree",
-        stores: &["tree", "adaptive", "lsm", "rocksdb", "redb"],
-        usual: 4,
+        stores: &["tree", "adaptive", "rocksdb", "lsm", "redb"],
+        usual: 3,
         cells,
         groups: vec![Group { name: "loads", metric: Metric::Throughput, contains: |cell| cell.workload == Load, paper: &[] }],
     }
@@ -48,8 +48,8 @@ pub(in super::super) fn suite() -> Suite {
 /// Some thousand records, of which the first one goes for each that comes; then looks at the first one. And all of them taken from both ends.
 fn queues() -> Vec<Cell> {
     let queue = Data::synthetic(2000, 2000, 8, 100).keys(Keys::Ordered(Order::Ascending));
-    let ends = Data::synthetic(100_000, 300_000, 8, 100).keys(Keys::Ordered(Order::Ascending));
-    let turns: &[_] = &[(First, 10.0), (Queue, THROUGH), (First, 10.0), (Queue, THROUGH), (First, 10.0)];
+    let ends = Data::synthetic(20_000, 300_000, 8, 100).keys(Keys::Ordered(Order::Ascending));
+    let turns: &[_] = &[(First, 10.0), (Queue, THROUGH), (First, 10.0)];
     vec![
         Cell::of_phases(Uniform, &queue, MEMORY, turns),
         Cell::of_phases(Uniform, &queue, MEMORY, turns).threads(1),
