@@ -238,7 +238,7 @@ impl<'a> Work<'a> {
 /// The calls of one turn.
 fn calls_of(role: Role, turn: u32, caller: &Caller<'_>, random: &mut SmallRng) -> Vec<Call> {
     match role {
-        Role::Evicter | Role::Dropper => Vec::new(),
+        Role::Evicter => Vec::new(),
         Role::Hinter => vec![caller.hint_of(turn), Call::Background],
         Role::Churner => vec![caller.draw(random, &role.mix()), Call::Flush],
         _ => vec![caller.draw(random, &role.mix())],
