@@ -53,10 +53,11 @@ struct View {
 
 impl View {
     /// Looks at all keyspaces. What one that is not in use will write to the log comes behind the position, since that is looked at before.
-    fn take(spaces: Vec<Arc<Space>>, applied: Seq) -> Result<View> {
-        let mut taken = BTreeMap::new();
+    fn take(spaces: Vec<Arc<Space>>, applied: Seq, last: &Manifest) -> Result<View> {
+        let (mut taken, last) = (BTreeMap::new(), last.keyspaces.iter().map(|record| (record.id, record.watermark)));
+        let last: BTreeMap<u32, Seq> = last.collect();
         for space in spaces {
-            if let Some(in_use) = take(&space, applied)? {
+            if let Some(in_use) = take(&space, applied, last.get(&space.id).copied().unwrap_or_default())? {
                 taken.insert(space.id, in_use);
             }
         }
@@ -197,7 +198,7 @@ impl Inner {
         }
         let (kept_from, began) = (self.wal.kept_from(), self.shared.clock.now_for_log());
         let applied = self.wal.applied();
-        let view = View::take(self.all_spaces(), applied)?;
+        let view = View::take(self.all_spaces(), applied, &manifest)?;
         // A manifest must not know more than the log does after a power failure: its positions would be given out again.
         self.wal.commit(view.known(), Durability::Sync)?;
         let replay = view.replay();
@@ -229,10 +230,11 @@ impl Inner {
     }
 }
 
-/// The watermark first: what is flushed meanwhile only makes it more careful than it need be.
-fn take(space: &Arc<Space>, applied: Seq) -> Result<Option<Taken>> {
+/// The watermark first: what is flushed meanwhile only makes it more careful than it need be. It never goes back: below the last one everything was in files, and an engine may tell
+/// of a write that came later by a position before it.
+fn take(space: &Arc<Space>, applied: Seq, last: Seq) -> Result<Option<Taken>> {
     let unflushed = space.engine().first_unflushed().filter(|_| space.logged && !bug!(WatermarkTooHigh));
-    let watermark = unflushed.map_or(applied, |first| first.min(applied));
+    let watermark = unflushed.map_or(applied, |first| first.min(applied)).max(last);
     let root = space.lazy.take()?;
     Ok(root.map(|root| Taken { space: space.clone(), watermark, root }))
 }

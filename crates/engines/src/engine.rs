@@ -297,7 +297,7 @@ pub trait Engine: Send + Sync + fmt::Debug {
     /// Gives an admission back unused.
     fn cancel(&self, admission: Admission);
 
-    /// The smallest sequence whose effect may not be in the files yet, synced; `None` if there is none.
+    /// At most the smallest sequence whose effect may not be in the files yet, synced, and not far below it; `None` if there is none.
     fn first_unflushed(&self) -> Option<Seq>;
     /// Has the background begin with what [`flush`](Self::flush) does, as far as it can go beside others. Promises nothing.
     fn begin_flush(&self, _below: Seq) {}

@@ -36,7 +36,6 @@ pub enum Bug {
     KeepPage,
     CleanAfterRewrite,
     IgnoreInFlight,
-    ApplyDuringInstall,
     SkipTableSync,
     DurableBeforeSync,
     ElideTombstone,
@@ -50,7 +49,7 @@ pub enum Bug {
     CallUnderPin,
     PaceForNobody,
     NameSuccessorEarly,
-    DropWhileWritten,
+    UnclaimedPages,
 }
 
 #[cfg(feature = "bugs")]

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use ecotone::internal::substrate::bug::{Bug, switch};
 
 use super::{
-    CHECKPOINTS, Crew, DROPS, Engine, READS, REORGANISATION, SCANS, SWITCH,
+    CHECKPOINTS, Crew, Engine, READS, REORGANISATION, SCANS, SWITCH,
     adaptive_crews::{MODES, SHAPES, restless},
     hash_crews::{COMPACTION, EVICTION, MERGES, UPDATES, unlogged},
     image,
@@ -19,14 +19,14 @@ const RUNS: u64 = 3;
 const SCHEDULES: u64 = 5_000;
 
 /// The bugs, each with the engine and the crew that go where it is.
-const BUGS: [(Bug, Engine, &Crew); 16] = [
+const BUGS: [(Bug, Engine, &Crew); 15] = [
     (Bug::StaleAdmission, tree, &READS),
     (Bug::StalePage, tree, &SCANS),
     (Bug::KeepPage, tree, &SCANS),
     (Bug::CleanAfterRewrite, tree, &REORGANISATION),
     (Bug::CleanAfterRewrite, tree, &SCANS),
+    (Bug::UnclaimedPages, tree, &REORGANISATION),
     (Bug::IgnoreInFlight, tree, &CHECKPOINTS),
-    (Bug::ApplyDuringInstall, tree, &REORGANISATION),
     (Bug::StaleAdmission, unlogged, &EVICTION),
     (Bug::SkipSeal, unlogged, &UPDATES),
     (Bug::SkipSeal, unlogged, &MERGES),
@@ -35,7 +35,6 @@ const BUGS: [(Bug, Engine, &Crew); 16] = [
     (Bug::StaleAdmission, restless, &SHAPES),
     (Bug::OrdinalBelowFloor, restless, &MODES),
     (Bug::SinkBelowFloor, restless, &SHAPES),
-    (Bug::DropWhileWritten, tree, &DROPS),
 ];
 
 #[test]

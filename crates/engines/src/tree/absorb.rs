@@ -40,7 +40,10 @@ impl Share {
     fn detached(self) -> Vec<Detached> {
         let homes: Vec<_> = self.by_page().map(|(position, records)| (self.at.segment.home(position), records.len())).collect();
         let mut records = self.records.into_iter();
-        homes.into_iter().map(|(home, count)| Detached { home, dirty: records.by_ref().take(count).collect() }).collect()
+        homes
+            .into_iter()
+            .map(|(home, count)| Detached { home, dirty: records.by_ref().take(count).collect(), taken: None })
+            .collect()
     }
 }
 

@@ -64,6 +64,6 @@ impl Tree {
         hood.records = records;
         let layout = |tree: &Tree, hood: &Neighbourhood| Some(tree.plan(&hood.records, hood.lower(), hood.upper(), is_last));
         // This is the caller's thread; what panics on the scheduler's is seen to there.
-        self.context.shared.health.unless_panics("a bulk load", || self.rebuild(vec![hood], layout))
+        self.context.shared.health.unless_panics("a bulk load", || self.rebuild(vec![hood], layout).map(drop))
     }
 }

@@ -129,7 +129,8 @@ impl Tree {
         let single =
             |lower: &[u8]| Planned { placement: Placement::Single, pages: vec![Part { lower: lower.to_vec(), records: 0..0 }] };
         hood.plan = fences.map(single).collect();
-        let replaced = self.carry_out(&mut [hood])?;
+        let mut claim = self.store.claims.claim();
+        let replaced = self.carry_out(&mut [hood], &mut claim)?;
         replaced.iter().for_each(|replaced| self.give_back(replaced));
         Ok(())
     }

@@ -56,7 +56,7 @@ impl Tree {
         };
         let dirty: Vec<_> = {
             let _installing = self.store.install.read();
-            at.segment.base_pages().map(|page| self.cache.peek_dirty(self.number, page)).collect()
+            at.stretches().map(|stretch| self.cache.peek_all(self.space(), &stretch)).collect()
         };
         check.pages += at.segment.all_pages().count() as u64;
         let homes: Vec<Home> = at.segment.homes().collect();

@@ -1,14 +1,14 @@
 //! Claims on base pages: one background operation at a time works on a segment (decision 2, invariants 6 and 8).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, hash_map::Entry};
 
 use ecotone_substrate::held::{self, Held, Kind};
 use ecotone_sys::primitive::Mutex;
 
-/// The base pages that are claimed. A claim is only ever tried: whoever fails does something else or comes back.
+/// The base pages that are claimed, and by how many. A claim is only ever tried: whoever fails does something else or comes back.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    pages: Mutex<HashSet<u32>>,
+    pages: Mutex<HashMap<u32, u32>>,
 }
 
 /// Claimed pages; dropping it releases them.
@@ -27,25 +27,46 @@ impl Claims {
 
     /// Whether somebody holds `page`.
     pub(crate) fn is_claimed(&self, page: u32) -> bool {
-        self.pages.lock().contains(&page)
+        self.pages.lock().contains_key(&page)
     }
 }
 
 impl Claim<'_> {
     /// Adds a page; false if it is claimed already, also by this claim.
     pub(crate) fn try_add(&mut self, page: u32) -> bool {
-        let added = self.claims.pages.lock().insert(page);
+        let added = match self.claims.pages.lock().entry(page) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(vacant) => {
+                vacant.insert(1);
+                true
+            }
+        };
         if added {
             self.pages.push(page);
         }
         added
     }
 
+    /// Adds a page that nobody can find yet. Whoever has just given it back may hold his claim for a moment.
+    pub(crate) fn add_new(&mut self, page: u32) {
+        *self.claims.pages.lock().entry(page).or_default() += 1;
+        self.pages.push(page);
+    }
+
     /// Releases one page early.
     pub(crate) fn release(&mut self, page: u32) {
         if let Some(position) = self.pages.iter().position(|claimed| *claimed == page) {
             self.pages.swap_remove(position);
-            self.claims.pages.lock().remove(&page);
+            release(&mut self.claims.pages.lock(), page);
+        }
+    }
+}
+
+fn release(claimed: &mut HashMap<u32, u32>, page: u32) {
+    if let Entry::Occupied(mut by) = claimed.entry(page) {
+        *by.get_mut() -= 1;
+        if *by.get() == 0 {
+            by.remove();
         }
     }
 }
@@ -53,9 +74,7 @@ impl Claim<'_> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         let mut claimed = self.claims.pages.lock();
-        self.pages.iter().for_each(|page| {
-            claimed.remove(page);
-        });
+        self.pages.iter().for_each(|page| release(&mut claimed, *page));
     }
 }
 

@@ -1,7 +1,5 @@
 //! Numbers of one tree keyspace.
 
-use std::sync::atomic::AtomicU32;
-
 use ecotone_substrate::{limits::PAGE, metrics::Counter};
 use ecotone_sys::primitive::Mutex;
 
@@ -12,12 +10,12 @@ use crate::engine::Stats;
 /// Counts, and where the background stands.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    /// Chains written out.
+    /// Pages written out.
     pub(crate) write_outs: Counter,
     /// Neighbourhoods reorganised.
     pub(crate) reorganisations: Counter,
-    /// The base page that the background wrote out last.
-    pub(crate) elevator: AtomicU32,
+    /// The key up to which the background has written out.
+    pub(crate) elevator: Mutex<Vec<u8>>,
     /// The lower fence that tidying reached.
     pub(crate) broom: Mutex<Vec<u8>>,
 }

@@ -53,7 +53,7 @@ const FIRST_PAGE: u32 = 1;
 impl TreeFamily {
     fn commons(&self, shared: &Shared) -> &Commons {
         self.commons.get_or_init(|| {
-            let cache = Cache::new(shared.memory.clone(), shared.clock.random());
+            let cache = Cache::new(shared.memory.clone(), shared.clock.random(), shared.wal.longest());
             let (writeback, pages) = (Writeback::new(cache.clone()), PageCache::of_pages(shared.memory.clone()));
             Commons { cache, pages, writeback, next: Mutex::new(0) }
         })

@@ -6,7 +6,7 @@ use ecotone_substrate::Result;
 
 use super::{
     Tree, TreeFamily,
-    cache::{self, Cache, Found, Purpose},
+    cache::{self, Cache, Found, Purpose, Space},
 };
 use crate::{
     engine::{Shared, Stats},
@@ -48,7 +48,7 @@ impl Front for Part {
     }
 
     fn forget(&self) {
-        self.cache.forget_keyspace(self.number);
+        self.cache.forget_keyspace(Space { number: self.number, logged: true });
     }
 
     fn stats(&self) -> Stats {

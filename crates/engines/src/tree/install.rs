@@ -1,4 +1,4 @@
-//! Changing the structure: one log record, the index, the chains, the space (decision 2, invariants 3 and 7).
+//! Changing the structure: one log record, the index, the space (decision 2, invariants 3 and 7).
 
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::engine::Root;
 
-/// Pages that a change has replaced. They are given back once nothing refers to them any more, the chains that are being written included.
+/// Pages that a change has replaced. They are given back once nothing refers to them any more.
 #[derive(Debug)]
 #[must_use = "the pages are lost until the next open if they are not given back"]
 pub(crate) struct Replaced {
@@ -29,8 +29,7 @@ impl Tree {
         self.store.space.free_later(&replaced.pages, replaced.seq);
     }
 
-    /// Installs a change whose new pages are synced. Chains of pages that are no segment's base page any more are dealt out anew; pages that no segment has any
-    /// more are in the result.
+    /// Installs a change whose new pages are synced. Pages that no segment has any more are in the result.
     pub(crate) fn install(&self, structure: &Structure) -> Result<Replaced> {
         let (wal, change) = (&self.context.shared.wal, &structure.change);
         let body = self.context.structure_record(&structure.encode());
@@ -44,7 +43,6 @@ impl Tree {
             let _installing = self.store.install.write();
             let index = &self.store.index;
             let placed = wal.append(reservation, RecordKind::Structure, &body, |_| index.install(prepared));
-            self.rehome(&removed, &freed);
             placed.seq
         };
         self.store.count_overflow(&removed, change);
@@ -72,7 +70,6 @@ impl Tree {
         let _installing = self.store.install.write();
         self.store.index.install(prepared);
         let freed = freed(&removed, &change);
-        self.rehome(&removed, &freed);
         self.store.count_overflow(&removed, &change);
         self.store.space.free_now(&freed.into_iter().collect::<Vec<_>>())
     }
@@ -99,12 +96,6 @@ impl Tree {
     fn removed_segments(&self, change: &Change) -> Vec<Segment> {
         let snapshot = self.store.index.snapshot();
         change.remove.iter().filter_map(|lower| snapshot.get(lower)).collect()
-    }
-
-    fn rehome(&self, removed: &[Segment], freed: &BTreeSet<u32>) {
-        for page in removed.iter().flat_map(Segment::base_pages).filter(|page| freed.contains(page)) {
-            self.cache.rehome(self.number, page, &mut |key| self.page_of(key));
-        }
     }
 }
 

@@ -44,7 +44,7 @@ use std::{
 };
 
 use ecotone_substrate::{
-    Error, Result, Seq, bug,
+    Error, Result, Seq,
     limits::PAGE,
     memory::Component,
     storage::{Block, FileId, Reads},
@@ -52,7 +52,7 @@ use ecotone_substrate::{
 use ecotone_sys::chunk::Size;
 
 use self::{
-    cache::{Cache, Found, Purpose, Ticket},
+    cache::{Applied, Cache, Found, Purpose, Space, Stretch, Ticket},
     counters::Counters,
     forecast::Forecast,
     lookup::{Lookup, Step},
@@ -120,8 +120,8 @@ impl Tree {
         self.context.shared.scheduler.is_threaded()
     }
 
-    fn page_of(&self, key: &[u8]) -> u32 {
-        self.store.index.lookup(key).page
+    fn space(&self) -> Space {
+        Space { number: self.number, logged: self.context.logged }
     }
 
     /// The file of the pages.
@@ -142,12 +142,12 @@ impl Tree {
         let shared = &self.context.shared;
         for _ in 0..MOST_TRIES {
             let value_len = operation.value.map_or(0, <[u8]>::len);
-            if let Some(slot) = self.cache.reserve(self.number, operation.key, value_len) {
+            if let Some(slot) = self.cache.reserve(self.space(), operation.key, value_len) {
                 return Ok(Admission(slot));
             }
             while self.cache.dirty_bytes() > 0 {
                 self.writeback.make_room(shared, delay)?;
-                if let Some(slot) = self.cache.reserve(self.number, operation.key, value_len) {
+                if let Some(slot) = self.cache.reserve(self.space(), operation.key, value_len) {
                     return Ok(Admission(slot));
                 }
             }
@@ -162,15 +162,12 @@ impl Tree {
         Delay::new(&self.writeback.delays, &*self.context.shared.clock)
     }
 
-    /// Puts a record into the cache as dirty and chains it to its page.
-    fn put(&self, slot: u64, seq: Seq, operation: Operation<'_>) {
-        let _installing = (!bug!(ApplyDuringInstall)).then(|| self.store.install.read());
-        if self.retired.load(Ordering::Acquire) {
-            // The keyspace was dropped since the write was admitted: nobody will read it or write it out.
-            return self.cache.cancel(slot);
-        }
+    /// Puts a record into the cache as dirty.
+    fn put(&self, slot: u64, seq: Seq, Operation { key, value }: Operation<'_>) {
         self.newest.fetch_max(seq, Ordering::AcqRel);
-        self.cache.apply(slot, self.number, operation.key, operation.value, seq, &mut |key| self.page_of(key));
+        // If the keyspace was dropped since the write was admitted, nobody will read it or write it out.
+        let is_dropped = || self.retired.load(Ordering::Acquire);
+        self.cache.apply(slot, self.space(), Applied { key, value, seq }, &is_dropped);
     }
 
     /// Looks for the value of a key in the cache, then in its page, and appends it to `value`. False if there is none.
@@ -214,18 +211,14 @@ impl Tree {
         }
     }
 
-    /// The records that were taken from a page's chain are in their pages.
-    fn end_write(&self, page: u32) {
-        self.cache.end_write(self.number, page, self.options.record_cache);
+    /// The records that were taken of some keys are in their pages.
+    fn end_write(&self, taken: &Stretch) {
+        self.cache.end_write(self.space(), taken, self.options.record_cache);
     }
 
-    /// The records that were taken from a page's chain were not written.
-    fn abort_write(&self, page: u32) {
-        self.cache.abort_write(self.number, page);
-        if self.retired.load(Ordering::Acquire) {
-            // A drop leaves what is being written.
-            self.cache.forget_chains(self.number);
-        }
+    /// The records that were taken of some keys were not written.
+    fn abort_write(&self, taken: &Stretch) {
+        self.cache.abort_write(self.space(), taken);
     }
 }
 
@@ -261,11 +254,7 @@ impl Engine for Tree {
 
     fn pace(&self, bytes: usize, _adds: bool) -> Result<()> {
         self.check_live()?;
-        self.writeback.slow_down(&self.context.shared, bytes, &mut self.no_delay())?;
-        if self.is_crowded() {
-            self.writeback.start(&self.context.shared);
-        }
-        Ok(())
+        self.writeback.slow_down(&self.context.shared, bytes, &mut self.no_delay())
     }
 
     fn admit(&self, operation: Operation<'_>) -> Result<Admission> {
@@ -278,15 +267,15 @@ impl Engine for Tree {
     }
 
     fn overwrite(&self, operation: Operation<'_>) -> bool {
-        self.cache.overwrite(self.number, operation.key, operation.value)
+        self.cache.overwrite(self.space(), operation.key, operation.value)
     }
 
     fn cancel(&self, admission: Admission) {
-        self.cache.cancel(admission.0);
+        self.cache.cancel(admission.0, self.space());
     }
 
     fn first_unflushed(&self) -> Option<Seq> {
-        self.cache.first_dirty(self.number)
+        self.cache.first_dirty(self.space())
     }
 
     fn flush(&self, below: Seq) -> Result<()> {
@@ -341,9 +330,8 @@ impl Engine for Tree {
     }
 
     fn retire(&self) {
-        let _installing = self.store.install.write();
-        self.retired.store(true, Ordering::Release);
-        self.cache.forget_keyspace(self.number);
+        self.retired.store(true, Ordering::SeqCst);
+        self.cache.forget_keyspace(self.space());
         self.pages.forget_keyspace(self.number);
     }
 }

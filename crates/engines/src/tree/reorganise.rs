@@ -3,13 +3,13 @@
 use std::{collections::HashSet, ops::Range, sync::atomic::Ordering};
 
 use ecotone_substrate::{
-    Result,
+    Result, bug,
     page::{PageKind, Place},
 };
 
 use super::{
     Tree,
-    cache::DirtyRecord,
+    cache::{DirtyRecord, Stretch},
     claims::Claim,
     index::{Change, Home, Placement, Segment, Snapshot},
     install::Replaced,
@@ -19,21 +19,38 @@ use super::{
     space::Cause,
     store::{Located, Stored, ascending, descending},
     structure::Structure,
-    write_out::CHAIN_BYTES,
+    write_out::PAGE_BYTES,
 };
 
 /// Base pages that one round reads at most, so that it stays within its memory (64 in TreeLine).
 pub(crate) const ROUND: usize = 64;
 
-/// Bytes of a chain that the reorganisation of one page takes at most: the structural record must stay within a log record even
+/// Dirty bytes that the reorganisation of one page takes at most: the structural record must stay within a log record even
 /// if every page gets the longest fences.
-const LONG_CHAIN_BYTES: usize = 1 << 20;
+const MOST_BYTES: usize = 1 << 20;
+
+/// What a write-out or a reorganisation came to.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// Whether anything was done, which is not so where others hold all claims.
+    pub(crate) is_any: bool,
+    /// The keys of pages that had more dirty records than were taken.
+    pub(crate) left: Vec<Stretch>,
+}
+
+impl Progress {
+    pub(crate) fn add(&mut self, other: Progress) {
+        self.is_any |= other.is_any;
+        self.left.extend(other.left);
+    }
+}
 
 /// Contiguous segments that become other segments, and what their records are.
 pub(crate) struct Neighbourhood {
     pub(crate) segments: Vec<Located>,
-    /// Dirty records of the base pages, in their order.
+    /// Dirty records of the base pages, in their order, and the keys up to which they were taken of each.
     dirty: Vec<Vec<DirtyRecord>>,
+    taken: Vec<Stretch>,
     /// Others that come over what the pages have, ascending. Where there are some, the cache has no dirty ones.
     pub(crate) given: Vec<DirtyRecord>,
     /// Whether those of which no page has the key are inserts, of which the forecast is told.
@@ -51,6 +68,7 @@ impl Neighbourhood {
         Neighbourhood {
             segments,
             dirty: Vec::new(),
+            taken: Vec::new(),
             given: Vec::new(),
             inserts: true,
             records: Records::default(),
@@ -72,8 +90,12 @@ impl Neighbourhood {
         self.segments.iter().flat_map(|at| at.segment.homes())
     }
 
-    fn base_pages(&self) -> impl Iterator<Item = u32> {
-        self.segments.iter().flat_map(|at| at.segment.base_pages())
+    fn base_count(&self) -> usize {
+        self.segments.iter().map(|at| usize::from(at.segment.base_count())).sum()
+    }
+
+    fn stretches(&self) -> impl Iterator<Item = Stretch> {
+        self.segments.iter().flat_map(Located::stretches)
     }
 
     /// The base pages that come, with their numbers.
@@ -144,17 +166,16 @@ impl Room {
 }
 
 impl Tree {
-    /// Reorganises the segments of these keys, with their neighbours that have overflow pages or are small; `sparse` ones are put together with a neighbour. False
-    /// if others hold them all.
-    pub(crate) fn reorganise(&self, keys: &[Vec<u8>], sparse: bool) -> Result<bool> {
-        let (mut progress, mut rest, mut round) = (false, keys, ROUND);
+    /// Reorganises the segments of these keys, with their neighbours that have overflow pages or are small; `sparse` ones are put together with a neighbour.
+    pub(crate) fn reorganise(&self, keys: &[Vec<u8>], sparse: bool) -> Result<Progress> {
+        let (mut progress, mut rest, mut round) = (Progress::default(), keys, ROUND);
         while !rest.is_empty() {
             match self.reorganise_round(rest, sparse, round) {
                 // A segment at a time needs the least space, since each gives back what it replaces.
                 Err(error) if error.is_no_space() && round > 1 => round = 1,
                 ended => {
                     let (done, reorganised) = ended?;
-                    progress |= reorganised;
+                    progress.add(reorganised);
                     rest = &rest[done..];
                 }
             }
@@ -162,20 +183,20 @@ impl Tree {
         Ok(progress)
     }
 
-    /// Reorganises about `round` base pages. Gives how many of the keys were looked at, and whether something was reorganised.
-    fn reorganise_round(&self, keys: &[Vec<u8>], sparse: bool, round: usize) -> Result<(usize, bool)> {
+    /// Reorganises about `round` base pages. Gives how many of the keys were looked at, and what was done.
+    fn reorganise_round(&self, keys: &[Vec<u8>], sparse: bool, round: usize) -> Result<(usize, Progress)> {
         let mut claim = self.store.claims.claim();
         let (done, hoods) = self.detect(&mut claim, keys, sparse, Room { round, hood: 0 });
         if hoods.is_empty() {
-            return Ok((done, false));
+            return Ok((done, Progress::default()));
         }
-        self.rebuild(hoods, |tree, hood| {
+        let left = self.rebuild(hoods, |tree, hood| {
             let plan = tree.plan(&hood.records, hood.lower(), hood.upper(), false);
             let pages: usize = plan.iter().map(|planned| planned.pages.len()).sum();
             // Pages that deletes left too empty are worth it only if there are much fewer of them then.
-            if sparse && pages * 4 > hood.base_pages().count() * 3 { None } else { Some(plan) }
+            if sparse && pages * 4 > hood.base_count() * 3 { None } else { Some(plan) }
         })?;
-        Ok((done, true))
+        Ok((done, Progress { is_any: true, left }))
     }
 
     /// Range detection (T10): claims each key's segment and contiguous neighbours. Gives how many keys were looked at.
@@ -274,39 +295,45 @@ impl Tree {
         current
     }
 
-    /// Model building, write-out and index update (T11–T13) for claimed neighbourhoods. Their chains are taken along. A neighbourhood without a plan
-    /// stays as it is.
+    /// Model building, write-out and index update (T11–T13) for claimed neighbourhoods. What is dirty of them is taken along; gives what was left of that. A neighbourhood
+    /// without a plan stays as it is.
     pub(crate) fn rebuild(
         &self,
         mut hoods: Vec<Neighbourhood>,
         layout: impl Fn(&Tree, &Neighbourhood) -> Option<Vec<Planned>>,
-    ) -> Result<()> {
-        let chain = self.chain_bytes(&hoods);
+    ) -> Result<Vec<Stretch>> {
+        let most = self.dirty_bytes_of_a_page(&hoods);
         for hood in &mut hoods {
-            hood.dirty = hood.base_pages().map(|page| self.cache.begin_write(self.number, page, chain)).collect();
+            let begin = |stretch| self.cache.begin_write(self.space(), &stretch, most);
+            (hood.dirty, hood.taken) = hood.stretches().map(begin).unzip();
         }
+        let of_pages = hoods.iter().flat_map(|hood| hood.stretches().zip(&hood.taken));
+        let left: Vec<Stretch> = of_pages.filter_map(|(of_page, taken)| of_page.behind(taken)).collect();
+        // Until what was taken is settled, nobody else takes anything of these keys.
+        let mut claim = self.store.claims.claim();
         let rebuilt = self.gather(&mut hoods).and_then(|()| {
             self.leave_out(&mut hoods, layout);
-            self.carry_out(&mut hoods)
+            self.carry_out(&mut hoods, &mut claim)
         });
-        for page in hoods.iter().flat_map(Neighbourhood::base_pages) {
+        for taken in hoods.iter().flat_map(|hood| &hood.taken) {
             match &rebuilt {
-                Ok(_) => self.end_write(page),
-                Err(_) => self.abort_write(page),
+                Ok(_) => self.end_write(taken),
+                Err(_) => self.abort_write(taken),
             }
         }
+        drop(claim);
         if rebuilt.is_ok() {
             self.forecast.observe(hoods.iter().flat_map(|hood| &hood.added).map(Vec::as_slice), 0);
         }
         self.counters.reorganisations.add(hoods.len() as u64);
-        // Only now: until the chains are done with, their pages must not come to stand for other segments.
-        rebuilt.map(|replaced| replaced.iter().for_each(|replaced| self.give_back(replaced)))
+        rebuilt.map(|replaced| replaced.iter().for_each(|replaced| self.give_back(replaced)))?;
+        Ok(left)
     }
 
-    /// Bytes of a chain that are taken. A single page may have a long one, as when keys come in ascending order: the more of it goes at once, the better.
-    fn chain_bytes(&self, hoods: &[Neighbourhood]) -> usize {
-        let alone = hoods.iter().map(|hood| hood.base_pages().count()).sum::<usize>() == 1;
-        if alone { (self.context.shared.memory.budget() >> 5).clamp(CHAIN_BYTES, LONG_CHAIN_BYTES) } else { CHAIN_BYTES }
+    /// Bytes of what is dirty of a page that are taken. A single page may have much, as when keys come in ascending order: the more of it goes at once, the better.
+    fn dirty_bytes_of_a_page(&self, hoods: &[Neighbourhood]) -> usize {
+        let alone = hoods.iter().map(Neighbourhood::base_count).sum::<usize>() == 1;
+        if alone { (self.context.shared.memory.budget() >> 5).clamp(PAGE_BYTES, MOST_BYTES) } else { PAGE_BYTES }
     }
 
     /// Plans all neighbourhoods, and gives up those that get no plan.
@@ -317,18 +344,22 @@ impl Tree {
                 true
             }
             None => {
-                hood.base_pages().for_each(|page| self.abort_write(page));
+                hood.taken.iter().for_each(|taken| self.abort_write(taken));
                 false
             }
         });
     }
 
-    /// Writes the pages of all plans and installs them.
-    pub(crate) fn carry_out(&self, hoods: &mut [Neighbourhood]) -> Result<Option<Replaced>> {
+    /// Writes the pages of all plans, claims their base pages, and installs them.
+    pub(crate) fn carry_out(&self, hoods: &mut [Neighbourhood], claim: &mut Claim<'_>) -> Result<Option<Replaced>> {
         if hoods.is_empty() {
             return Ok(None);
         }
         self.take_pages(hoods)?;
+        let pages: Vec<u32> = hoods.iter().flat_map(Neighbourhood::all_pages).collect();
+        if !bug!(UnclaimedPages) {
+            pages.iter().for_each(|page| claim.add_new(*page));
+        }
         let written = self.sync_log().and_then(|()| {
             let production = self.store.production.fetch_add(1, Ordering::Relaxed) + 1;
             self.write_parts(hoods, production)?;
@@ -337,7 +368,8 @@ impl Tree {
             self.install(&Structure { production, change })
         });
         if written.is_err() {
-            hoods.iter().try_for_each(|hood| self.store.space.free_now(&hood.all_pages()))?;
+            pages.iter().for_each(|page| claim.release(*page));
+            self.store.space.free_now(&pages)?;
         }
         written.map(Some)
     }
@@ -419,7 +451,7 @@ impl Tree {
         let wrapped = keys.is_empty() && !from.is_empty();
         *from = keys.last().cloned().unwrap_or_default();
         drop(from);
-        Ok(wrapped || self.reorganise(&keys, false)?)
+        Ok(wrapped || self.reorganise(&keys, false)?.is_any)
     }
 }
 

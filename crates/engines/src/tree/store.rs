@@ -15,6 +15,7 @@ use ecotone_substrate::{
 use ecotone_sys::primitive::{Mutex, RwLock};
 
 use super::{
+    cache::Stretch,
     claims::Claims,
     index::{Change, Home, Index, Segment, Snapshot},
     space::{Cause, PageFile, Space},
@@ -48,6 +49,24 @@ pub(crate) struct Located {
 }
 
 impl Located {
+    /// The keys of each base page.
+    pub(crate) fn stretches(&self) -> impl Iterator<Item = Stretch> {
+        (0..self.segment.base_count()).map(|position| self.stretch(position))
+    }
+
+    /// The keys of the base page at a position.
+    pub(crate) fn stretch(&self, position: u8) -> Stretch {
+        let fence = |position| self.segment.fence(&self.lower, position);
+        let is_last = position + 1 == self.segment.base_count();
+        Stretch { lower: fence(position), upper: if is_last { self.upper.clone() } else { Some(fence(position + 1)) } }
+    }
+
+    /// The home of a key, and the keys of its base page.
+    pub(crate) fn home(&self, key: &[u8]) -> (Home, Stretch) {
+        let position = self.segment.position_of(&self.lower, key);
+        (self.segment.home(position), self.stretch(position))
+    }
+
     /// Whether both are the same pages for the same range. Overflow pages may have come meanwhile.
     fn is_same(&self, other: &Located) -> bool {
         let (one, another) = (&self.segment, &other.segment);

@@ -1,51 +1,55 @@
-//! Pages that are to be written out, batch by batch, by one or two workers.
+//! What is to be written out, batch by batch, by one or two workers.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
 
-use ecotone_substrate::Result;
+use ecotone_substrate::{Result, Seq};
+use ecotone_sys::primitive::Mutex;
 
-use super::Tree;
+use super::{Tree, cache::Stretch};
 
-/// Pages of one tree in the order in which they are written, and how far that is.
+/// The dirty records of one tree, in key order, and how far that is.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     tree: Arc<Tree>,
-    pages: Vec<u32>,
+    /// What is left of it.
+    rest: Mutex<VecDeque<Stretch>>,
+    /// It goes over what is dirty since sequences below this, and may take others along.
+    below: Seq,
+    /// Pages of a batch.
     batch: usize,
     /// Whether it is the elevator's, which stops where enough is clean and goes on from there.
     round: bool,
-    next: AtomicUsize,
+    taken: AtomicUsize,
     progress: AtomicBool,
     /// Helpers that have begun and not ended.
     helpers: AtomicUsize,
 }
 
 impl Sweep {
-    /// A sweep that may stop early.
-    pub(crate) fn of_round(tree: &Arc<Tree>, pages: Vec<u32>) -> Self {
-        Self::new(tree, pages, true)
+    /// A sweep over all that is dirty, which may stop early.
+    pub(crate) fn of_round(tree: &Arc<Tree>) -> Self {
+        Self::new(tree, tree.round(), Seq::MAX, true)
     }
 
-    /// A sweep over all of the pages.
-    pub(crate) fn of_all(tree: &Arc<Tree>, pages: Vec<u32>) -> Self {
-        Self::new(tree, pages, false)
+    /// A sweep over what is dirty since a sequence below this one.
+    pub(crate) fn of_all(tree: &Arc<Tree>, below: Seq) -> Self {
+        Self::new(tree, vec![Stretch::default()], below, false)
     }
 
-    fn new(tree: &Arc<Tree>, pages: Vec<u32>, round: bool) -> Self {
-        let (next, helpers) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Sweep { tree: tree.clone(), pages, batch: tree.batch_pages(), round, next, progress: AtomicBool::new(false), helpers }
+    fn new(tree: &Arc<Tree>, rest: Vec<Stretch>, below: Seq, round: bool) -> Self {
+        let [taken, helpers] = std::array::from_fn(|_| AtomicUsize::new(0));
+        let (tree, batch, progress) = (tree.clone(), tree.batch_pages(), AtomicBool::new(false));
+        Sweep { tree, rest: Mutex::new(rest.into()), below, batch, round, taken, progress, helpers }
     }
 
     pub(crate) fn is_round(&self) -> bool {
         self.round
-    }
-
-    /// Whether the tree has more dirty records than its segments can do with.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.tree.is_crowded()
     }
 
     /// Whether somebody waits for the turn to sweep over the tree.
@@ -60,33 +64,53 @@ impl Sweep {
 
     /// Pages of the batches that were taken.
     pub(crate) fn taken(&self) -> usize {
-        self.pages.len().min(self.next.load(Ordering::Relaxed).saturating_mul(self.batch))
+        self.taken.load(Ordering::Relaxed)
     }
 
-    /// Batches in all.
-    pub(crate) fn batches(&self) -> usize {
-        self.pages.len().div_ceil(self.batch)
+    /// Takes the next batch: a key of each of some pages. None when all are taken.
+    pub(crate) fn next_batch(&self) -> Option<Vec<Vec<u8>>> {
+        let (mut rest, mut keys) = (self.rest.lock(), Vec::new());
+        while keys.len() < self.batch
+            && let Some(stretch) = rest.front_mut()
+        {
+            let Some(key) = self.tree.cache.next_dirty(self.tree.space(), stretch, self.below) else {
+                rest.pop_front();
+                continue;
+            };
+            match self.tree.store.locate(&key).home(&key).1.upper {
+                Some(upper) if stretch.upper.as_ref().is_none_or(|end| upper < *end) => stretch.lower = upper,
+                _ => drop(rest.pop_front()),
+            }
+            keys.push(key);
+        }
+        self.taken.fetch_add(keys.len(), Ordering::Relaxed);
+        (!keys.is_empty()).then_some(keys)
     }
 
-    /// Takes the next batch; none when all are taken.
-    pub(crate) fn next_batch(&self) -> Option<&[u32]> {
-        self.pages.chunks(self.batch).nth(self.next.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// Writes a batch out.
-    pub(crate) fn write(&self, batch: &[u32]) -> Result<()> {
-        if self.tree.write_pages(batch)? {
+    /// Writes a batch out. What was left of it comes next.
+    pub(crate) fn write(&self, batch: &[Vec<u8>]) -> Result<()> {
+        let progress = self.tree.write_pages(batch)?;
+        if progress.is_any {
             self.progress.store(true, Ordering::Relaxed);
         }
-        if let (true, Some(last)) = (self.round, batch.last()) {
-            self.tree.elevator_reached(*last);
+        let mut rest = self.rest.lock();
+        progress.left.into_iter().rev().for_each(|left| rest.push_front(left));
+        let next = rest.front().map(|stretch| stretch.lower.clone()).unwrap_or_default();
+        drop(rest);
+        if self.round {
+            self.tree.elevator_reached(&next);
         }
         Ok(())
     }
 
-    /// Leaves the batches that are not taken to later sweeps.
+    /// Leaves what is not taken to later sweeps.
     pub(crate) fn stop(&self) {
-        self.next.store(self.batches(), Ordering::SeqCst);
+        self.rest.lock().clear();
+    }
+
+    /// Whether there may be more to take.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.rest.lock().is_empty()
     }
 
     /// Whether anything was written.
@@ -94,11 +118,11 @@ impl Sweep {
         self.progress.load(Ordering::Relaxed)
     }
 
-    /// Begins to help, until the result is dropped; none if no batch is left.
+    /// Begins to help, until the result is dropped; none if nothing is left.
     pub(crate) fn help(&self) -> Option<Helping<'_>> {
         self.helpers.fetch_add(1, Ordering::SeqCst);
         let helping = Helping(self);
-        (self.next.load(Ordering::SeqCst) < self.batches()).then_some(helping)
+        self.has_more().then_some(helping)
     }
 
     /// Whether a helper is at work.

@@ -1,4 +1,4 @@
-//! Write-out: dirty records into their pages, whole chains at a time, in page order (T4; decision 2, "Write-out").
+//! Write-out: dirty records into their pages, all of a page at a time, in key order (T4; decision 2, "Write-out").
 
 use std::sync::atomic::Ordering;
 
@@ -15,10 +15,11 @@ use ecotone_sys::chunk::Size;
 
 use super::{
     Tree,
-    cache::DirtyRecord,
+    cache::{DirtyRecord, Stretch},
     claims::Claim,
     index::{Attach, Change, Home},
     merge::{self, Changed, Content, Outcome, Shape},
+    reorganise::Progress,
     space::Cause,
     store::{Pages, Stored, Strange},
     structure::Structure,
@@ -27,24 +28,21 @@ use super::{
 /// A base page whose records take less than this part of a page, after a delete, is put together with a neighbour.
 const UNDERFULL: usize = ecotone_substrate::limits::PAGE / 4;
 
-/// Bytes of a chain that one write-out or a reorganisation of several segments takes at most; more than two pages hold would not fit anyway.
-pub(crate) const CHAIN_BYTES: usize = 16 << 10;
-
-/// Dirty records a segment, on average, above which a keyspace is written out whatever memory there is.
-const CROWD: usize = 4096;
-/// Bytes that a dirty record takes at least.
-const LEAST_BYTES: usize = 32;
+/// Dirty bytes of a page that one write-out or a reorganisation of several segments takes at most; more than two pages hold would not fit anyway.
+pub(crate) const PAGE_BYTES: usize = 16 << 10;
 
 /// A base page on its way to disk, with its records that are dirty.
 #[derive(Debug)]
 pub(crate) struct Detached {
     pub(crate) home: Home,
     pub(crate) dirty: Vec<DirtyRecord>,
+    /// The keys whose records were taken from the cache; none if they come from elsewhere.
+    pub(crate) taken: Option<Stretch>,
 }
 
 /// One home of a batch on its way to disk.
 struct Job {
-    home: Home,
+    taken: Option<Stretch>,
     /// What becomes of its base page and of the overflow page that it has.
     in_place: [Option<PageWrite>; 2],
     /// The overflow page that it gets, if it had none and needs one.
@@ -77,7 +75,7 @@ impl Merged {
     }
 }
 
-/// What a batch leaves to reorganisation: a key of each page that is too full, and of each that is too empty. What was not written stays with its records.
+/// What a batch leaves to reorganisation: a key of each page that is too full, and of each that is too empty. What was not written keeps its records.
 #[derive(Debug, Default)]
 pub(crate) struct Leftover {
     pub(crate) full: Vec<Vec<u8>>,
@@ -98,17 +96,12 @@ impl Tree {
     /// Writes out until nothing below `below` is dirty. One thread sweeps at a time: several that each claim some pages of a full segment would keep each
     /// other from reorganising it, for ever if they are many.
     pub(crate) fn write_out_below(&self, below: Seq) -> Result<()> {
-        let is_dirty = || self.cache.first_dirty(self.number).is_some_and(|first| first < below);
+        let is_dirty = || self.cache.next_dirty(self.space(), &Stretch::default(), below).is_some();
         while is_dirty() {
             // The jobs of a manual scheduler run on the thread that waits, which may have the turn.
             let turn = if self.is_threaded() { Some(self.sweeping.lock()) } else { self.sweeping.try_lock() };
             // Another has swept meanwhile.
-            let swept = if is_dirty() {
-                let pages = self.cache.dirty_pages(self.number, below);
-                self.writeback.write_all(&self.context.shared, self, pages)
-            } else {
-                Ok(true)
-            };
+            let swept = if is_dirty() { self.writeback.write_all(&self.context.shared, self, below) } else { Ok(true) };
             drop(turn);
             self.writeback.swept(&self.context.shared);
             if !swept? {
@@ -121,22 +114,12 @@ impl Tree {
         Ok(())
     }
 
-    /// Writes out the chains of these base pages, and reorganises the segments of those that cannot take theirs. False if nothing could be done since
-    /// others hold the claims.
-    pub(crate) fn write_pages(&self, pages: &[u32]) -> Result<bool> {
-        let (written, leftover) = self.write_batch(pages)?;
-        let mut progress = written;
-        progress |= self.reorganise(&leftover.full, false)?;
-        progress |= self.reorganise(&leftover.sparse, true)?;
+    /// Writes out what is dirty of the pages that have these keys, and reorganises the segments of those that cannot take theirs.
+    pub(crate) fn write_pages(&self, keys: &[Vec<u8>]) -> Result<Progress> {
+        let (mut progress, leftover) = self.write_batch(keys)?;
+        progress.add(self.reorganise(&leftover.full, false)?);
+        progress.add(self.reorganise(&leftover.sparse, true)?);
         Ok(progress)
-    }
-
-    /// Whether chains are so long that they would better be more: as they are in a young keyspace, all of whose records are of one page. To take apart a
-    /// chain of millions would hold writers up.
-    pub(crate) fn is_crowded(&self) -> bool {
-        let crowd = self.store.index.segments() as usize * CROWD;
-        // Seldom more than the first test, which costs nothing.
-        self.cache.dirty_bytes() > crowd * LEAST_BYTES && self.cache.dirty_records(self.number) > crowd
     }
 
     /// Pages of one batch: fewer where the budget is small, since a batch holds two frames a page for a while.
@@ -144,11 +127,19 @@ impl Tree {
         (self.context.shared.memory.budget() >> 18).clamp(32, DOUBLE_WRITE_PAGES)
     }
 
-    fn write_batch(&self, pages: &[u32]) -> Result<(bool, Leftover)> {
+    fn write_batch(&self, keys: &[Vec<u8>]) -> Result<(Progress, Leftover)> {
         let mut claim = self.store.claims.claim();
-        let detached = self.detach(&mut claim, pages);
-        let progress = !detached.is_empty();
+        let (detached, left) = self.detach(&mut claim, keys);
+        let mut progress = Progress { is_any: !detached.is_empty(), left };
         let leftover = self.write_detached(detached, true)?;
+        // Of what was not written whoever reorganises takes more.
+        let is_written = |left: &Stretch| {
+            leftover
+                .unwritten
+                .iter()
+                .all(|page| page.taken.as_ref().is_none_or(|taken| taken.upper.as_ref() != Some(&left.lower)))
+        };
+        progress.left.retain(is_written);
         // They are dirty still.
         Ok((progress, Leftover { unwritten: Vec::new(), ..leftover }))
     }
@@ -162,11 +153,10 @@ impl Tree {
         // No index names its new pages.
         let attached = attached.or_else(|error| self.store.space.free_now(&new_pages(&jobs)).and(Err(error)));
         let written = attached.and_then(|()| self.write_in_place(&mut jobs));
-        for job in &jobs {
-            let page = job.home.page;
+        for taken in jobs.iter().filter_map(|job| job.taken.as_ref()) {
             match &written {
-                Ok(()) => self.end_write(page),
-                Err(_) => self.abort_write(page),
+                Ok(()) => self.end_write(taken),
+                Err(_) => self.abort_write(taken),
             }
         }
         if written.is_ok() && inserts {
@@ -177,28 +167,29 @@ impl Tree {
         written.map(|()| leftover)
     }
 
-    /// Claims pages and detaches their chains.
-    fn detach(&self, claim: &mut Claim<'_>, pages: &[u32]) -> Vec<Detached> {
-        let mut detached = Vec::with_capacity(pages.len());
-        for &page in pages {
+    /// Claims the pages of some keys and takes what is dirty of them. Gives what was left of that, too.
+    fn detach(&self, claim: &mut Claim<'_>, keys: &[Vec<u8>]) -> (Vec<Detached>, Vec<Stretch>) {
+        let (mut detached, mut left) = (Vec::with_capacity(keys.len()), Vec::new());
+        for key in keys {
+            let page = self.store.index.lookup(key).page;
             if !claim.try_add(page) {
                 continue;
             }
-            let dirty = self.cache.begin_write(self.number, page, CHAIN_BYTES);
-            match dirty.first() {
-                // Its chain was dealt out to other pages meanwhile.
-                None => claim.release(page),
-                Some(first) => {
-                    let home = self.store.index.lookup(&first.key);
-                    debug_assert_eq!(home.page, page, "a chain belongs to a page that the index names");
-                    detached.push(Detached { home, dirty });
+            let (home, stretch) = self.store.locate(key).home(key);
+            // It may have become another page until the claim.
+            let taken = (home.page == page).then(|| self.cache.begin_write(self.space(), &stretch, PAGE_BYTES));
+            match taken.filter(|(dirty, _)| !dirty.is_empty()) {
+                Some((dirty, taken)) => {
+                    left.extend(stretch.behind(&taken));
+                    detached.push(Detached { home, dirty, taken: Some(taken) });
                 }
+                None => claim.release(page),
             }
         }
-        detached
+        (detached, left)
     }
 
-    /// Reads the pages and decides what becomes of each. What cannot be written goes back to its chain. After an error nothing is left detached but `jobs`.
+    /// Reads the pages and decides what becomes of each. What cannot be written is dirty as before. After an error nothing is left detached but `jobs`.
     fn prepare_jobs(&self, mut detached: Vec<Detached>, jobs: &mut Vec<Job>, leftover: &mut Leftover) -> Result<()> {
         let homes: Vec<Home> = detached.iter().map(|detached| detached.home).collect();
         let mut failure = None;
@@ -215,7 +206,7 @@ impl Tree {
             }
         }
         detached.retain(|detached| !detached.dirty.is_empty());
-        detached.iter().for_each(|detached| self.abort_write(detached.home.page));
+        detached.iter().filter_map(|detached| detached.taken.as_ref()).for_each(|taken| self.abort_write(taken));
         leftover.unwritten = detached;
         // Without space for new pages the others can still be written.
         match failure {
@@ -242,7 +233,7 @@ impl Tree {
         let mut failure = None;
         for (merged, detached) in merged.into_iter().zip(detached) {
             let is_sparse = merged.is_sparse() && self.store.index.segments() > 1;
-            match self.prepare_job(merged, &detached.dirty) {
+            match self.prepare_job(merged, detached) {
                 Err(error) => failure = Some(error),
                 Ok(job) => {
                     jobs.push(job);
@@ -278,11 +269,11 @@ impl Tree {
     }
 
     /// Builds the new pages at once, so that of a batch little but these is kept until they are written.
-    fn prepare_job(&self, merged: Merged, dirty: &[DirtyRecord]) -> Result<Job> {
+    fn prepare_job(&self, merged: Merged, detached: &Detached) -> Result<Job> {
         let Merged { stored, changed, added } = merged;
         let base = Page::reparse(&stored.base).expect("the page was looked at");
-        let (in_place, fresh) = self.build_pages(&stored, &base, &changed, dirty)?;
-        Ok(Job { home: stored.home, in_place, fresh, added, removed: changed.removed })
+        let (in_place, fresh) = self.build_pages(&stored, &base, &changed, &detached.dirty)?;
+        Ok(Job { taken: detached.taken.clone(), in_place, fresh, added, removed: changed.removed })
     }
 
     /// The pages of a home as they are to be: those that have their place, and a new overflow page.
@@ -401,9 +392,13 @@ impl Tree {
         self.context.shared.wal.synced().saturating_add(self.context.incarnation())
     }
 
-    /// The background has written out up to this page; where it is below the last one, a round is complete.
-    pub(crate) fn elevator_reached(&self, page: u32) {
-        if self.counters.elevator.swap(page, Ordering::Relaxed) > page {
+    /// The background has written out up to this key; where it is below the last one, a round is complete.
+    pub(crate) fn elevator_reached(&self, key: &[u8]) {
+        let mut elevator = self.counters.elevator.lock();
+        let is_round = elevator.as_slice() > key;
+        key.clone_into(&mut elevator);
+        drop(elevator);
+        if is_round {
             self.forecast.round();
         }
     }
@@ -413,12 +408,11 @@ impl Tree {
         self.forecast.round();
     }
 
-    /// The pages that are dirty now, going up from the one that the background wrote last, and then from the lowest.
-    pub(crate) fn sweep(&self) -> Vec<u32> {
-        let mut dirty = self.cache.dirty_pages(self.number, Seq::MAX);
-        let elevator = self.counters.elevator.load(Ordering::Relaxed);
-        let from = dirty.partition_point(|page| *page <= elevator);
-        dirty.rotate_left(from);
-        dirty
+    /// All keys, from the one on that the background wrote last, and then from the first.
+    pub(crate) fn round(&self) -> Vec<Stretch> {
+        let elevator = self.counters.elevator.lock().clone();
+        let below = Stretch { lower: Vec::new(), upper: Some(elevator.clone()) };
+        let above = Stretch { lower: elevator, upper: None };
+        if above.lower.is_empty() { vec![above] } else { vec![above, below] }
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use ecotone_substrate::{
-    Result,
+    Result, Seq,
     failures::Failures,
     held::{self, Wait},
     metrics::{Counter, Histogram},
@@ -192,7 +192,7 @@ impl Writeback {
         shared.scheduler.notify();
     }
 
-    /// Writes out until little enough is dirty, sweeping over the keyspace that has the most dirty pages, and until none is crowded.
+    /// Writes out until little enough is dirty, sweeping over the keyspace that has the most dirty records.
     fn round(self: &Arc<Self>, shared: &Shared) -> Result<Round> {
         while let Some(tree) = self.due() {
             // A worker does not wait for a flush.
@@ -207,8 +207,7 @@ impl Writeback {
                 self.left.store(false, Ordering::SeqCst);
                 continue;
             }
-            let pages = tree.sweep();
-            let sweep = Arc::new(Sweep::of_round(&tree, pages));
+            let sweep = Arc::new(Sweep::of_round(&tree));
             if !self.sweep(shared, &sweep, Priority::Flush)? {
                 break;
             }
@@ -219,36 +218,36 @@ impl Writeback {
 
     /// The keyspace that is to be written out next, if any.
     fn due(&self) -> Option<Arc<Tree>> {
-        let mut trees = self.living().into_iter();
-        if self.is_above_low() || self.wanted.load(Ordering::Acquire) {
-            let dirty = trees.map(|tree| (self.cache.dirty_records(tree.number), tree)).filter(|(dirty, _)| *dirty > 0);
-            dirty.max_by_key(|(dirty, _)| *dirty).map(|(_, tree)| tree)
-        } else {
-            trees.find(|tree| tree.is_crowded())
+        if !self.is_above_low() && !self.wanted.load(Ordering::Acquire) {
+            return None;
         }
+        let trees = self.living().into_iter();
+        let dirty = trees.map(|tree| (self.cache.dirty_records(tree.space()), tree)).filter(|(dirty, _)| *dirty > 0);
+        dirty.max_by_key(|(dirty, _)| *dirty).map(|(_, tree)| tree)
     }
 
-    /// Writes out all of these pages of a tree; false if nothing could be written.
-    pub(crate) fn write_all(self: &Arc<Self>, shared: &Shared, tree: &Tree, pages: Vec<u32>) -> Result<bool> {
+    /// Writes out what of a tree is dirty since a sequence below this one; false if nothing could be written.
+    pub(crate) fn write_all(self: &Arc<Self>, shared: &Shared, tree: &Tree, below: Seq) -> Result<bool> {
         let trees: Vec<Arc<Tree>> = self.trees.lock().iter().filter_map(Weak::upgrade).collect();
         let tree = trees.into_iter().find(|joined| joined.number == tree.number).expect("a tree joins when it is made");
-        self.sweep(shared, &Arc::new(Sweep::of_all(&tree, pages)), Priority::Checkpoint)
+        self.sweep(shared, &Arc::new(Sweep::of_all(&tree, below)), Priority::Checkpoint)
     }
 
-    /// Writes out the pages of a sweep, with the help of another worker: one reads and merges while the other writes. False if nothing could be written.
+    /// Writes out what a sweep goes over, with the help of another worker: one reads and merges while the other writes. False if nothing could be written.
     fn sweep(self: &Arc<Self>, shared: &Shared, sweep: &Arc<Sweep>, priority: Priority) -> Result<bool> {
         let began = shared.clock.now_for_log();
-        if sweep.batches() > 1 && shared.scheduler.is_threaded() {
+        let first = if self.goes_on(sweep) { sweep.next_batch() } else { None };
+        if sweep.has_more() && shared.scheduler.is_threaded() {
             let (writeback, shared, sweep) = (self.clone(), shared.clone(), sweep.clone());
             let scheduler = shared.scheduler.clone();
             scheduler.spawn(priority, "help to write out", move || {
                 if let Some(_helping) = sweep.help() {
                     // Whoever asked for help meets the same failure, since the pages are still dirty.
-                    let _ = writeback.write(&shared, &sweep).map_err(|error| shared.health.poison(error));
+                    let _ = writeback.write(&shared, &sweep, None).map_err(|error| shared.health.poison(error));
                 }
             });
         }
-        let written = self.write(shared, sweep).inspect_err(|_| sweep.stop());
+        let written = self.write(shared, sweep, first).inspect_err(|_| sweep.stop());
         // A helper that has begun waits for I/O alone; one that has not finds nothing left.
         while sweep.is_helped() {
             ecotone_sys::primitive::thread::sleep(HELPER_WAIT);
@@ -263,20 +262,25 @@ impl Writeback {
         written.map(|()| sweep.has_progress())
     }
 
-    /// Writes out batches of a sweep until it is over, or a round has cleaned enough.
-    fn write(&self, shared: &Shared, sweep: &Sweep) -> Result<()> {
-        while !sweep.is_round() || self.is_above_low() || sweep.is_crowded() || self.wanted.load(Ordering::Acquire) {
-            if sweep.is_round() && sweep.is_wanted() {
-                // A flush waits: it goes by age, which the log needs, and makes room as well.
-                return Ok(());
+    /// Whether a sweep has not cleaned enough. Where a flush waits, that goes by age, which the log needs, and makes room as well.
+    fn goes_on(&self, sweep: &Sweep) -> bool {
+        let is_needed = || self.is_above_low() || self.wanted.load(Ordering::Acquire);
+        !sweep.is_round() || is_needed() && !sweep.is_wanted()
+    }
+
+    /// Writes out the first batch of a sweep and others until it is over, or has cleaned enough.
+    fn write(&self, shared: &Shared, sweep: &Sweep, first: Option<Vec<Vec<u8>>>) -> Result<()> {
+        let mut batch = first;
+        loop {
+            if batch.is_none() && self.goes_on(sweep) {
+                batch = sweep.next_batch();
             }
-            let Some(batch) = sweep.next_batch() else { return Ok(()) };
+            let Some(batch) = batch.take() else { return Ok(()) };
             shared.health.check()?;
             self.wanted.store(false, Ordering::Release);
-            sweep.write(batch)?;
+            sweep.write(&batch)?;
             self.step(shared);
         }
-        Ok(())
     }
 
     fn is_above_low(&self) -> bool {

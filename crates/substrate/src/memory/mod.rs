@@ -32,8 +32,8 @@ pub enum Component {
     RecordCache,
     /// The table that finds them.
     CacheTable,
-    /// The chains of dirty records by page.
-    DirtyChains,
+    /// Which records are dirty, in key order.
+    DirtyIndex,
     /// Pages that scans of a tree read, and the table that finds them.
     PageCache,
     /// Blocks of tables that scans read, and the table that finds them.
@@ -73,7 +73,7 @@ impl Component {
     pub const ALL: [Component; 19] = [
         Component::RecordCache,
         Component::CacheTable,
-        Component::DirtyChains,
+        Component::DirtyIndex,
         Component::PageCache,
         Component::BlockCache,
         Component::PageIndex,
@@ -97,7 +97,7 @@ impl Component {
         match self {
             Component::RecordCache => "record cache",
             Component::CacheTable => "cache table",
-            Component::DirtyChains => "dirty chains",
+            Component::DirtyIndex => "dirty index",
             Component::PageCache => "page cache",
             Component::BlockCache => "block cache",
             Component::PageIndex => "page index",

@@ -117,6 +117,11 @@ pub struct Wal {
 }
 
 impl Wal {
+    /// Bytes of the log at most, but for one that an earlier life wrote with other options.
+    pub fn longest(&self) -> u64 {
+        self.options.longest_bytes
+    }
+
     fn new(environment: Environment, options: WalOptions) -> Result<Self> {
         assert!(options.first_bytes.is_power_of_two() && options.first_bytes >= 64 << 10, "{options:?}");
         assert!(options.segment_bytes.is_power_of_two() && options.segment_bytes >= options.first_bytes, "{options:?}");

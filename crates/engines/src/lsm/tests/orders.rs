@@ -136,7 +136,7 @@ impl Fronted {
         world.write(1);
         world.switch();
         world.flush();
-        Fronted { world, front: part(&Cache::new(Memory::new(16 << 20), 7), 0, true) }
+        Fronted { world, front: part(&Cache::new(Memory::new(16 << 20), 7, 1 << 20), 0, true) }
     }
 
     /// It is in the cache too.

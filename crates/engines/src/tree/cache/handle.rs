@@ -49,9 +49,6 @@ impl Link {
 pub(super) struct Address(pub(super) u32);
 
 impl Address {
-    /// No slot.
-    pub(super) const NONE: Address = Address(u32::MAX);
-
     pub(super) fn new(shard: u8, handle: Handle) -> Self {
         Address(u32::from(shard) << 24 | handle.0)
     }

@@ -5,11 +5,10 @@
 //! [`shard`], then [`room`] (where memory comes from), [`dirty`] and [`write_out`].
 
 mod clock;
-mod dirty;
+mod dirty_index;
 mod handle;
 mod hash;
 mod heat;
-mod nearest;
 mod record;
 mod room;
 mod shard;
@@ -35,21 +34,25 @@ use ecotone_sys::chunk::{Block, Size};
 use ecotone_sys::primitive::{Mutex, MutexGuard};
 
 use self::{
-    dirty::DirtyMap,
+    dirty_index::{Cells, Change, DirtyIndex, Key},
     handle::{Address, Handle},
     hash::KeyHasher,
     heat::Heat,
     shard::{Common, Shard, Write},
     slab::SLAB,
 };
-pub(crate) use self::{hash::KeyHash, nearest::Nearest, stats::CacheStats, write_out::DirtyRecord};
+pub(crate) use self::{
+    hash::KeyHash,
+    stats::CacheStats,
+    write_out::{DirtyRecord, Nearest, Stretch},
+};
 
 /// Budget that one shard serves, in bytes, and the least for which there are as many as [`FEW`], so that threads seldom meet.
 const SHARD_BUDGET: usize = 16 << 20;
 const LEAST_BUDGET: usize = 4 << 20;
 const FEW: usize = 4;
-/// Shards that share one part of the map of dirty pages.
-const SHARDS_PER_PART: usize = 8;
+/// Windows that the longest log takes, nearly.
+const WINDOWS: u64 = 64;
 /// Counters of writes in the whole cache.
 const STRIPES: usize = 1 << 14;
 /// Shards that are asked for a slab when one has nothing left.
@@ -58,7 +61,7 @@ const ASK: usize = 8;
 const READ: u32 = 1;
 const WRITE: u32 = 2;
 /// What the cache leases.
-const COMPONENTS: &[Component] = &[Component::RecordCache, Component::CacheTable, Component::DirtyChains];
+const COMPONENTS: &[Component] = &[Component::RecordCache, Component::CacheTable, Component::DirtyIndex];
 
 /// What a cache says about a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,29 +101,50 @@ impl Ticket {
     }
 }
 
+/// A write that is in the log; no value deletes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Applied<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) value: Option<&'a [u8]>,
+    pub(crate) seq: Seq,
+}
+
+/// A keyspace, as the cache knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Space {
+    /// Its number within the caches.
+    pub(crate) number: u16,
+    /// Whether the log has what is written to it.
+    pub(crate) logged: bool,
+}
+
 /// The record cache of a database.
 #[derive(Debug)]
 pub(crate) struct Cache {
     shards: Box<[Mutex<Shard>]>,
     common: Common,
+    /// What is not in its page: of keyspaces that are logged, whose records let the log go on, and of the others.
+    indexes: [DirtyIndex; 2],
     share: Share,
     /// Where the next search for a slab begins.
     turn: AtomicUsize,
-    /// Held while chains go from one page to others, for which there are nodes for one at a time.
-    rehoming: Mutex<()>,
-    /// Held while the addresses of a long chain are copied.
-    copying: Mutex<()>,
+}
+
+impl Cells for Cache {
+    fn with_key<T>(&self, address: Address, look: impl FnOnce(Key<'_>) -> T) -> T {
+        let shard = self.shards[address.shard()].lock();
+        let cell = shard.slabs.cell(address.handle());
+        look(Key { keyspace: record::keyspace(cell), bytes: record::key(cell) })
+    }
 }
 
 impl Cache {
-    /// An empty cache that leases from `memory` and gives back when asked. `seed` is for its hashes.
-    pub(crate) fn new(memory: Arc<Memory>, seed: u64) -> Arc<Cache> {
+    /// An empty cache that leases from `memory` and gives back when asked. `seed` is for its hashes. The log has so many bytes at most.
+    pub(crate) fn new(memory: Arc<Memory>, seed: u64, log_bytes: u64) -> Arc<Cache> {
         let (usual, few) = (memory.budget() / SHARD_BUDGET, (memory.budget() / LEAST_BUDGET).min(FEW));
         let count = usual.max(few).next_power_of_two().clamp(2, 256);
-        let chains = DirtyMap::new((count / SHARDS_PER_PART).clamp(1, 16), memory.clone());
-        let (chains, dirty_bytes, hungry) = (Arc::new(chains), Arc::default(), Arc::default());
-        let heat = Arc::new(Heat::default());
-        let common = Common { hasher: KeyHasher::new(seed), memory: memory.clone(), chains, dirty_bytes, heat, hungry };
+        let (dirty_bytes, hungry, heat) = (Arc::default(), Arc::default(), Arc::new(Heat::default()));
+        let common = Common { hasher: KeyHasher::new(seed), memory: memory.clone(), dirty_bytes, heat, hungry };
         let shard = |number: usize| Mutex::new(Shard::new(number as u8, STRIPES / count, common.clone()));
         let shards = (0..count).map(shard).collect();
         Arc::new_cyclic(|weak: &Weak<Cache>| {
@@ -129,13 +153,20 @@ impl Cache {
             let share = memory.join(Held::Components(COMPONENTS), Box::new(shrink));
             // Who comes first has it all until there is demand for another.
             share.count(1);
-            Cache { shards, common, share, turn: AtomicUsize::new(0), rehoming: Mutex::default(), copying: Mutex::default() }
+            // Sequences of keyspaces that are not logged are of no use.
+            let indexes = [(log_bytes / WINDOWS).max(1).next_power_of_two().ilog2(), u64::BITS - 1];
+            let indexes = indexes.map(|window_bits| DirtyIndex::new(&memory, window_bits));
+            Cache { shards, common, indexes, share, turn: AtomicUsize::new(0) }
         })
     }
 
     /// The hash of a key.
     pub(crate) fn hash(&self, keyspace: u16, key: &[u8]) -> KeyHash {
         self.common.hasher.hash(keyspace, key)
+    }
+
+    fn index(&self, logged: bool) -> &DirtyIndex {
+        &self.indexes[usize::from(!logged)]
     }
 
     fn shard(&self, hash: KeyHash) -> MutexGuard<'_, Shard> {
@@ -170,13 +201,17 @@ impl Cache {
         let cell = if stale || shard.find(hash, keyspace, key).is_some() {
             None
         } else {
-            shard.cell_for(record::bytes_read(key.len(), value.len()))
+            shard.cell_for(record::bytes(key.len(), value.len()))
         };
         match cell {
             Some(cell) => shard.admit(hash, cell, keyspace, key, value),
             None => shard.stats.refused += 1,
         }
+        let is_overloaded = shard.is_overloaded();
         drop(shard);
+        if is_overloaded {
+            self.mend_table(hash.shard(self.shards.len()));
+        }
         if self.common.hungry.load(Ordering::Relaxed) && self.common.hungry.swap(false, Ordering::Relaxed) {
             // Memory that comes free this way is there for the next records.
             self.share.reclaim(SLAB);
@@ -187,15 +222,16 @@ impl Cache {
     /// Takes a cell for a write, and whatever else [`apply`](Self::apply) will need, evicting clean records if need be. Gives a
     /// token.
     /// `None` if all that could go is dirty or reserved: wait for a write-out, then try again.
-    pub(crate) fn reserve(&self, keyspace: u16, key: &[u8], value_len: usize) -> Option<u64> {
+    pub(crate) fn reserve(&self, space: Space, key: &[u8], value_len: usize) -> Option<u64> {
         assert!(key.len() + value_len <= MAX_RECORD, "limits are checked before a record comes to the cache");
-        let hash = self.hash(keyspace, key);
-        if !self.common.chains.credit(&|| self.find_block()) {
+        let hash = self.hash(space.number, key);
+        let index = self.index(space.logged);
+        if !index.admit(&|| self.find_block().is_some()) {
             return None;
         }
-        let address = self.reserve_cell(hash, record::bytes_written(key.len(), value_len));
+        let address = self.reserve_cell(hash, record::bytes(key.len(), value_len));
         if address.is_none() {
-            self.common.chains.repay();
+            index.leave();
         }
         address.map(|address| u64::from(address.0))
     }
@@ -203,20 +239,24 @@ impl Cache {
     /// A cell in the key's shard, with a slab from another cache or another shard if it has none to give. A shard without a table needs two.
     fn reserve_cell(&self, hash: KeyHash, bytes: usize) -> Option<Address> {
         for _ in 0..2 {
-            let reserved = self.try_reserve(hash, bytes);
+            let (reserved, is_overloaded) = self.try_reserve(hash, bytes);
+            if is_overloaded {
+                self.mend_table(hash.shard(self.shards.len()));
+            }
             if reserved.is_some() {
                 return reserved;
             }
             let block = self.find_block()?;
             self.shard(hash).adopt(block);
         }
-        self.try_reserve(hash, bytes)
+        self.try_reserve(hash, bytes).0
     }
 
-    fn try_reserve(&self, hash: KeyHash, bytes: usize) -> Option<Address> {
+    /// A cell in the key's shard, and whether its table is much too small.
+    fn try_reserve(&self, hash: KeyHash, bytes: usize) -> (Option<Address>, bool) {
         let mut shard = self.shard(hash);
-        let handle = shard.cell_for(bytes)?;
-        Some(shard.address(handle))
+        let reserved = shard.cell_for(bytes).map(|handle| shard.address(handle));
+        (reserved, shard.is_overloaded())
     }
 
     fn token(&self, token: u64) -> (usize, Handle) {
@@ -224,34 +264,49 @@ impl Cache {
         (address.shard(), address.handle())
     }
 
-    /// Makes a write visible, in the cell that `token` stands for; no value deletes. Infallible. `page_of` gives the page of a
-    /// key; it must
-    /// not use the cache, and its answers must not change meanwhile (see [`rehome`](Self::rehome)).
+    /// Makes a write visible, in the cell that `token` stands for, unless its keyspace was dropped. Infallible.
     pub(crate) fn apply(
         &self,
         token: u64,
-        keyspace: u16,
-        key: &[u8],
-        value: Option<&[u8]>,
-        seq: Seq,
-        page_of: &mut dyn FnMut(&[u8]) -> u32,
+        space: Space,
+        Applied { key, value, seq }: Applied<'_>,
+        is_dropped: &dyn Fn() -> bool,
     ) {
-        let hash = self.hash(keyspace, key);
+        let (hash, index) = (self.hash(space.number, key), self.index(space.logged));
         let (shard, reserved) = self.token(token);
         debug_assert_eq!(shard, hash.shard(self.shards.len()), "a token goes with the key that it was made for");
-        let mut shard = self.shard(hash);
-        self.count(&mut shard, WRITE);
-        shard.apply(hash, reserved, Write { keyspace, key, value, seq }, page_of);
-        drop(shard);
-        self.common.chains.repay();
+        let write = Write { space, key, value };
+        if !self.overwrite_instead(hash, reserved, write) {
+            index.change(Key { keyspace: space.number, bytes: key }, self, |_| {
+                let mut shard = self.shard(hash);
+                if is_dropped() {
+                    // Whoever drops it comes to this leaf behind that, or has been there.
+                    shard.release(reserved);
+                    return Change::Nothing;
+                }
+                let (address, before) = shard.apply(hash, reserved, write);
+                if before.dirty() { Change::Moved(address) } else { Change::Dirty(address, seq) }
+            });
+        }
+        index.leave();
     }
 
-    /// Replaces the content of a record that is dirty, if its cell has room for the new one: it stays where it is and chained as it was, so this needs
-    /// neither a cell nor its page. False if it is not done.
-    pub(crate) fn overwrite(&self, keyspace: u16, key: &[u8], value: Option<&[u8]>) -> bool {
-        let hash = self.hash(keyspace, key);
+    /// Makes a write in place, if its record is dirty and the cell has room, and gives the reserved one back: it has its entry then. Whether that was done.
+    fn overwrite_instead(&self, hash: KeyHash, reserved: Handle, write: Write<'_>) -> bool {
         let mut shard = self.shard(hash);
-        let done = shard.overwrite(hash, keyspace, key, value);
+        self.count(&mut shard, WRITE);
+        let done = shard.overwrite(hash, write);
+        if done {
+            shard.release(reserved);
+        }
+        done
+    }
+
+    /// Replaces the content of a record that is dirty, if its cell has room for the new one: it stays where it is, and so does its entry. False if it is not done.
+    pub(crate) fn overwrite(&self, space: Space, key: &[u8], value: Option<&[u8]>) -> bool {
+        let hash = self.hash(space.number, key);
+        let mut shard = self.shard(hash);
+        let done = shard.overwrite(hash, Write { space, key, value });
         if done {
             // What is not done here is counted when it is applied.
             self.count(&mut shard, WRITE);
@@ -267,10 +322,10 @@ impl Cache {
     }
 
     /// Gives a reserved cell back.
-    pub(crate) fn cancel(&self, token: u64) {
+    pub(crate) fn cancel(&self, token: u64, space: Space) {
         let (shard, reserved) = self.token(token);
         self.shards[shard].lock().release(reserved);
-        self.common.chains.repay();
+        self.index(space.logged).leave();
     }
 
     /// Bytes of cells that hold dirty or written records. Cheap.
@@ -280,7 +335,7 @@ impl Cache {
 
     /// Bytes of cells that the cache can count on as the budget is used now. Adds up the use of all components: remember the answer where it is needed often.
     pub(crate) fn capacity_bytes(&self) -> usize {
-        let beside = self.common.memory.used(&[Component::CacheTable, Component::DirtyChains]);
+        let beside = self.common.memory.used(&[Component::CacheTable, Component::DirtyIndex]);
         self.share.fair_part().saturating_sub(beside)
     }
 
@@ -304,35 +359,29 @@ impl Cache {
 
     /// Takes one slab's memory from a shard that can give one.
     fn spare_block(&self) -> Option<Block> {
-        (0..ASK.min(self.shards.len())).find_map(|_| self.next_shard().lock().take_slab())
+        (0..ASK.min(self.shards.len())).find_map(|_| self.take_slab(self.next_shard()))
     }
 
-    fn next_shard(&self) -> &Mutex<Shard> {
-        &self.shards[self.turn.fetch_add(1, Ordering::Relaxed) % self.shards.len()]
+    fn next_shard(&self) -> usize {
+        self.turn.fetch_add(1, Ordering::Relaxed) % self.shards.len()
     }
 
     /// Gives whole slabs back to the budget, evicting clean records; gives the bytes. Does no I/O and waits for nothing.
     pub(crate) fn shrink(&self, bytes: usize) -> usize {
-        gather(bytes, self.shards.len(), || self.next_shard().lock().take_slab().map_or(0, |block| block.len()))
+        gather(bytes, self.shards.len(), || self.take_slab(self.next_shard()).map_or(0, |block| block.len()))
     }
 
-    /// Drops everything of a keyspace, dirty records too. Nobody may reserve or apply for it meanwhile. Who writes out
-    /// ends the write, or gives back what he took and then has [the chains forgotten](Self::forget_chains). Who has read
+    /// Drops everything of a keyspace, dirty records too. Nobody may reserve or apply for it meanwhile; who writes out finds nothing in the end. Who has read
     /// it before cannot admit it any more.
-    pub(crate) fn forget_keyspace(&self, keyspace: u16) {
-        self.shards.iter().for_each(|shard| shard.lock().forget_keyspace(keyspace));
-        self.forget_chains(keyspace);
-    }
-
-    /// Frees the chains of a keyspace that was dropped, after what was being written of it was given back.
-    pub(crate) fn forget_chains(&self, keyspace: u16) {
-        self.common.chains.forget(keyspace);
+    pub(crate) fn forget_keyspace(&self, space: Space) {
+        self.forget_dirty(space);
+        self.shards.iter().for_each(|shard| shard.lock().forget_keyspace(space.number));
     }
 
     /// What it counted, and its present size.
     pub(crate) fn counts(&self) -> CacheStats {
-        let chains = CacheStats { bytes: self.common.chains.bytes(), ..CacheStats::default() };
-        self.shards.iter().fold(chains, |mut sum, shard| {
+        let bytes = self.indexes.iter().map(DirtyIndex::bytes).sum();
+        self.shards.iter().fold(CacheStats { bytes, ..CacheStats::default() }, |mut sum, shard| {
             sum += shard.lock().stats();
             sum
         })

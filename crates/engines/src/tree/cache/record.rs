@@ -2,14 +2,11 @@
 
 use super::handle::Link;
 
-/// Bytes before the key in a record that was written. One that only was read has no entry.
-pub(super) const LONG_HEADER: usize = SHORT_HEADER + 4;
-/// Bytes before the key in a record that only was read.
-pub(super) const SHORT_HEADER: usize = 10;
+/// Bytes before the key.
+pub(super) const HEADER: usize = 10;
 const NEXT: usize = 0;
 const META: usize = 4;
 const KEYSPACE: usize = 8;
-const ENTRY: usize = 10;
 
 /// The highest priority.
 pub(super) const MAX_PRIORITY: u8 = 7;
@@ -36,7 +33,7 @@ const DIRTY: u32 = 1 << 26;
 const WRITING: u32 = 1 << 27;
 const TOMBSTONE: u32 = 1 << 28;
 const RESERVED: u32 = 1 << 29;
-const LONG: u32 = 1 << 30;
+const UNLOGGED: u32 = 1 << 30;
 const PROBATION: u32 = 1 << 31;
 
 impl Meta {
@@ -55,9 +52,15 @@ impl Meta {
     }
 
     /// A record that is written; no value makes it a tombstone.
-    pub(super) fn of_written(key: &[u8], value: Option<&[u8]>, rank: Rank) -> Meta {
-        let kind = if value.is_none() { LONG | DIRTY | TOMBSTONE } else { LONG | DIRTY };
-        Meta(Meta::of_read(key, value.unwrap_or_default(), rank).0 | kind)
+    pub(super) fn of_written(key: &[u8], value: Option<&[u8]>, rank: Rank, logged: bool) -> Meta {
+        let kind = if value.is_none() { DIRTY | TOMBSTONE } else { DIRTY };
+        let log = if logged { 0 } else { UNLOGGED };
+        Meta(Meta::of_read(key, value.unwrap_or_default(), rank).0 | kind | log)
+    }
+
+    /// Whether the log has what was written.
+    pub(super) fn logged(self) -> bool {
+        self.0 & UNLOGGED == 0
     }
 
     /// How long it stays.
@@ -108,6 +111,7 @@ impl Meta {
         Meta(self.0 & !(DIRTY | WRITING))
     }
 
+    #[cfg(test)]
     pub(super) fn live(self) -> bool {
         self.0 & LIVE != 0
     }
@@ -116,6 +120,7 @@ impl Meta {
         self.0 & DIRTY != 0
     }
 
+    #[cfg(test)]
     pub(super) fn writing(self) -> bool {
         self.0 & WRITING != 0
     }
@@ -125,8 +130,8 @@ impl Meta {
         self.0 & (LIVE | DIRTY | WRITING) == LIVE
     }
 
-    /// Dirty or writing: it has an entry in the chains and may not be dropped.
-    pub(super) fn chained(self) -> bool {
+    /// Dirty or writing: it has an entry in the index and may not be dropped.
+    pub(super) fn unwritten(self) -> bool {
         self.0 & (DIRTY | WRITING) != 0
     }
 
@@ -145,13 +150,8 @@ impl Meta {
 
     /// Bytes that it takes in its slab.
     pub(super) fn cell(self) -> usize {
-        let bytes = if self.reserved() { self.key_len() } else { self.header() + self.bytes() };
+        let bytes = if self.reserved() { self.key_len() } else { HEADER + self.bytes() };
         bytes.next_multiple_of(2)
-    }
-
-    /// Bytes before the key.
-    fn header(self) -> usize {
-        if self.0 & LONG != 0 { LONG_HEADER } else { SHORT_HEADER }
     }
 
     fn key_len(self) -> usize {
@@ -190,15 +190,6 @@ pub(super) fn set_meta(cell: &mut [u8], meta: Meta) {
     set_word(cell, META, meta.0);
 }
 
-/// Place in the chains, while the record is chained. Means nothing at other times.
-pub(super) fn entry(cell: &[u8]) -> u32 {
-    word(cell, ENTRY)
-}
-
-pub(super) fn set_entry(cell: &mut [u8], entry: u32) {
-    set_word(cell, ENTRY, entry);
-}
-
 #[inline]
 pub(super) fn keyspace(cell: &[u8]) -> u16 {
     u16::from_le_bytes([cell[KEYSPACE], cell[KEYSPACE + 1]])
@@ -206,15 +197,14 @@ pub(super) fn keyspace(cell: &[u8]) -> u16 {
 
 #[inline]
 pub(super) fn key(cell: &[u8]) -> &[u8] {
-    let meta = meta(cell);
-    &cell[meta.header()..meta.header() + meta.key_len()]
+    &cell[HEADER..HEADER + meta(cell).key_len()]
 }
 
 /// The value; `None` in a tombstone.
 #[inline]
 pub(super) fn value(cell: &[u8]) -> Option<&[u8]> {
     let meta = meta(cell);
-    let start = meta.header() + meta.key_len();
+    let start = HEADER + meta.key_len();
     (!meta.tombstone()).then(|| &cell[start..start + meta.value_len()])
 }
 
@@ -224,20 +214,15 @@ pub(super) fn holds(cell: &[u8], keyspace_of_key: u16, wanted: &[u8]) -> bool {
     keyspace(cell) == keyspace_of_key && key(cell) == wanted
 }
 
-/// Writes keyspace, key and value where `meta` has them, which the slab sets.
-pub(super) fn fill(cell: &mut [u8], meta: Meta, keyspace: u16, key: &[u8], value: &[u8]) {
-    cell[KEYSPACE..SHORT_HEADER].copy_from_slice(&keyspace.to_le_bytes());
-    let (head, rest) = cell[meta.header()..].split_at_mut(key.len());
+/// Writes keyspace, key and value, whose lengths the slab sets.
+pub(super) fn fill(cell: &mut [u8], keyspace: u16, key: &[u8], value: &[u8]) {
+    cell[KEYSPACE..HEADER].copy_from_slice(&keyspace.to_le_bytes());
+    let (head, rest) = cell[HEADER..].split_at_mut(key.len());
     head.copy_from_slice(key);
     rest[..value.len()].copy_from_slice(value);
 }
 
-/// Bytes that a record needs that only was read.
-pub(super) fn bytes_read(key_len: usize, value_len: usize) -> usize {
-    SHORT_HEADER + key_len + value_len
-}
-
-/// Bytes that a record needs that is written.
-pub(super) fn bytes_written(key_len: usize, value_len: usize) -> usize {
-    LONG_HEADER + key_len + value_len
+/// Bytes that a record needs.
+pub(super) fn bytes(key_len: usize, value_len: usize) -> usize {
+    HEADER + key_len + value_len
 }

@@ -6,8 +6,9 @@ use ecotone_substrate::{history::History, memory::Component};
 use ecotone_sys::chunk::{Block, Size};
 
 use super::{
-    dirty::Entry,
-    handle::{Handle, Link},
+    Cache,
+    dirty_index::{Change, Key},
+    handle::{Address, Handle, Link},
     record,
     shard::Shard,
     slab::{PLACE, SLAB},
@@ -21,6 +22,12 @@ const GAIN: usize = SLAB / 64;
 const ROUNDS: usize = 2 * (record::MAX_PRIORITY as usize + 1);
 /// Records a bucket, in tenths, above which a slab of records is given up for a longer table.
 const OVERLOAD: usize = 30;
+/// A slab that is being emptied.
+struct Leaving {
+    slab: usize,
+    /// The keys of its records that are dirty, with their keyspaces, and whether the log has them.
+    dirty: Vec<(u16, Vec<u8>, bool)>,
+}
 
 impl Shard {
     /// A reserved cell for a record of `bytes`, evicting clean records if need be. `None` if all that could go is dirty or reserved, or the table has no
@@ -105,57 +112,76 @@ impl Shard {
         true
     }
 
-    /// Sees to it that there is a table, and that it is not much too small.
+    /// Sees to it that there is a table.
     fn prepare_table(&mut self) -> bool {
-        if self.table.is_empty() {
-            return self.table_has_room();
-        }
-        let overloaded = self.table.wants_block() && self.table.is_loaded(self.stats.records, OVERLOAD);
-        if let Some(mut block) = overloaded.then(|| self.take_slab()).flatten() {
+        !self.table.is_empty() || self.table_has_room()
+    }
+
+    /// Whether the table is much too small, and the budget has nothing for it.
+    pub(super) fn is_overloaded(&self) -> bool {
+        self.table.wants_block() && self.table.is_loaded(self.stats.records, OVERLOAD) && !self.slabs.is_closing()
+    }
+
+    /// Makes the table longer, if it still is too small.
+    fn lengthen_table(&mut self, mut block: Block) {
+        if self.is_overloaded() {
             block.retag(Component::CacheTable as u8);
             self.table.add(block);
         }
-        true
     }
 
-    /// Takes the memory of one slab out of the shard: whatever is coldest goes, dirty records move together. `None` if they cannot.
-    pub(super) fn take_slab(&mut self) -> Option<Block> {
+    /// Begins to empty a slab: whatever is coldest goes. `None` if there is none that can go, or if another is being emptied.
+    fn begin_to_empty(&mut self) -> Option<Leaving> {
+        if self.slabs.is_closing() {
+            return None;
+        }
         for _ in 0..self.slabs.bound() * ROUNDS {
             if self.clean() == 0 || self.slabs.all_vacant() >= SLAB - PLACE {
                 break;
             }
             self.sweep();
         }
-        let number = self.slabs.emptiest()?;
-        self.slabs.close(Some(number));
-        let emptied = self.empty(number);
-        self.slabs.close(None);
-        self.stats.slabs_moved += u64::from(emptied);
-        emptied.then(|| self.slabs.remove(number))
+        let slab = self.slabs.emptiest()?;
+        self.slabs.close(Some(slab));
+        Some(Leaving { slab, dirty: self.dirty_in(slab) })
     }
 
-    /// Moves the records of a closed slab to others: dirty ones before all, for which others are evicted; clean ones go if there is no room. False if a dirty
-    /// one cannot move.
-    fn empty(&mut self, number: usize) -> bool {
-        let mut handles: Vec<Handle> = self.slabs.handles(number).collect();
-        handles.sort_by_key(|handle| !self.slabs.meta(*handle).chained());
-        for from in handles {
-            let Some(meta) = self.slabs.probe(from).map(record::meta) else { continue };
-            let bytes = meta.cell();
-            let to = self
-                .slabs
-                .take_roomy(bytes, bytes)
-                .or_else(|| (meta.chained() && self.evict_for(bytes)).then(|| self.slabs.take(bytes))?);
-            match to {
+    fn dirty_in(&self, slab: usize) -> Vec<(u16, Vec<u8>, bool)> {
+        let cells = self.slabs.handles(slab).map(|handle| self.slabs.cell(handle));
+        let dirty = cells.filter(|cell| record::meta(cell).unwritten());
+        dirty.map(|cell| (record::keyspace(cell), record::key(cell).to_vec(), record::meta(cell).logged())).collect()
+    }
+
+    /// Moves a dirty record out of the slab that is being emptied, if it is there still; where it is then. The leaf of its key is locked.
+    fn move_out(&mut self, slab: usize, from: Handle) -> Option<Address> {
+        if from.slab() != slab {
+            return None;
+        }
+        let bytes = self.slabs.meta(from).cell();
+        let to = self.slabs.take_roomy(bytes, bytes).or_else(|| self.evict_for(bytes).then(|| self.slabs.take(bytes))?)?;
+        self.relocate(from, to);
+        Some(self.address(to))
+    }
+
+    /// The end of that, if nothing is dirty in the slab: its memory. Clean records go elsewhere, or go. Or the keys of those that have become dirty.
+    fn end_to_empty(&mut self, slab: usize) -> Result<Block, Leaving> {
+        let dirty = self.dirty_in(slab);
+        if !dirty.is_empty() {
+            return Err(Leaving { slab, dirty });
+        }
+        for from in self.slabs.handles(slab).collect::<Vec<Handle>>() {
+            let bytes = self.slabs.meta(from).cell();
+            match self.slabs.take_roomy(bytes, bytes) {
                 Some(to) => self.relocate(from, to),
-                None if meta.chained() => return false,
                 None => {
                     self.remove(from);
                     self.stats.evictions += 1;
                 }
             }
         }
-        true
+        self.slabs.close(None);
+        self.stats.slabs_moved += 1;
+        Ok(self.slabs.remove(slab))
     }
 
     /// Moves a record to a cell of its size.
@@ -165,9 +191,38 @@ impl Shard {
         self.slabs.copy(from, to);
         self.set_meta(to, meta);
         self.redirect(hash, from, Link::new(hash.tag(), to));
-        if meta.chained() {
-            self.common.chains.moved(Entry(record::entry(self.slabs.cell(to))), self.address(to));
-        }
         self.release(from);
+    }
+}
+
+impl Cache {
+    /// Takes the memory of one slab out of a shard: whatever is coldest goes, dirty records move together. `None` if they cannot. Neither a leaf nor a shard is
+    /// locked.
+    pub(super) fn take_slab(&self, number: usize) -> Option<Block> {
+        let shard = &self.shards[number];
+        let mut leaving = shard.lock().begin_to_empty()?;
+        loop {
+            for (keyspace, key, logged) in &leaving.dirty {
+                let key = Key { keyspace: *keyspace, bytes: key };
+                self.index(*logged).change(key, self, |found| {
+                    let moved = found.and_then(|from| shard.lock().move_out(leaving.slab, from.handle()));
+                    moved.map_or(Change::Nothing, Change::Moved)
+                });
+            }
+            match shard.lock().end_to_empty(leaving.slab) {
+                Ok(block) => return Some(block),
+                Err(again) if again.dirty.len() < leaving.dirty.len() => leaving = again,
+                Err(_) => break,
+            }
+        }
+        shard.lock().slabs.close(None);
+        None
+    }
+
+    /// Gives a slab of records up for a longer table, where that is much too small.
+    pub(super) fn mend_table(&self, number: usize) {
+        if let Some(block) = self.take_slab(number) {
+            self.shards[number].lock().lengthen_table(block);
+        }
     }
 }

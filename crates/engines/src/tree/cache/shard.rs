@@ -5,12 +5,11 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use ecotone_substrate::{Seq, history::History, memory::Memory};
+use ecotone_substrate::{history::History, memory::Memory};
 
 use super::{
-    Purpose,
+    Purpose, Space,
     clock::Hands,
-    dirty::{DirtyMap, Entry},
     handle::{Address, Handle, Link},
     hash::{KeyHash, KeyHasher},
     heat::Heat,
@@ -32,7 +31,6 @@ const TELL: u32 = 64;
 pub(super) struct Common {
     pub(super) hasher: KeyHasher,
     pub(super) memory: Arc<Memory>,
-    pub(super) chains: Arc<DirtyMap>,
     pub(super) dirty_bytes: Arc<AtomicUsize>,
     pub(super) heat: Arc<Heat>,
     /// The budget has refused memory since it was last asked to have other caches give back what this one is due.
@@ -42,10 +40,9 @@ pub(super) struct Common {
 /// One write, as it is applied.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Write<'a> {
-    pub(super) keyspace: u16,
+    pub(super) space: Space,
     pub(super) key: &'a [u8],
     pub(super) value: Option<&'a [u8]>,
-    pub(super) seq: Seq,
 }
 
 /// One shard.
@@ -154,8 +151,8 @@ impl Shard {
     fn recount(&mut self, before: Meta, meta: Meta) {
         let probation = |meta: Meta| usize::from(meta.is_clean() && meta.on_probation());
         self.on_probation = self.on_probation + probation(meta) - probation(before);
-        self.stats.dirty_records = self.stats.dirty_records + usize::from(meta.chained()) - usize::from(before.chained());
-        let dirty = |meta: Meta| if meta.chained() { meta.cell() } else { 0 };
+        self.stats.dirty_records = self.stats.dirty_records + usize::from(meta.unwritten()) - usize::from(before.unwritten());
+        let dirty = |meta: Meta| if meta.unwritten() { meta.cell() } else { 0 };
         match (dirty(before), dirty(meta)) {
             (before, now) if before < now => self.common.dirty_bytes.fetch_add(now - before, Ordering::Relaxed),
             (before, now) if before > now => self.common.dirty_bytes.fetch_sub(before - now, Ordering::Relaxed),
@@ -168,7 +165,7 @@ impl Shard {
         self.stats.records - self.stats.dirty_records
     }
 
-    /// Frees a cell that no chain links.
+    /// Frees a cell that no record of the table links.
     pub(super) fn release(&mut self, handle: Handle) {
         self.recount(self.slabs.meta(handle), Meta::NONE);
         self.slabs.give(handle);
@@ -232,35 +229,28 @@ impl Shard {
         }
     }
 
-    /// Applies a write to the cell that was reserved for it, or in place.
-    pub(super) fn apply(&mut self, hash: KeyHash, reserved: Handle, write: Write<'_>, page_of: &mut dyn FnMut(&[u8]) -> u32) {
+    /// Makes a record dirty, in the cell that was reserved for it or in place. Where it is, and what it was.
+    pub(super) fn apply(&mut self, hash: KeyHash, reserved: Handle, Write { space, key, value }: Write<'_>) -> (Address, Meta) {
         assert!(self.slabs.meta(reserved).reserved(), "a write is applied to a cell that was not reserved for it");
         self.count_write(hash);
-        let old = self.find(hash, write.keyspace, write.key);
+        let old = self.find(hash, space.number, key);
         let before = old.map_or(Meta::NONE, |old| self.slabs.meta(old));
-        let entry = old.filter(|_| before.dirty()).map(|old| record::entry(self.slabs.cell(old)));
         let handle = self.settle(hash, reserved, old);
-        let entry = match entry {
-            Some(entry) => self.keep_entry(entry, old != Some(handle), handle),
-            _ => self.chain(write, handle, before.writing(), page_of),
-        };
         let rank = if old.is_some() { before.promoted().rank() } else { self.rank_of_new(hash) };
-        let meta = Meta::of_written(write.key, write.value, rank);
-        let cell = self.slabs.cell_mut(handle);
-        record::fill(cell, meta, write.keyspace, write.key, write.value.unwrap_or_default());
-        record::set_entry(cell, entry);
-        self.set_meta(handle, meta);
+        record::fill(self.slabs.cell_mut(handle), space.number, key, value.unwrap_or_default());
+        self.set_meta(handle, Meta::of_written(key, value, rank, space.logged));
+        (self.address(handle), before)
     }
 
     /// Replaces the content of a dirty record in place, if its cell has room for the new one.
-    pub(super) fn overwrite(&mut self, hash: KeyHash, keyspace: u16, key: &[u8], value: Option<&[u8]>) -> bool {
-        let Some(handle) = self.find(hash, keyspace, key) else { return false };
+    pub(super) fn overwrite(&mut self, hash: KeyHash, Write { space, key, value }: Write<'_>) -> bool {
+        let Some(handle) = self.find(hash, space.number, key) else { return false };
         let before = self.slabs.meta(handle);
-        let meta = Meta::of_written(key, value, before.promoted().rank());
+        let meta = Meta::of_written(key, value, before.promoted().rank(), space.logged);
         if !before.dirty() || meta.cell() > before.cell() {
             return false;
         }
-        record::fill(self.slabs.cell_mut(handle), meta, keyspace, key, value.unwrap_or_default());
+        record::fill(self.slabs.cell_mut(handle), space.number, key, value.unwrap_or_default());
         self.set_meta(handle, meta);
         self.count_write(hash);
         true
@@ -275,7 +265,7 @@ impl Shard {
         let after = value.map(|value| (value, Meta::of_read(key, value, before.rank())));
         match after.filter(|(_, meta)| meta.cell() <= before.cell()) {
             Some((value, meta)) => {
-                record::fill(self.slabs.cell_mut(handle), meta, keyspace, key, value);
+                record::fill(self.slabs.cell_mut(handle), keyspace, key, value);
                 self.set_meta(handle, meta);
             }
             None => self.remove(handle),
@@ -304,32 +294,20 @@ impl Shard {
         reserved
     }
 
-    fn keep_entry(&self, entry: u32, moved: bool, handle: Handle) -> u32 {
-        if moved {
-            self.common.chains.moved(Entry(entry), self.address(handle));
-        }
-        entry
-    }
-
-    fn chain(&self, write: Write<'_>, handle: Handle, rewritten: bool, page_of: &mut dyn FnMut(&[u8]) -> u32) -> u32 {
-        let page = page_of(write.key);
-        self.common.chains.push(write.keyspace, page, self.address(handle), write.seq, rewritten).0
-    }
-
     /// Takes in a record that was just read from its page. Its cell is free and its key absent.
     pub(super) fn admit(&mut self, hash: KeyHash, handle: Handle, keyspace: u16, key: &[u8], value: &[u8]) {
         let meta = Meta::of_read(key, value, self.rank_of_new(hash));
-        record::fill(self.slabs.cell_mut(handle), meta, keyspace, key, value);
+        record::fill(self.slabs.cell_mut(handle), keyspace, key, value);
         self.set_meta(handle, meta);
         self.link(hash, handle);
         self.stats.admitted += 1;
     }
 
-    /// Drops all records of a keyspace, whatever their state.
+    /// Drops all clean records of a keyspace.
     pub(super) fn forget_keyspace(&mut self, keyspace: u16) {
         for number in 0..self.slabs.bound() {
             for handle in self.slabs.handles(number).collect::<Vec<_>>() {
-                if self.slabs.meta(handle).live() && record::keyspace(self.slabs.cell(handle)) == keyspace {
+                if self.slabs.meta(handle).is_clean() && record::keyspace(self.slabs.cell(handle)) == keyspace {
                     self.remove(handle);
                 }
             }

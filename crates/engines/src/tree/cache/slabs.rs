@@ -159,6 +159,11 @@ impl Slabs {
         (0..self.bound()).filter(can_go).max_by_key(|number| self.vacant(*number))
     }
 
+    /// Whether a slab is being emptied.
+    pub(super) fn is_closing(&self) -> bool {
+        self.closed.is_some()
+    }
+
     /// Keeps a slab from taking anything, or none.
     pub(super) fn close(&mut self, number: Option<usize>) {
         self.closed = number;

@@ -25,7 +25,7 @@ pub(crate) struct CacheStats {
     pub(crate) records: usize,
     /// Records that are dirty or being written now.
     pub(crate) dirty_records: usize,
-    /// Bytes leased now, for records, tables and chains.
+    /// Bytes leased now, for records, tables and indexes.
     pub(crate) bytes: usize,
 }
 

@@ -149,7 +149,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Checks that they are what the index said when the chains were copied.
+    /// Checks that they are what the index said when the dirty records were copied.
     pub(super) fn open(
         tree: &Tree,
         expected: &Expected,

@@ -7,7 +7,7 @@ use ecotone_substrate::Result;
 use super::{
     super::{
         Tree,
-        cache::Nearest,
+        cache::{Nearest, Stretch},
         index::{Home, Snapshot},
         store::{ABOVE_ALL, Strange},
     },
@@ -26,6 +26,10 @@ pub(super) struct Expected {
 }
 
 impl Expected {
+    fn stretch(&self) -> Stretch {
+        Stretch { lower: self.lower.clone(), upper: self.upper.clone() }
+    }
+
     /// Whether it has a range, as every page of a sound index has.
     fn is_ordered(&self) -> bool {
         self.upper.as_ref().is_none_or(|upper| *upper > self.lower)
@@ -89,8 +93,8 @@ pub(super) struct Width {
 }
 
 impl Tree {
-    /// The next pages of a scan; none at the end of the range. Index and chains are looked at together, under the install lock and before any page is
-    /// read: so the chains are the pages' own, and nothing can move from the cache to a page between (trap 2; decision 2, "Scanning").
+    /// The next pages of a scan; none at the end of the range. Index and dirty records are looked at together, under the install lock and before any
+    /// page is read: so nothing can move from the cache to a page between (trap 2; decision 2, "Scanning").
     pub(super) fn next_pages(
         &self,
         direction: Direction,
@@ -112,7 +116,7 @@ impl Tree {
         pages.truncate(affordable(&pages, width.requests));
         let mut left = MOST_DIRTY;
         for number in 0..pages.len() {
-            let dirty = self.cache.peek_nearest(self.number, pages[number].home.page, rest, direction, left);
+            let dirty = self.cache.peek(self.space(), &pages[number].stretch(), rest, direction, left);
             let is_cut = dirty.limit.is_some();
             if is_cut && number > 0 {
                 // It comes first next time.

@@ -15,7 +15,7 @@ fn trap_01_a_value_read_before_a_write_is_not_admitted_after_it() {
     let ticket = miss(&cache, b"key");
     assert!(put(&cache, b"key", Some(b"new"), 1));
     assert!(!cache.admit_clean(0, b"key", b"old", &ticket), "present and newer");
-    assert_eq!(write_out(&cache, 1), 1);
+    assert_eq!(write_out(&cache), 1);
     while has(&cache, b"key") {
         cache.shrink(1);
     }
@@ -32,10 +32,10 @@ fn trap_01_a_deleted_key_does_not_return_by_a_late_read() {
     let ticket = miss(&cache, b"key");
     assert!(put(&cache, b"key", None, 1));
     assert_eq!(cache.get(0, b"key", Purpose::Read, <[u8]>::to_vec), Found::Tombstone);
-    let records = cache.begin_write(0, 1, usize::MAX);
+    let records = begin_write(&cache);
     assert_eq!((records.len(), &records[0].value), (1, &None));
     assert_eq!(cache.get(0, b"key", Purpose::Read, <[u8]>::to_vec), Found::Tombstone, "until it is synced");
-    cache.end_write(0, 1, true);
+    cache.end_write(space(0), &all(), true);
     assert_eq!(cache.counts().records, 0, "a tombstone goes once its page knows");
     assert!(!cache.admit_clean(0, b"key", b"old", &ticket));
 }
@@ -45,19 +45,19 @@ fn trap_01_a_record_that_is_not_to_be_kept_goes_once_its_page_knows_and_no_soone
     let (_memory, cache) = cache(8);
     let ticket = miss(&cache, b"twice");
     assert!(put(&cache, b"once", Some(b"1"), 1) && put(&cache, b"twice", Some(b"1"), 2));
-    assert_eq!(cache.begin_write(0, 1, usize::MAX).len(), 2);
+    assert_eq!(begin_write(&cache).len(), 2);
     assert!(put(&cache, b"twice", Some(b"2"), 3));
     assert!(has(&cache, b"once"), "it is not synced yet");
-    cache.end_write(0, 1, false);
+    cache.end_write(space(0), &all(), false);
     miss(&cache, b"once");
     assert_eq!(
         cache.get(0, b"twice", Purpose::Read, <[u8]>::to_vec),
         Found::Value(b"2".to_vec()),
         "written again meanwhile, and dirty"
     );
-    assert_eq!((cache.counts().records, cache.counts().dirty_records, cache.first_dirty(0)), (1, 1, Some(3)));
-    assert_eq!(cache.begin_write(0, 1, usize::MAX).len(), 1);
-    cache.end_write(0, 1, false);
+    assert_eq!((cache.counts().records, cache.counts().dirty_records, cache.first_dirty(space(0))), (1, 1, Some(3)));
+    assert_eq!(begin_write(&cache).len(), 1);
+    cache.end_write(space(0), &all(), false);
     assert_eq!((cache.counts().records, cache.dirty_bytes()), (0, 0));
     assert!(!cache.admit_clean(0, b"twice", b"0", &ticket), "read before the writes");
     check::check(&cache);
@@ -68,10 +68,10 @@ fn a_forgotten_keyspace_is_gone_for_readers_on_their_way_too() {
     let (_memory, cache) = cache(8);
     let ticket = miss(&cache, b"clean");
     assert!(put(&cache, b"dirty", Some(b"x"), 1));
-    let token = cache.reserve(1, b"other", 1).unwrap();
-    cache.apply(token, 1, b"other", Some(b"y"), 2, &mut |_| 1);
-    cache.forget_keyspace(0);
-    assert_eq!((cache.first_dirty(0), cache.dirty_records(0), cache.first_dirty(1)), (None, 0, Some(2)));
+    let token = cache.reserve(space(1), b"other", 1).unwrap();
+    apply(&cache, token, space(1), b"other", Some(b"y"), 2);
+    cache.forget_keyspace(space(0));
+    assert_eq!((cache.first_dirty(space(0)), cache.dirty_records(space(0)), cache.first_dirty(space(1))), (None, 0, Some(2)));
     assert!(!cache.admit_clean(0, b"clean", b"old", &ticket));
     miss(&cache, b"dirty");
     assert_eq!(cache.get(1, b"other", Purpose::Read, <[u8]>::to_vec), Found::Value(b"y".to_vec()));

@@ -1,19 +1,39 @@
 //! Everything that must hold of a cache that nobody uses at the moment (decision 3).
 
+use std::ops::ControlFlow;
+
 use super::super::{
     Cache,
-    dirty::Entry,
+    dirty_index::{Key, Keys},
     handle::{Handle, Link},
     record::{self, Meta},
     shard::Shard,
     slab::{PLACE, SLAB},
     table::EMPTY,
 };
+use crate::rest::Direction;
 
-/// Checks every shard against its counters, its table, and the chains.
+/// Checks every shard against its counters and its table, and the indexes against the records.
 pub(super) fn check(cache: &Cache) {
-    let chained: usize = cache.shards.iter().map(|shard| check_shard(&shard.lock())).sum();
-    assert_eq!(chained, cache.dirty_bytes());
+    let dirty: usize = cache.shards.iter().map(|shard| check_shard(&shard.lock())).sum();
+    assert_eq!(dirty, cache.dirty_bytes());
+    let counted: usize = cache.shards.iter().map(|shard| shard.lock().stats.dirty_records).sum();
+    let all = Keys { from: Key { keyspace: 0, bytes: &[] }, to: None };
+    let mut entries = 0;
+    for (index, logged) in cache.indexes.iter().zip([true, false]) {
+        let mut last = None;
+        index.look(all, Direction::Up, cache, |address| {
+            let shard = cache.shards[address.shard()].lock();
+            let cell = shard.slabs.cell(address.handle());
+            assert!(record::meta(cell).unwritten() && record::meta(cell).logged() == logged);
+            let key = (record::keyspace(cell), record::key(cell).to_vec());
+            assert!(last.as_ref() < Some(&key), "entries are in order");
+            last = Some(key);
+            entries += 1;
+            ControlFlow::<()>::Continue(())
+        });
+    }
+    assert_eq!(entries, counted, "each record that is not in its page has an entry");
 }
 
 /// Records of a keyspace that could be evicted.
@@ -27,9 +47,9 @@ pub(super) fn clean_records(cache: &Cache, keyspace: u16) -> usize {
     cache.shards.iter().map(|shard| in_shard(&shard.lock())).sum()
 }
 
-/// Gives the bytes of cells that hold chained records.
+/// Gives the bytes of cells whose records are not in their pages.
 fn check_shard(shard: &Shard) -> usize {
-    let (mut live, mut chained, mut probation, mut dirty_bytes) = (0, 0, 0, 0);
+    let (mut live, mut dirty, mut probation, mut dirty_bytes) = (0, 0, 0, 0);
     for number in 0..shard.slabs.bound() {
         let Some(slab) = shard.slabs.slab(number) else { continue };
         let metas = || shard.slabs.handles(number).map(|handle| shard.slabs.meta(handle));
@@ -44,11 +64,11 @@ fn check_shard(shard: &Shard) -> usize {
         assert_eq!(slab.reserved(), metas().filter(|meta| meta.reserved()).count());
         check_cells(shard, number);
         live += metas().filter(|meta| meta.live()).count();
-        chained += metas().filter(|meta| meta.chained()).count();
+        dirty += metas().filter(|meta| meta.unwritten()).count();
         probation += metas().filter(|meta| meta.is_clean() && meta.on_probation()).count();
-        dirty_bytes += bytes(|meta| meta.chained());
+        dirty_bytes += bytes(|meta| meta.unwritten());
     }
-    assert_eq!((live, chained, probation), (shard.stats.records, shard.stats.dirty_records, shard.on_probation));
+    assert_eq!((live, dirty, probation), (shard.stats.records, shard.stats.dirty_records, shard.on_probation));
     assert_eq!(live, linked(shard));
     dirty_bytes
 }
@@ -63,17 +83,14 @@ fn check_cells(shard: &Shard, number: usize) {
     cells.windows(2).for_each(|pair| assert!(pair[0].0 + pair[0].1 <= pair[1].0));
 }
 
-/// A record is found under its key, and a chained one knows its entry.
+/// A record is found under its key.
 fn check_record(shard: &Shard, handle: Handle) {
     let cell = shard.slabs.cell(handle);
     let found = shard.find(shard.hash_of(handle), record::keyspace(cell), record::key(cell));
     assert_eq!(found, Some(handle));
     let meta = record::meta(cell);
     assert!(!(meta.dirty() && meta.writing()));
-    assert!(!meta.tombstone() || meta.chained(), "a clean tombstone stayed");
-    if meta.chained() {
-        assert_eq!(shard.common.chains.at(Entry(record::entry(cell))), shard.address(handle));
-    }
+    assert!(!meta.tombstone() || meta.unwritten(), "a clean tombstone stayed");
 }
 
 fn linked(shard: &Shard) -> usize {

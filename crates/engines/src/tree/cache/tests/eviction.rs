@@ -17,7 +17,7 @@ fn dirty_records_stay_whatever_is_read() {
     }
     assert!(cache.counts().evictions > 30_000);
     assert!((0..4000).all(|n| has(&cache, &key(n))));
-    assert_eq!(write_out(&cache, 1), 4000);
+    assert_eq!(write_out(&cache), 4000);
     for n in 80_000..160_000 {
         read(&cache, &key(n), &[2; 100]);
     }
@@ -39,7 +39,7 @@ fn writes_find_room_until_all_is_dirty_and_again_after_a_write_out() {
     let dirty = cache.dirty_bytes();
     assert!(dirty > capacity / 10 * 9, "{dirty} of {capacity} bytes are dirty");
     assert!(!put(&cache, &key(written), Some(&[1; 100]), 1));
-    write_out(&cache, 1);
+    write_out(&cache);
     assert_eq!(cache.dirty_bytes(), 0);
     assert!(put(&cache, &key(written), Some(&[1; 100]), 1));
     check::check(&cache);
@@ -101,7 +101,7 @@ fn what_is_written_once_flushes_nothing_that_is_read_again() {
     for n in 1_000_000..1_100_000 {
         assert!(put(&cache, &key(n), Some(&[2; 100]), 1));
         if n % 1000 == 0 {
-            write_out(&cache, 1);
+            write_out(&cache);
         }
     }
     let left = kept(&cache, hot());

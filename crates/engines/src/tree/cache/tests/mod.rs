@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use ecotone_substrate::{Seq, memory::Memory};
 
-use super::{Cache, Found, Purpose};
+use super::{Applied, Cache, DirtyRecord, Found, Purpose, Space, Stretch};
 
 /// A small generator (xorshift*), so that a seed is all that a failure needs.
 pub(super) struct Random(u64);
@@ -46,15 +46,38 @@ impl Random {
 
 fn cache(mib: usize) -> (Arc<Memory>, Arc<Cache>) {
     let memory = Memory::new(mib << 20);
-    let cache = Cache::new(memory.clone(), 7);
+    let cache = Cache::new(memory.clone(), 7, LOG);
     (memory, cache)
 }
 
-/// Puts or deletes, all keys on one page; false if there is no room.
+/// Bytes of a log, so few that a window has one sequence.
+const LOG: u64 = 32;
+
+/// A keyspace that is logged.
+fn space(number: u16) -> Space {
+    Space { number, logged: true }
+}
+
+/// All keys.
+fn all() -> Stretch {
+    Stretch::default()
+}
+
+/// Puts or deletes; false if there is no room.
 fn put(cache: &Cache, key: &[u8], value: Option<&[u8]>, seq: Seq) -> bool {
-    let Some(token) = cache.reserve(0, key, value.map_or(0, <[u8]>::len)) else { return false };
-    cache.apply(token, 0, key, value, seq, &mut |_| 1);
+    let Some(token) = cache.reserve(space(0), key, value.map_or(0, <[u8]>::len)) else { return false };
+    apply(cache, token, space(0), key, value, seq);
     true
+}
+
+/// Applies a write to a keyspace that is there.
+fn apply(cache: &Cache, token: u64, space: Space, key: &[u8], value: Option<&[u8]>, seq: Seq) {
+    cache.apply(token, space, Applied { key, value, seq }, &|| false);
+}
+
+/// Takes what is dirty of all keys.
+fn begin_write(cache: &Cache) -> Vec<DirtyRecord> {
+    cache.begin_write(space(0), &all(), usize::MAX).0
 }
 
 /// Reads through: what is missing is admitted with `value`. Whether it was a hit.
@@ -78,8 +101,8 @@ fn has(cache: &Cache, key: &[u8]) -> bool {
     cache.shard(hash).find(hash, 0, key).is_some()
 }
 
-fn write_out(cache: &Cache, page: u32) -> usize {
-    let written = cache.begin_write(0, page, usize::MAX).len();
-    cache.end_write(0, page, true);
+fn write_out(cache: &Cache) -> usize {
+    let written = begin_write(cache).len();
+    cache.end_write(space(0), &all(), true);
     written
 }

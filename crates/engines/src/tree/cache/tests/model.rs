@@ -1,6 +1,9 @@
 //! Random histories against a map, with pages that the test plays.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+};
 
 use super::{super::Ticket, *};
 
@@ -20,22 +23,25 @@ struct Late {
 
 /// One keyspace: what it should hold, what its pages hold, and which keys lie on which page.
 #[derive(Default)]
-struct Space {
+struct Kept {
     newest: Contents,
     stored: Contents,
-    /// Lower fence to page.
-    index: BTreeMap<Vec<u8>, u32>,
-    next_page: u32,
-    /// By key: the sequence of its first write that is not in its page.
+    /// Where pages begin.
+    fences: BTreeSet<Vec<u8>>,
+    /// By key: the sequence of its first write that is not in its page, nor on its way there.
     unflushed: BTreeMap<Vec<u8>, Seq>,
-    /// By key: the first write since its page's write-out began.
-    rewritten: BTreeMap<Vec<u8>, Seq>,
-    writing: BTreeMap<u32, Vec<super::super::DirtyRecord>>,
+    /// Keys that were written again since their write-out began.
+    rewritten: BTreeSet<Vec<u8>>,
+    /// What was taken, by the lower bound of its page.
+    writing: BTreeMap<Vec<u8>, (Vec<DirtyRecord>, Stretch)>,
 }
 
-impl Space {
-    fn page_of(&self, key: &[u8]) -> u32 {
-        *self.index.range(..=key.to_vec()).next_back().expect("the first fence is empty").1
+impl Kept {
+    /// The page of a key.
+    fn page_of(&self, key: &[u8]) -> Stretch {
+        let lower = self.fences.range(..=key.to_vec()).next_back().expect("the first fence is empty").clone();
+        let upper = self.fences.range((Bound::Excluded(lower.clone()), Bound::Unbounded)).next().cloned();
+        Stretch { lower, upper }
     }
 
     fn remember(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
@@ -46,19 +52,24 @@ impl Space {
     }
 
     fn is_being_written(&self, key: &[u8]) -> bool {
-        self.writing.values().flatten().any(|record| record.key == key)
+        self.writing.values().any(|(records, _)| records.iter().any(|record| record.key == key))
     }
 }
 
 struct World {
     cache: Arc<Cache>,
-    spaces: Vec<Space>,
+    spaces: Vec<Kept>,
     random: Random,
     late: Vec<Late>,
     seq: Seq,
 }
 
-fn overlay(stored: &mut Contents, records: &[super::super::DirtyRecord]) {
+/// The second is not logged.
+fn of(number: u16) -> Space {
+    Space { number, logged: number == 0 }
+}
+
+fn overlay(stored: &mut Contents, records: &[DirtyRecord]) {
     for record in records {
         match &record.value {
             Some(value) => drop(stored.insert(record.key.clone(), value.clone())),
@@ -70,8 +81,8 @@ fn overlay(stored: &mut Contents, records: &[super::super::DirtyRecord]) {
 impl World {
     fn new(seed: u64) -> Self {
         let (_, cache) = cache(3);
-        let space = || Space { index: [(vec![], 0)].into(), next_page: 1, ..Space::default() };
-        World { cache, spaces: (0..KEYSPACES).map(|_| space()).collect(), random: Random::new(seed), late: vec![], seq: 1 }
+        let kept = || Kept { fences: [vec![]].into(), ..Kept::default() };
+        World { cache, spaces: (0..KEYSPACES).map(|_| kept()).collect(), random: Random::new(seed), late: vec![], seq: 1 }
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -92,26 +103,26 @@ impl World {
 
     fn write(&mut self, ks: u16) {
         let (key, value) = (self.key(), self.value());
-        if self.random.one_in(2) && self.cache.overwrite(ks, &key, value.as_deref()) {
+        if self.random.one_in(2) && self.cache.overwrite(of(ks), &key, value.as_deref()) {
             let space = &mut self.spaces[usize::from(ks)];
             assert!(space.unflushed.contains_key(&key), "only what is dirty is overwritten");
             return space.remember(key, value);
         }
         let len = value.as_ref().map_or(0, Vec::len);
         let token = loop {
-            match self.cache.reserve(ks, &key, len) {
+            match self.cache.reserve(of(ks), &key, len) {
                 Some(token) => break token,
                 None => self.write_everything(),
             }
         };
         if self.random.one_in(20) {
-            return self.cache.cancel(token);
+            return self.cache.cancel(token, of(ks));
         }
         self.seq += 1;
         let space = &mut self.spaces[usize::from(ks)];
-        self.cache.apply(token, ks, &key, value.as_deref(), self.seq, &mut |key| space.page_of(key));
-        if space.is_being_written(&key) {
-            space.rewritten.entry(key.clone()).or_insert(self.seq);
+        apply(&self.cache, token, of(ks), &key, value.as_deref(), self.seq);
+        if space.is_being_written(&key) && space.rewritten.insert(key.clone()) {
+            space.unflushed.insert(key.clone(), self.seq);
         }
         space.unflushed.entry(key.clone()).or_insert(self.seq);
         space.remember(key, value);
@@ -140,42 +151,42 @@ impl World {
 
     fn begin(&mut self, ks: u16) {
         let below = if self.random.one_in(2) { Seq::MAX } else { self.seq.saturating_sub(500) };
-        let pages = self.cache.dirty_pages(ks, below);
+        let from = if self.random.one_in(2) { Vec::new() } else { self.key() };
+        let rest = Stretch { lower: from.clone(), upper: None };
+        let next = self.cache.next_dirty(of(ks), &rest, below);
         let space = &mut self.spaces[usize::from(ks)];
-        if pages.is_empty() {
-            return;
-        }
-        let page = pages[self.random.below(pages.len())];
-        if space.writing.contains_key(&page) {
+        let is_due = |(key, seq): (&Vec<u8>, &Seq)| (below > 0 && (*seq < below || ks > 0)).then(|| key.clone());
+        assert_eq!(next, space.unflushed.range(from..).find_map(is_due), "since a sequence below {below}");
+        let Some(page) = next.map(|key| space.page_of(&key)) else { return };
+        if space.writing.contains_key(&page.lower) {
             return;
         }
         let most = if self.random.one_in(2) { usize::MAX } else { self.random.below(5000) };
-        let records = self.cache.begin_write(ks, page, most);
+        let (records, taken) = self.cache.begin_write(of(ks), &page, most);
         assert!(records.is_sorted_by(|a, b| a.key < b.key));
         for record in &records {
             assert_eq!(record.value.as_ref(), space.newest.get(&record.key), "not the newest content");
             assert_eq!(space.page_of(&record.key), page);
         }
-        if !records.is_empty() {
-            space.writing.insert(page, records);
-        }
+        let of_page = (Bound::Included(page.lower.clone()), taken.upper.clone().map_or(Bound::Unbounded, Bound::Excluded));
+        assert_eq!(space.unflushed.range(of_page).count(), records.len());
+        space.writing.insert(page.lower, (records, taken));
     }
 
     fn end(&mut self, ks: u16, abort: bool) {
         let space = &mut self.spaces[usize::from(ks)];
-        let Some((page, records)) = space.writing.pop_first() else { return };
+        let Some((_, (records, taken))) = space.writing.pop_first() else { return };
         if abort {
-            space.rewritten.retain(|key, _| records.iter().all(|record| record.key != *key));
-            return self.cache.abort_write(ks, page);
+            space.rewritten.retain(|key| records.iter().all(|record| record.key != *key));
+            return self.cache.abort_write(of(ks), &taken);
         }
         overlay(&mut space.stored, &records);
         for record in &records {
-            match space.rewritten.remove(&record.key) {
-                Some(seq) => space.unflushed.insert(record.key.clone(), seq),
-                None => space.unflushed.remove(&record.key),
-            };
+            if !space.rewritten.remove(&record.key) {
+                space.unflushed.remove(&record.key);
+            }
         }
-        self.cache.end_write(ks, page, ks != UNCACHED);
+        self.cache.end_write(of(ks), &taken, ks != UNCACHED);
     }
 
     fn write_everything(&mut self) {
@@ -183,7 +194,7 @@ impl World {
             while !self.spaces[usize::from(ks)].writing.is_empty() {
                 self.end(ks, false);
             }
-            while !self.cache.dirty_pages(ks, Seq::MAX).is_empty() {
+            while self.cache.next_dirty(of(ks), &all(), Seq::MAX).is_some() {
                 self.begin(ks);
                 self.end(ks, false);
             }
@@ -202,23 +213,18 @@ impl World {
                 .collect()
         };
         let mut seen = on_page(&space.stored);
-        let dirty = self.cache.peek_dirty(ks, page);
+        let dirty = self.cache.peek_all(of(ks), &page);
         assert!(dirty.is_sorted_by(|a, b| a.key < b.key));
         overlay(&mut seen, &dirty);
-        assert_eq!(seen, on_page(&space.newest), "page {page}");
+        assert_eq!(seen, on_page(&space.newest), "page {page:?}");
     }
 
-    /// A page is replaced by two at a random key. It may be being written, as in a reorganisation, which then ends with the
-    /// change.
+    /// A page is replaced by two at a random key. It may be being written, as in a reorganisation, which then ends with the change.
     fn split(&mut self, ks: u16) {
         let at = self.key();
         let space = &mut self.spaces[usize::from(ks)];
-        let (lower, old) = space.index.range(..=at.clone()).next_back().map(|(key, page)| (key.clone(), *page)).unwrap();
-        space.index.insert(lower, space.next_page);
-        space.index.insert(at, space.next_page + 1);
-        space.next_page += 2;
-        self.cache.rehome(ks, old, &mut |key| space.page_of(key));
-        assert!(!self.cache.dirty_pages(ks, Seq::MAX).contains(&old));
+        let old = space.page_of(&at).lower;
+        space.fences.insert(at);
         while self.spaces[usize::from(ks)].writing.contains_key(&old) {
             self.end(ks, false);
         }
@@ -227,7 +233,7 @@ impl World {
     fn check(&self, ks: u16) {
         let space = &self.spaces[usize::from(ks)];
         let oldest = space.unflushed.values().min().copied();
-        let first = self.cache.first_dirty(ks);
+        let first = self.cache.first_dirty(of(ks));
         assert_eq!(first.is_some(), oldest.is_some());
         assert!(first <= oldest, "the first dirty sequence is {oldest:?}, the cache says {first:?}");
     }
@@ -241,7 +247,7 @@ impl World {
             930..970 => self.end(ks, false),
             970..975 => self.end(ks, true),
             975..985 => self.peek(ks),
-            985..987 if self.spaces[usize::from(ks)].index.len() < 200 => self.split(ks),
+            985..987 if self.spaces[usize::from(ks)].fences.len() < 200 => self.split(ks),
             987..988 => assert!(self.cache.shrink(1 << 16) <= 1 << 16),
             _ => self.check(ks),
         }
@@ -265,10 +271,10 @@ fn run(seed: u64, steps: usize) {
     assert_eq!((world.cache.dirty_bytes(), counts.dirty_records), (0, 0));
     assert!(counts.evictions > 0 && counts.slabs_moved > 0, "{counts:?}");
     (0..KEYSPACES).for_each(|ks| {
-        assert_eq!(world.cache.first_dirty(ks), None);
+        assert_eq!(world.cache.first_dirty(of(ks)), None);
         assert_eq!(world.spaces[usize::from(ks)].stored, world.spaces[usize::from(ks)].newest);
     });
-    world.cache.forget_keyspace(0);
+    world.cache.forget_keyspace(of(0));
     check::check(&world.cache);
     assert!(
         world.spaces[0]

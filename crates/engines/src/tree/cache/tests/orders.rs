@@ -1,7 +1,6 @@
 //! All orders of a few calls, within a number of preemptions, by loom. The test plays the pages.
 
 use ecotone_sys::primitive::{
-    RwLock,
     atomic::{AtomicU64, Ordering},
     loom::{model::Builder, thread},
 };
@@ -9,13 +8,11 @@ use ecotone_sys::primitive::{
 use super::*;
 
 const KEY: &[u8] = b"key";
-const PAGE: u32 = 1;
 
 /// A cache and the one page that has the key, as a number that only rises.
 struct World {
     cache: Arc<Cache>,
     page: AtomicU64,
-    install: RwLock<()>,
 }
 
 /// Tries the orders of `work` with at most so many preemptions. It begins with the key in the page as version 1.
@@ -25,7 +22,7 @@ fn all_orders(preemptions: usize, work: impl Fn(Arc<World>) + Send + Sync + 'sta
     builder.max_branches = 10_000;
     builder.check(move || {
         let (_, cache) = cache(16);
-        work(Arc::new(World { cache, page: AtomicU64::new(1), install: RwLock::default() }));
+        work(Arc::new(World { cache, page: AtomicU64::new(1) }));
     });
 }
 
@@ -39,9 +36,8 @@ fn version(value: &[u8]) -> u64 {
 
 impl World {
     fn put(&self, version: u64) {
-        let token = self.cache.reserve(0, KEY, 8).expect("there is room");
-        let _installing = self.install.read();
-        self.cache.apply(token, 0, KEY, Some(&value(version)), version, &mut |_| PAGE);
+        let token = self.cache.reserve(space(0), KEY, 8).expect("there is room");
+        apply(&self.cache, token, space(0), KEY, Some(&value(version)), version);
     }
 
     /// Reads through, as a get does.
@@ -58,19 +54,15 @@ impl World {
     }
 
     fn write_out(&self) {
-        let records = self.cache.begin_write(0, PAGE, usize::MAX);
-        if let Some(record) = records.first() {
+        if let Some(record) = begin_write(&self.cache).first() {
             self.page.store(version(record.value.as_ref().unwrap()), Ordering::SeqCst);
-            self.cache.end_write(0, PAGE, true);
+            self.cache.end_write(space(0), &all(), true);
         }
     }
 
     /// What a scan sees: the dirty record, or else the page, which is read later.
     fn scan(&self) -> u64 {
-        let dirty = {
-            let _installing = self.install.read();
-            self.cache.peek_dirty(0, PAGE)
-        };
+        let dirty = self.cache.peek_all(space(0), &all());
         let stored = self.page.load(Ordering::SeqCst);
         dirty.first().map_or(stored, |record| version(record.value.as_ref().unwrap()))
     }
@@ -121,40 +113,12 @@ fn a_record_that_is_written_again_while_it_goes_out_stays_dirty() {
         let seen = world.scan();
         writer.join().unwrap();
         assert_eq!(seen, 3);
-        match world.cache.first_dirty(0) {
-            Some(_) => assert_eq!(world.cache.peek_dirty(0, PAGE).len(), 1),
+        match world.cache.first_dirty(space(0)) {
+            Some(_) => assert_eq!(world.cache.peek_all(space(0), &all()).len(), 1),
             None => assert_eq!(world.page.load(Ordering::SeqCst), 3),
         }
         world.write_out();
-        assert_eq!((world.page.load(Ordering::SeqCst), world.cache.first_dirty(0)), (3, None));
+        assert_eq!((world.page.load(Ordering::SeqCst), world.cache.first_dirty(space(0))), (3, None));
         check::check(&world.cache);
     });
-}
-
-/// With two parts of the map of chains, the old and the new page may lie in either.
-#[test]
-fn the_first_dirty_record_is_seen_while_its_chain_moves() {
-    for to in 2..6 {
-        let mut builder = Builder::new();
-        builder.preemption_bound = Some(2);
-        builder.max_branches = 10_000;
-        builder.check(move || {
-            let (_, cache) = cache(256);
-            assert_eq!(cache.common.chains.parts(), 2);
-            let world = Arc::new(World { cache, page: AtomicU64::new(1), install: RwLock::default() });
-            world.put(2);
-            let mover = thread::spawn({
-                let world = world.clone();
-                move || {
-                    let _installing = world.install.write();
-                    world.cache.rehome(0, PAGE, &mut |_| to);
-                }
-            });
-            assert_eq!(world.cache.first_dirty(0), Some(2));
-            // It may be seen at both places, or at none: who flushes looks again until nothing is dirty.
-            assert!(world.cache.dirty_pages(0, Seq::MAX).iter().all(|page| [PAGE, to].contains(page)));
-            mover.join().unwrap();
-            assert_eq!((world.cache.first_dirty(0), world.cache.dirty_pages(0, Seq::MAX)), (Some(2), vec![to]));
-        });
-    }
 }

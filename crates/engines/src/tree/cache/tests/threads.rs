@@ -5,17 +5,17 @@ use std::{
     thread,
 };
 
-use ecotone_sys::primitive::{Mutex, RwLock};
+use ecotone_sys::primitive::Mutex;
 
 use super::*;
 
 const KEYS: usize = 3000;
 const PAGES: usize = 60;
+const EACH: usize = KEYS / PAGES;
 
 /// Numbers that only rise, kept in pages that the test plays.
 struct World {
     cache: Arc<Cache>,
-    install: RwLock<()>,
     pages: Vec<Mutex<Vec<u64>>>,
     acknowledged: Vec<AtomicU64>,
     over: AtomicBool,
@@ -23,6 +23,12 @@ struct World {
 
 fn key(n: usize) -> Vec<u8> {
     format!("key{n:05}{}", "x".repeat(n % 40)).into_bytes()
+}
+
+/// The keys of a page.
+fn page(number: usize) -> Stretch {
+    let fence = |number: usize| format!("key{:05}", number * EACH).into_bytes();
+    Stretch { lower: fence(number), upper: Some(fence(number + 1)) }
 }
 
 fn number(key: &[u8]) -> usize {
@@ -49,16 +55,15 @@ impl World {
             let n = random.below(KEYS / 2) * 2 + me;
             let version = self.acknowledged[n].load(Ordering::Relaxed) + 1;
             let (key, value) = (key(n), value(version));
-            if self.cache.overwrite(0, &key, Some(&value)) {
+            if self.cache.overwrite(space(0), &key, Some(&value)) {
                 self.acknowledged[n].store(version, Ordering::SeqCst);
                 continue;
             }
-            let Some(token) = self.cache.reserve(0, &key, value.len()) else {
+            let Some(token) = self.cache.reserve(space(0), &key, value.len()) else {
                 thread::yield_now();
                 continue;
             };
-            let _installing = self.install.read();
-            self.cache.apply(token, 0, &key, Some(&value), seq, &mut |_| (n % PAGES) as u32);
+            apply(&self.cache, token, space(0), &key, Some(&value), seq);
             self.acknowledged[n].store(version, Ordering::SeqCst);
             seq += 1;
         }
@@ -73,7 +78,7 @@ impl World {
                 Found::Value(value) => version(&value),
                 Found::Tombstone => panic!("nothing is deleted"),
                 Found::Missing(ticket) => {
-                    let stored = self.pages[n % PAGES].lock()[n / PAGES];
+                    let stored = self.pages[n / EACH].lock()[n % EACH];
                     thread::yield_now();
                     self.cache.admit_clean(0, &key(n), &value(stored), &ticket);
                     stored
@@ -84,41 +89,34 @@ impl World {
     }
 
     /// What the records of a page are with the dirty ones over them, as a scan does it.
-    fn scan(&self, page: usize) {
-        let least: Vec<u64> = (page..KEYS).step_by(PAGES).map(|n| self.acknowledged[n].load(Ordering::SeqCst)).collect();
-        let dirty = {
-            let _installing = self.install.read();
-            self.cache.peek_dirty(0, page as u32)
-        };
-        let mut seen = self.pages[page].lock().clone();
+    fn scan(&self, number_of_page: usize) {
+        let numbers = number_of_page * EACH..(number_of_page + 1) * EACH;
+        let least: Vec<u64> = self.acknowledged[numbers].iter().map(|version| version.load(Ordering::SeqCst)).collect();
+        let dirty = self.cache.peek_all(space(0), &page(number_of_page));
+        let mut seen = self.pages[number_of_page].lock().clone();
         for record in dirty {
-            seen[number(&record.key) / PAGES] = version(&record.value.unwrap());
+            seen[number(&record.key) % EACH] = version(&record.value.unwrap());
         }
-        least.iter().zip(&seen).for_each(|(least, seen)| assert!(seen >= least, "page {page}: a scan saw {seen} after {least}"));
+        least.iter().zip(&seen).for_each(|(least, seen)| assert!(seen >= least, "a scan saw {seen} after {least}"));
     }
 
     fn write_out(&self, seed: u64) {
         let mut random = Random::new(seed);
         while !self.over.load(Ordering::Relaxed) {
-            let page = random.below(PAGES / 2) * 2 + (seed % 2) as usize;
-            let records = self.cache.begin_write(0, page as u32, random.below(4000));
+            let written = random.below(PAGES / 2) * 2 + (seed % 2) as usize;
+            let (records, taken) = self.cache.begin_write(space(0), &page(written), random.below(4000));
             for record in &records {
-                self.pages[page].lock()[number(&record.key) / PAGES] = version(record.value.as_ref().unwrap());
+                self.pages[written].lock()[number(&record.key) % EACH] = version(record.value.as_ref().unwrap());
             }
-            if random.one_in(8) && !records.is_empty() {
-                self.cache.abort_write(0, page as u32);
-            } else if !records.is_empty() {
-                self.cache.end_write(0, page as u32, true);
+            if random.one_in(8) {
+                self.cache.abort_write(space(0), &taken);
+            } else {
+                self.cache.end_write(space(0), &taken, true);
             }
             self.scan(random.below(PAGES));
             if random.one_in(1000) {
                 self.cache.shrink(1 << 18);
             }
-            if random.one_in(3) {
-                continue;
-            }
-            let _installing = self.install.write();
-            self.cache.rehome(0, page as u32, &mut |key| (number(key) % PAGES) as u32);
         }
     }
 }
@@ -128,8 +126,7 @@ fn nobody_reads_less_than_was_acknowledged() {
     let (_memory, cache) = cache(3);
     let world = World {
         cache,
-        install: RwLock::default(),
-        pages: (0..PAGES).map(|_| Mutex::new(vec![0; KEYS / PAGES])).collect(),
+        pages: (0..PAGES).map(|_| Mutex::new(vec![0; EACH])).collect(),
         acknowledged: (0..KEYS).map(|_| AtomicU64::new(0)).collect(),
         over: AtomicBool::new(false),
     };

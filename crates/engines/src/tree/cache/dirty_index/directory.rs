@@ -1,0 +1,179 @@
+//! Which leaf has which keys.
+
+use std::{
+    borrow::Borrow,
+    cmp::Ordering as Order,
+    collections::BTreeSet,
+    ops::Bound::{Excluded, Included, Unbounded},
+    sync::Arc,
+};
+
+use ecotone_sys::primitive::{
+    Mutex, RwLock,
+    atomic::{AtomicU64, Ordering},
+};
+
+use super::{
+    entry::{Fence, Key},
+    leaf::Leaf,
+};
+
+/// A leaf in the directory. It has the keys from its lower bound up to that of the next one.
+#[derive(Debug)]
+pub(super) struct Node {
+    lower: Fence,
+    pub(super) leaf: Mutex<Leaf>,
+    /// How often it was split, or joined to another.
+    changes: AtomicU64,
+}
+
+/// A node by its lower bound.
+#[derive(Debug)]
+struct ByLower(Arc<Node>);
+
+/// What nodes are compared by.
+trait Bounded {
+    fn key(&self) -> Key<'_>;
+}
+
+impl Bounded for ByLower {
+    fn key(&self) -> Key<'_> {
+        self.0.lower.key()
+    }
+}
+
+impl Bounded for Key<'_> {
+    fn key(&self) -> Key<'_> {
+        *self
+    }
+}
+
+impl Ord for dyn Bounded + '_ {
+    fn cmp(&self, other: &Self) -> Order {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl PartialOrd for dyn Bounded + '_ {
+    fn partial_cmp(&self, other: &Self) -> Option<Order> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for dyn Bounded + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for dyn Bounded + '_ {}
+
+impl<'k> Borrow<dyn Bounded + 'k> for ByLower {
+    fn borrow(&self) -> &(dyn Bounded + 'k) {
+        self
+    }
+}
+
+impl Ord for ByLower {
+    fn cmp(&self, other: &Self) -> Order {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl PartialOrd for ByLower {
+    fn partial_cmp(&self, other: &Self) -> Option<Order> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for ByLower {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for ByLower {}
+
+/// All leaves. Its lock is taken inside of those of leaves, and nothing inside of it.
+#[derive(Debug, Default)]
+pub(super) struct Directory {
+    nodes: RwLock<BTreeSet<ByLower>>,
+}
+
+/// A node that was found, and how often it had changed then.
+pub(super) struct Found {
+    pub(super) node: Arc<Node>,
+    changes: u64,
+}
+
+impl Found {
+    /// Whether it is the leaf of the key still, which somebody sees who has its lock.
+    pub(super) fn holds(&self) -> bool {
+        self.node.changes.load(Ordering::Relaxed) == self.changes
+    }
+}
+
+impl Directory {
+    /// The leaf of a key. `None` if there are no leaves.
+    pub(super) fn find(&self, key: Key<'_>) -> Option<Found> {
+        let nodes = self.nodes.read();
+        let ByLower(node) = nodes.range::<dyn Bounded, _>((Unbounded, Included(&key as &dyn Bounded))).next_back()?;
+        Some(Found { node: node.clone(), changes: node.changes.load(Ordering::Relaxed) })
+    }
+
+    /// The last leaf that has keys below one, or the last of all.
+    pub(super) fn find_below(&self, key: Option<Key<'_>>) -> Option<Found> {
+        let nodes = self.nodes.read();
+        let ByLower(node) = match key {
+            Some(key) => nodes.range::<dyn Bounded, _>((Unbounded, Excluded(&key as &dyn Bounded))).next_back()?,
+            None => nodes.last()?,
+        };
+        Some(Found { node: node.clone(), changes: node.changes.load(Ordering::Relaxed) })
+    }
+
+    /// The leaf behind one that is locked.
+    pub(super) fn next(&self, node: &Node) -> Option<Arc<Node>> {
+        let nodes = self.nodes.read();
+        let lower = node.lower.key();
+        let next = nodes.range::<dyn Bounded, _>((Excluded(&lower as &dyn Bounded), Unbounded)).next();
+        next.map(|ByLower(next)| next.clone())
+    }
+
+    /// Makes the first leaf of all, if there is none.
+    pub(super) fn begin(&self, leaf: impl FnOnce() -> Leaf) {
+        let mut nodes = self.nodes.write();
+        if nodes.is_empty() {
+            nodes.insert(ByLower(Arc::new(Node::new(Fence::first(), leaf()))));
+        }
+    }
+
+    /// The upper part of a leaf that is locked is a leaf of its own, from this bound on.
+    pub(super) fn split(&self, node: &Node, lower: Fence, upper: Leaf) {
+        let mut nodes = self.nodes.write();
+        assert!(nodes.insert(ByLower(Arc::new(Node::new(lower, upper)))), "a bound within a leaf");
+        node.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A leaf goes that is locked, and so is the one before it, which has its keys from now on.
+    pub(super) fn remove(&self, node: &Node) {
+        let mut nodes = self.nodes.write();
+        assert!(nodes.remove::<dyn Bounded>(&node.lower.key()), "a leaf goes once");
+        node.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many leaves there are.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.read().len()
+    }
+}
+
+impl Node {
+    fn new(lower: Fence, leaf: Leaf) -> Node {
+        Node { lower, leaf: Mutex::new(leaf), changes: AtomicU64::new(0) }
+    }
+
+    /// Keys from here on.
+    pub(super) fn lower(&self) -> &Fence {
+        &self.lower
+    }
+}

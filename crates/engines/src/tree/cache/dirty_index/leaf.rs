@@ -1,0 +1,240 @@
+//! A leaf: the entries of neighbouring keys, in a block of the budget.
+
+use std::ops::Range;
+
+use ecotone_sys::chunk::Block;
+
+use super::{
+    super::handle::Address,
+    Cells,
+    entry::{ENTRY, Entry, Key},
+};
+
+/// The most entries of a leaf. What a leaf takes beside its block stands for the rest of that.
+pub(super) const MOST: usize = 480;
+/// Entries above which each has its part of a block that is ready (see [`Room`](super::room::Room)).
+pub(super) const FEW: usize = 450;
+/// The most bytes that all keys are known to have in common.
+const COMMON: usize = 32;
+/// A window and those before it that entries of a leaf can tell apart.
+const WINDOWS: u64 = 1 << u8::BITS;
+
+/// Where a key is in a leaf, or would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    There(usize),
+    Missing(usize),
+}
+
+impl Place {
+    /// Where the first key is that is not below.
+    pub(super) fn at(self) -> usize {
+        let (Place::There(at) | Place::Missing(at)) = self;
+        at
+    }
+}
+
+/// Entries in key order.
+#[derive(Debug)]
+pub(super) struct Leaf {
+    block: Block,
+    len: usize,
+    /// What all keys begin with, or a part of that. The heads of entries are what follows.
+    common: Vec<u8>,
+    /// At most the number of the oldest window of its entries, of which all others are less than [`WINDOWS`] behind.
+    oldest: u64,
+}
+
+impl Leaf {
+    pub(super) fn new(block: Block) -> Leaf {
+        Leaf { block, len: 0, common: Vec::new(), oldest: u64::MAX }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Entries that count as crowded.
+    pub(super) fn crowded(&self) -> usize {
+        self.len.saturating_sub(FEW)
+    }
+
+    fn bytes(&self, place: usize) -> Range<usize> {
+        place * ENTRY..(place + 1) * ENTRY
+    }
+
+    fn entry(&self, place: usize) -> Entry {
+        Entry::from_bytes(*self.block[self.bytes(place)].as_array().expect("an entry"))
+    }
+
+    fn put(&mut self, place: usize, entry: Entry) {
+        let bytes = self.bytes(place);
+        self.block[bytes].copy_from_slice(&entry.to_bytes());
+    }
+
+    /// Where the record of an entry is.
+    pub(super) fn address(&self, place: usize) -> Address {
+        self.entry(place).address()
+    }
+
+    /// The number of the window of an entry.
+    pub(super) fn window(&self, place: usize) -> u64 {
+        self.oldest + u64::from(self.entry(place).window().wrapping_sub(self.oldest as u8))
+    }
+
+    /// At most the number of the oldest window of all entries, if there are any.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        (self.len > 0).then_some(self.oldest)
+    }
+
+    /// The first place in a part of the leaf at which it is not so. It is so up to there.
+    fn partition(&self, part: Range<usize>, is_so: impl Fn(Entry) -> bool) -> usize {
+        let (mut low, mut high) = (part.start, part.end);
+        while low < high {
+            let middle = low.midpoint(high);
+            if is_so(self.entry(middle)) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// Looks a key up. Cells are looked at where heads are the same.
+    pub(super) fn search(&self, key: Key<'_>, cells: &impl Cells) -> Place {
+        let order = key.order_with_prefix(&self.common);
+        if order.is_ne() {
+            return Place::Missing(if order.is_lt() { 0 } else { self.len });
+        }
+        let head = key.head(self.common.len());
+        let from = self.partition(0..self.len, |entry| entry.head() < head);
+        let to = self.partition(from..self.len, |entry| entry.head() <= head);
+        let order = |entry: Entry| cells.with_key(entry.address(), |of_cell| of_cell.cmp(&key));
+        // Keys often rise.
+        let Some(last) = to.checked_sub(1).filter(|last| *last >= from) else { return Place::Missing(from) };
+        match order(self.entry(last)) {
+            std::cmp::Ordering::Less => return Place::Missing(to),
+            std::cmp::Ordering::Equal => return Place::There(last),
+            std::cmp::Ordering::Greater => {}
+        }
+        let place = self.partition(from..last, |entry| order(entry).is_lt());
+        if order(self.entry(place)).is_eq() { Place::There(place) } else { Place::Missing(place) }
+    }
+
+    /// The record of an entry has another address.
+    pub(super) fn move_to(&mut self, place: usize, address: Address) {
+        let entry = self.entry(place);
+        self.put(place, Entry::new(entry.head(), entry.window(), address));
+    }
+
+    /// The record of an entry has another address, and is dirty since this window.
+    pub(super) fn renew(&mut self, place: usize, address: Address, window: u64) {
+        let window = self.note(window);
+        self.put(place, Entry::new(self.entry(place).head(), window, address));
+    }
+
+    /// Notes a window; gives what its entry has of it. Of two that are too far apart to be told the younger one is taken for an older one.
+    fn note(&mut self, window: u64) -> u8 {
+        if self.len == 0 {
+            self.oldest = window;
+        } else if window < self.oldest {
+            self.reach_down_to(window);
+        }
+        window.min(self.oldest + WINDOWS - 1) as u8
+    }
+
+    fn reach_down_to(&mut self, window: u64) {
+        for place in 0..self.len {
+            let (entry, of_entry) = (self.entry(place), self.window(place));
+            if of_entry - window >= WINDOWS {
+                self.put(place, Entry::new(entry.head(), (window + WINDOWS - 1) as u8, entry.address()));
+            }
+        }
+        self.oldest = window;
+    }
+
+    /// Puts an entry where its key is missing. There is room.
+    pub(super) fn insert(&mut self, place: usize, key: Key<'_>, address: Address, window: u64, cells: &impl Cells) {
+        assert!(self.len < MOST);
+        self.share_with(key, cells);
+        let window = self.note(window);
+        let from = self.bytes(place).start;
+        self.block.copy_within(from..self.len * ENTRY, from + ENTRY);
+        self.len += 1;
+        self.put(place, Entry::new(key.head(self.common.len()), window, address));
+    }
+
+    /// The key is one of those that have something in common.
+    fn share_with(&mut self, key: Key<'_>, cells: &impl Cells) {
+        if self.len == 0 {
+            self.common = key.prefix(COMMON);
+            return;
+        }
+        let common = key.common_with_prefix(&self.common);
+        if common < self.common.len() {
+            self.common.truncate(common);
+            self.make_heads(cells);
+        }
+    }
+
+    fn make_heads(&mut self, cells: &impl Cells) {
+        for place in 0..self.len {
+            let entry = self.entry(place);
+            let head = cells.with_key(entry.address(), |key| key.head(self.common.len()));
+            self.put(place, Entry::new(head, entry.window(), entry.address()));
+        }
+    }
+
+    /// Finds anew what all keys have in common.
+    fn look_again(&mut self, cells: &impl Cells) {
+        let Some(last) = self.len.checked_sub(1) else { return };
+        let first = cells.with_key(self.address(0), |key| key.prefix(COMMON));
+        let common = cells.with_key(self.address(last), |key| key.common_with_prefix(&first));
+        self.common.clear();
+        self.common.extend_from_slice(&first[..common]);
+        self.make_heads(cells);
+    }
+
+    /// Keeps the entries of which it is so, of those in a part of the leaf.
+    pub(super) fn retain(&mut self, part: Range<usize>, mut stays: impl FnMut(Address) -> bool) {
+        let (mut to, end) = (part.start, part.end);
+        for place in part {
+            let entry = self.entry(place);
+            if stays(entry.address()) {
+                self.put(to, entry);
+                to += 1;
+            }
+        }
+        self.block.copy_within(end * ENTRY..self.len * ENTRY, to * ENTRY);
+        self.len -= end - to;
+        // Entries that stay may have been written anew.
+        self.oldest = (0..self.len).map(|place| self.window(place)).min().unwrap_or(u64::MAX);
+    }
+
+    /// The entries from a place on are those of the other leaf, which is empty.
+    pub(super) fn split_off(&mut self, place: usize, other: &mut Leaf, cells: &impl Cells) {
+        assert!(other.len == 0 && place > 0 && place < self.len);
+        let moved = place * ENTRY..self.len * ENTRY;
+        other.block[..moved.len()].copy_from_slice(&self.block[moved]);
+        other.len = self.len - place;
+        other.oldest = self.oldest;
+        self.len = place;
+        for leaf in [&mut *self, other] {
+            leaf.oldest = (0..leaf.len).map(|place| leaf.window(place)).min().expect("it has entries");
+            leaf.look_again(cells);
+        }
+    }
+
+    /// The entries of the next leaf are this one's.
+    pub(super) fn append(&mut self, other: &mut Leaf, cells: &impl Cells) {
+        assert!(self.len + other.len <= MOST);
+        for place in 0..other.len {
+            let window = self.note(other.window(place));
+            self.put(self.len, Entry::new(0, window, other.address(place)));
+            self.len += 1;
+        }
+        other.len = 0;
+        self.look_again(cells);
+    }
+}
