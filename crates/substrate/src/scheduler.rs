@@ -19,7 +19,10 @@ use std::{
     time::Duration,
 };
 
-use ecotone_sys::primitive::{Condvar, Mutex, thread::JoinHandle};
+use ecotone_sys::primitive::{
+    resting::{Condvar, Mutex},
+    thread::JoinHandle,
+};
 
 use crate::{Error, Result, health::Health, held};
 
@@ -360,7 +363,13 @@ impl Pool {
                 if state.stopping {
                     return;
                 }
-                if state.tickers.is_empty() || quiet >= QUIET {
+                if state.tickers.is_empty() {
+                    // Uses bring nothing to call.
+                    self.tick.wait(&mut state);
+                    quiet = 0;
+                    continue;
+                }
+                if quiet >= QUIET {
                     self.asleep.store(true, Ordering::Relaxed);
                     self.tick.wait(&mut state);
                     self.asleep.store(false, Ordering::Relaxed);
@@ -461,6 +470,15 @@ mod tests {
                 scheduler.spawn(Priority::Compact, "compact", move || _ = ended.fetch_add(1, Ordering::SeqCst));
             }
             scheduler.wait_until("all", || ended.load(Ordering::SeqCst) == 20).unwrap();
+        }
+    }
+
+    #[test]
+    fn uses_wake_nobody_where_there_is_nothing_to_call() {
+        let scheduler = Scheduler::threaded(1, Arc::default());
+        for _ in 0..20 {
+            ecotone_sys::primitive::thread::sleep(Duration::from_millis(5));
+            assert!(!scheduler.asleep.load(Ordering::Relaxed), "the next use wakes the thread");
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use ecotone::internal::substrate::bug::{Bug, switch};
 
 use super::{
-    CHECKPOINTS, Crew, Engine, READS, REORGANISATION, SCANS, SWITCH,
+    CHECKPOINTS, Crew, Engine, NEW_PAGES, READS, REORGANISATION, SCANS, SWITCH,
     adaptive_crews::{MODES, SHAPES, restless},
     hash_crews::{COMPACTION, EVICTION, MERGES, UPDATES, unlogged},
     image,
@@ -25,7 +25,7 @@ const BUGS: [(Bug, Engine, &Crew); 15] = [
     (Bug::KeepPage, tree, &SCANS),
     (Bug::CleanAfterRewrite, tree, &REORGANISATION),
     (Bug::CleanAfterRewrite, tree, &SCANS),
-    (Bug::UnclaimedPages, tree, &REORGANISATION),
+    (Bug::UnclaimedPages, tree, &NEW_PAGES),
     (Bug::IgnoreInFlight, tree, &CHECKPOINTS),
     (Bug::StaleAdmission, unlogged, &EVICTION),
     (Bug::SkipSeal, unlogged, &UPDATES),

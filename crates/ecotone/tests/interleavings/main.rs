@@ -67,9 +67,15 @@ const READS: Crew = Crew { threads: &[(Reader, 8), (Reader, 8), (Churner, 4), (W
 /// Scans between cache and disk (trap 2), and over pages that are being reorganised.
 const SCANS: Crew =
     Crew { threads: &[(Scanner, 5), (Scanner, 5), (Writer, 6), (Flusher, 3), (Evicter, 2)], registers: 8, crash: false };
-/// Two who write out and reorganise again what is new, with writers of the same keys.
+/// Two who write out and reorganise, with writers of the same keys.
 const REORGANISATION: Crew =
     Crew { threads: &[(Flusher, 6), (Flusher, 6), (Writer, 12), (Batcher, 6), (Reader, 12)], registers: 12, crash: false };
+/// Pages that have just come are written out again at once.
+const NEW_PAGES: Crew = Crew {
+    threads: &[(Flusher, 6), (Flusher, 6), (Flusher, 6), (Batcher, 8), (Batcher, 8), (Scanner, 8)],
+    registers: 12,
+    crash: false,
+};
 /// Checkpoints while records are written and the index changes, and a crash.
 const CHECKPOINTS: Crew =
     Crew { threads: &[(Flusher, 3), (Flusher, 2), (Writer, 6), (Writer, 6), (Batcher, 4)], registers: 8, crash: true };

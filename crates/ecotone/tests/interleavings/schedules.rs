@@ -5,7 +5,7 @@ use std::{sync::PoisonError, time::Instant};
 use ecotone_testkit::suite::crew::Role::{Batcher, Evicter, Flusher, Merger, Updater};
 
 use super::{
-    CHECKPOINTS, CRASHED_DROPS, Crew, DROPS, Engine, READS, REORGANISATION, SCANS, SWITCH,
+    CHECKPOINTS, CRASHED_DROPS, Crew, DROPS, Engine, NEW_PAGES, READS, REORGANISATION, SCANS, SWITCH,
     adaptive_crews::{CRASHED_HINTS, CRASHED_SHAPES, HINTS, MODES, SHAPES, STRETCHES, restless, restless_unlogged},
     hash_crews::{COMPACTION, COPIES, CRASHED_MERGES, EVICTION, GROWTH, MERGES, POINTS, UPDATES, WALKS, logged, unlogged},
     image,
@@ -71,6 +71,11 @@ fn scans_against_write_out_and_reorganisation() {
 #[test]
 fn reorganisation_against_writes() {
     right(tree, &REORGANISATION, &PLACED_ANEW);
+}
+
+#[test]
+fn new_pages_against_write_out_and_scans() {
+    right(tree, &NEW_PAGES, &PLACED_ANEW);
 }
 
 #[test]

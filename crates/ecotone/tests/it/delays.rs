@@ -1,10 +1,6 @@
 //! Statistics tell how long writers were held up.
 
-use std::{
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
 
 use ecotone::{
     Database, Keyspace, KeyspaceOptions,
@@ -32,18 +28,4 @@ fn the_delays_of_writers_are_counted_and_timed() {
     assert!(delays > 0 && p50 > 0 && p50 <= p99 && p99 <= max && max <= total, "{delays} {p50} {p99} {max} {total}");
     // Who waits for write-out is delayed, and nothing else delays on a scheduler without threads.
     assert!(delays <= number(&keyspace, "writer_stalls") && total <= max * delays);
-}
-
-#[test]
-fn a_young_keyspace_is_written_out_before_its_only_chain_is_long() {
-    let families = vec![Arc::new(TreeFamily::default()) as _];
-    let parts = Parts { storage: Arc::new(SimStorage::new(1)), clock: Arc::new(SimClock::new(1)), workers: 2, families };
-    let database = Database::builder("simulated").memory_budget(64 << 20).open_parts(parts).unwrap();
-    let keyspace = database.keyspace("k", KeyspaceOptions::default().unlogged()).unwrap();
-    (0..20_000_u32).for_each(|i| keyspace.insert(i.wrapping_mul(0x9E37_79B1).to_be_bytes(), [7; 16]).unwrap());
-    let begin = Instant::now();
-    while number(&keyspace, "segments") == 1 {
-        assert!(begin.elapsed() < Duration::from_secs(60), "all 20,000 records are still in one chain");
-        thread::sleep(Duration::from_millis(1));
-    }
 }

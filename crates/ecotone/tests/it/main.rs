@@ -68,6 +68,8 @@ mod traps;
 #[cfg(not(feature = "bugs"))]
 mod updates;
 
+#[cfg(not(feature = "bugs"))]
+mod each;
 mod either;
 mod store;
 

@@ -1,34 +1,12 @@
-//! Whose a database is: its files are let go when it is closed, whoever holds what of it still; they are itself, wherever they are moved; and a process that was forked
-//! off from the one that opened it touches nothing of it. Also what options of a keyspace promise that cannot be kept.
+//! Whose a database is: its files are let go when it is closed, whoever holds what of it still, and they are itself, wherever they are moved. Also what options of a keyspace promise that cannot be kept.
 
-use std::{fs, path::Path};
+use std::fs;
 
-use ecotone::{Database, Durability, Engine, Error, HashOptions, KeyspaceOptions, Result};
-use ecotone_sys::life::in_a_fork;
-
-use crate::either::{Either, either};
-
-const ENGINES: [&str; 4] = ["tree", "lsm", "adaptive", "hash"];
-
-fn open(path: &Path) -> Result<Database> {
-    Database::builder(path).memory_budget(16 << 20).open()
-}
-
-fn options(engine: &str) -> KeyspaceOptions {
-    let engine = [Engine::Tree, Engine::Lsm, Engine::Adaptive].into_iter().find(|known| known.name() == engine);
-    KeyspaceOptions::default().engine(engine.expect("an ordered engine"))
-}
-
-fn keyspace(database: &Database, engine: &str) -> Either {
-    match engine {
-        "hash" => Either::Hashed(database.hash_keyspace("k", HashOptions::default()).unwrap()),
-        _ => Either::Ordered(database.keyspace("k", options(engine)).unwrap()),
-    }
-}
-
-fn fill(keyspace: &Either, from: u32) {
-    either!(keyspace, ks => (from..from + 3000).for_each(|number| ks.insert(number.to_be_bytes(), [7; 300]).unwrap()));
-}
+use crate::{
+    each::{ENGINES, check, fill, keyspace, open, options},
+    either::{Either, either},
+};
+use ecotone::{Database, Durability, Error, HashOptions, KeyspaceOptions, Result};
 
 /// The errors among its records.
 fn iterate(keyspace: &Either) -> Box<dyn Iterator<Item = Result<()>>> {
@@ -36,10 +14,6 @@ fn iterate(keyspace: &Either) -> Box<dyn Iterator<Item = Result<()>>> {
         Either::Ordered(ks) => Box::new(ks.iter().map(|record| record.map(drop))),
         Either::Hashed(ks) => Box::new(ks.iter().map(|record| record.map(drop))),
     }
-}
-
-fn check(keyspace: &Either, count: u32) {
-    either!(keyspace, ks => (0..count).for_each(|number| assert_eq!(ks.get(number.to_be_bytes()).unwrap(), Some(vec![7; 300]))));
 }
 
 #[test]
@@ -108,57 +82,6 @@ fn a_database_that_is_moved_goes_on_being_itself() {
             check(&keyspace(&database, engine), 6000);
             database.verify().unwrap();
         }
-    }
-}
-
-#[test]
-fn a_process_that_was_forked_off_gets_errors_and_its_drops_do_nothing() {
-    for engine in ENGINES {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("db");
-        let database = open(&path).unwrap();
-        let ks = keyspace(&database, engine);
-        fill(&ks, 0);
-        let mut held = Some((database.clone(), keyspace(&database, engine)));
-        let mut records = match &ks {
-            Either::Ordered(ks) => Some(ks.iter()),
-            Either::Hashed(_) => None,
-        };
-        records.as_mut().map(|records| records.next());
-        let ended = in_a_fork(|| {
-            let (database, ks) = held.take().unwrap();
-            let forked = |error: Option<Error>| matches!(error, Some(Error::Forked));
-            let mut are_refused = either!(&ks, ks => {
-                let swapped = ks.compare_and_swap("a", None, Some(b"b")).err();
-                forked(ks.get("a").err()) && forked(ks.insert("a", "b").err()) && forked(ks.multi_get(["a"]).err())
-                    && forked(swapped) && forked(ks.iter().next().and_then(Result::err))
-            });
-            are_refused &= forked(database.flush().err()) && forked(database.verify().err());
-            are_refused &= forked(database.keyspace("other", KeyspaceOptions::default()).err()) && forked(database.sync().err());
-            are_refused &= database.keyspaces().is_empty() && database.stats().failure.is_some() && database.failure().is_some();
-            let mut batch = database.batch();
-            either!(&ks, ks => batch.insert(ks, "a", "b"));
-            are_refused &= forked(batch.commit().err());
-            if let Some(mut records) = records.take() {
-                are_refused &= forked(records.next().and_then(Result::err));
-            }
-            drop(ks);
-            are_refused &= forked(database.close().err());
-            // One of its own it may have.
-            let own = open(&directory.path().join("own")).unwrap();
-            own.keyspace("k", KeyspaceOptions::default()).unwrap().insert("a", "b").unwrap();
-            own.close().unwrap();
-            u8::from(are_refused)
-        });
-        assert_eq!(ended.unwrap(), Some(1), "{engine}");
-        fill(&ks, 3000);
-        database.flush().unwrap();
-        check(&ks, 6000);
-        drop((ks, held, records));
-        database.close().unwrap();
-        let database = open(&path).unwrap();
-        check(&keyspace(&database, engine), 6000);
-        database.verify().unwrap();
     }
 }
 

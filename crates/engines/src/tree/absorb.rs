@@ -1,51 +1,21 @@
 //! Records from elsewhere into pages: ascending, over what the pages have (decision 14, "Turning tables into pages").
 
-use std::{collections::VecDeque, iter, time::Duration};
+use std::time::Duration;
 
 use ecotone_substrate::Result;
 
 use super::{
     Tree,
     bulk::CHUNK,
-    cache::DirtyRecord,
     claims::Claim,
+    dirty::{DirtyRecord, DirtyRecords},
     reorganise::{Neighbourhood, ROUND},
-    store::Located,
-    write_out::{Detached, Leftover},
+    share::Share,
+    write_out::Leftover,
 };
 
 /// A record to be absorbed; no value removes what the pages have of the key.
 pub(crate) type Absorbed = (Vec<u8>, Option<Vec<u8>>);
-
-/// A segment, claimed, and the records that go into it.
-struct Share {
-    at: Located,
-    records: Vec<DirtyRecord>,
-}
-
-impl Share {
-    /// Whether less than half of the pages get records: these are written in place then, and else the segment anew.
-    fn is_thin(&self) -> bool {
-        2 * self.by_page().count() < usize::from(self.at.segment.base_count())
-    }
-
-    /// The records of each page that gets some, with its position.
-    fn by_page(&self) -> impl Iterator<Item = (u8, &[DirtyRecord])> {
-        let position = move |record: &DirtyRecord| self.at.segment.position_of(&self.at.lower, &record.key);
-        let pages = self.records.chunk_by(move |one, next| position(one) == position(next));
-        pages.filter_map(move |records| Some((position(records.first()?), records)))
-    }
-
-    /// The same, to be written in place.
-    fn detached(self) -> Vec<Detached> {
-        let homes: Vec<_> = self.by_page().map(|(position, records)| (self.at.segment.home(position), records.len())).collect();
-        let mut records = self.records.into_iter();
-        homes
-            .into_iter()
-            .map(|(home, count)| Detached { home, dirty: records.by_ref().take(count).collect(), taken: None })
-            .collect()
-    }
-}
 
 impl Tree {
     /// Brings records into pages, over what these have. Their keys ascend, and nobody else writes any of them; they are durable when it returns, but for the log's
@@ -62,15 +32,16 @@ impl Tree {
                 return Ok(absorbed);
             }
             absorbed += chunk.len() as u64;
-            self.absorb_chunk(chunk, inserts)?;
+            self.absorb_chunk(&chunk, inserts)?;
         }
     }
 
-    fn absorb_chunk(&self, mut records: VecDeque<DirtyRecord>, inserts: bool) -> Result<()> {
-        while !records.is_empty() {
+    fn absorb_chunk(&self, records: &DirtyRecords, inserts: bool) -> Result<()> {
+        let mut start = 0;
+        while start < records.len() {
             self.check_live()?;
             let mut claim = self.store.claims.claim();
-            let shares = self.take_shares(&mut claim, &mut records)?;
+            let shares = self.take_shares(&mut claim, records, &mut start)?;
             let sparse = self.absorb_shares(shares, inserts)?;
             drop(claim);
             self.reorganise(&sparse, true)?;
@@ -78,11 +49,11 @@ impl Tree {
         Ok(())
     }
 
-    /// Claims the segments of the next records, a round's pages at most, and deals out these. There is at least one.
-    fn take_shares(&self, claim: &mut Claim<'_>, records: &mut VecDeque<DirtyRecord>) -> Result<Vec<Share>> {
+    /// Claims the segments of the records from `start` on, a round's pages at most, and deals out these. There is at least one.
+    fn take_shares(&self, claim: &mut Claim<'_>, records: &DirtyRecords, start: &mut usize) -> Result<Vec<Share<'_>>> {
         let (mut shares, mut pages) = (Vec::new(), 0);
-        while let Some(first) = records.front() {
-            let at = self.store.locate(&first.key);
+        while *start < records.len() {
+            let at = self.store.locate(records.get(*start).key);
             pages += usize::from(at.segment.base_count());
             if pages > ROUND && !shares.is_empty() {
                 break;
@@ -90,8 +61,9 @@ impl Tree {
             match self.claim_segment(claim, &at) {
                 Some(at) => {
                     let upper = at.upper.as_deref();
-                    let count = upper.map_or(records.len(), |upper| records.partition_point(|record| *record.key < *upper));
-                    shares.push(Share { at, records: records.drain(..count).collect() });
+                    let end = upper.map_or(records.len(), |upper| records.search(upper).unwrap_or_else(|place| place));
+                    shares.push(Share::new(at, records.part(*start..end), None));
+                    *start = end;
                 }
                 None if !shares.is_empty() => break,
                 None => {
@@ -106,72 +78,50 @@ impl Tree {
     }
 
     /// Writes records into their segments, in place where that is less. Gives keys of pages that deletes left too empty.
-    fn absorb_shares(&self, shares: Vec<Share>, inserts: bool) -> Result<Vec<Vec<u8>>> {
-        let segments: Vec<Located> = shares.iter().map(|share| share.at.clone()).collect();
+    fn absorb_shares(&self, shares: Vec<Share<'_>>, inserts: bool) -> Result<Vec<Vec<u8>>> {
         let (thin, mut thick): (Vec<_>, Vec<_>) = shares.into_iter().partition(Share::is_thin);
-        let mut leftover = Leftover::default();
-        if !thin.is_empty() {
-            leftover = self.write_detached(thin.into_iter().flat_map(Share::detached).collect(), inserts)?;
-        }
-        for unwritten in leftover.unwritten.chunk_by(|one, next| one.home.segment == next.home.segment) {
-            let at = segments.iter().find(|at| unwritten.first().is_some_and(|first| at.segment.page == first.home.segment));
-            let records = unwritten.iter().flat_map(|detached| &detached.dirty).cloned().collect();
-            thick.extend(at.map(|at| Share { at: at.clone(), records }));
-        }
+        let Leftover { full, failed, sparse } = self.write_shares(thin, inserts)?;
+        thick.extend(full);
+        thick.extend(self.together(&failed));
         thick.sort_unstable_by(|one, other| one.at.lower.cmp(&other.at.lower));
         if !thick.is_empty() {
-            let plan = |tree: &Tree, hood: &Neighbourhood| Some(tree.plan(&hood.records, hood.lower(), hood.upper(), false));
+            let plan = |tree: &Tree, hood: &Neighbourhood<'_>| Some(tree.plan(&hood.records, hood.lower(), hood.upper(), None));
             self.rebuild(self.hoods(thick, inserts), plan)?;
         }
-        Ok(leftover.sparse)
+        Ok(sparse)
     }
 
-    /// Neighbours are planned together, unless there is a wall between them.
-    fn hoods(&self, shares: Vec<Share>, inserts: bool) -> Vec<Neighbourhood> {
-        let mut hoods: Vec<Neighbourhood> = Vec::new();
-        for Share { at, records } in shares {
-            let is_next =
-                |hood: &&mut Neighbourhood| hood.upper() == Some(at.lower.as_slice()) && !self.store.walls.has(&at.lower);
-            match hoods.last_mut().filter(is_next) {
-                Some(hood) => {
-                    hood.segments.push(at);
-                    hood.given.extend(records);
-                }
-                None => {
-                    let mut hood = Neighbourhood::new(vec![at]);
-                    hood.given = records;
-                    hood.inserts = inserts;
-                    hoods.push(hood);
-                }
-            }
-        }
-        hoods
+    /// One share for each segment, as that is now: others of its pages may have got overflow pages.
+    fn together<'t>(&self, of_pages: &[Share<'t>]) -> impl Iterator<Item = Share<'t>> {
+        of_pages.chunk_by(|one, next| one.at.segment.page == next.at.segment.page).map(|pages| {
+            let records = pages.iter().flat_map(|page| page.records.iter()).collect();
+            Share::new(self.store.locate(&pages[0].at.lower), records, None)
+        })
     }
 }
 
 /// The next records, as many as are brought into pages together.
-fn chunk(records: &mut dyn Iterator<Item = Result<Absorbed>>) -> Result<VecDeque<DirtyRecord>> {
-    let mut bytes = 0;
-    let next = || {
-        let next = if bytes < CHUNK { records.next()? } else { return None };
-        Some(next.map(|(key, value)| {
-            bytes += size_of::<DirtyRecord>() + key.len() + value.as_ref().map_or(0, Vec::len);
-            DirtyRecord { key, value }
-        }))
-    };
-    iter::from_fn(next).collect()
+fn chunk(records: &mut dyn Iterator<Item = Result<Absorbed>>) -> Result<DirtyRecords> {
+    let mut chunk = DirtyRecords::default();
+    while chunk.memory() < CHUNK
+        && let Some(record) = records.next()
+    {
+        let (key, value) = record?;
+        chunk.push(DirtyRecord { key: &key, value: value.as_deref() });
+    }
+    Ok(chunk)
 }
 
 #[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
 
-    /// Records of nothing but short keys are mostly what holds them.
+    /// Records of nothing but short keys are mostly what says where they lie.
     #[test]
     fn a_chunk_of_short_records_has_no_more_memory_than_others() {
         let mut records = (0..1_000_000_u64).map(|number| Ok((number.to_be_bytes().to_vec(), None)));
         let chunk = chunk(&mut records).unwrap();
-        let bytes = chunk.len() * (size_of::<DirtyRecord>() + 8);
+        let bytes = chunk.len() * (DirtyRecords::BESIDE + 8);
         assert!((CHUNK - 100..CHUNK + 100).contains(&bytes), "{} records", chunk.len());
     }
 }

@@ -2,7 +2,7 @@
 
 use ecotone_substrate::{Result, limits::PAGE};
 
-use super::{Tree, records::Records, reorganise::Neighbourhood, store::Located};
+use super::{Tree, records::Records, reorganise::Neighbourhood, share::Share, store::Located};
 use crate::{bulk::ascends, engine::Record};
 
 /// Bytes of records in one chunk.
@@ -60,9 +60,11 @@ impl Tree {
     /// Replaces a claimed segment by its own records and these.
     fn load_into(&self, at: Located, records: Records) -> Result<()> {
         let is_last = at.upper.is_none();
-        let mut hood = Neighbourhood::new(vec![at]);
+        let mut hood = Neighbourhood::new(vec![Share::empty(at)]);
         hood.records = records;
-        let layout = |tree: &Tree, hood: &Neighbourhood| Some(tree.plan(&hood.records, hood.lower(), hood.upper(), is_last));
+        let layout = |tree: &Tree, hood: &Neighbourhood<'_>| {
+            Some(tree.plan(&hood.records, hood.lower(), hood.upper(), is_last.then_some(tree.options.fill)))
+        };
         // This is the caller's thread; what panics on the scheduler's is seen to there.
         self.context.shared.health.unless_panics("a bulk load", || self.rebuild(vec![hood], layout).map(drop))
     }

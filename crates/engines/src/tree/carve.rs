@@ -10,6 +10,7 @@ use super::{
     index::Placement,
     layout::{Part, Planned},
     reorganise::Neighbourhood,
+    share::Share,
     store::{Located, ascending},
 };
 
@@ -122,7 +123,7 @@ impl Tree {
 
     /// Replaces neighbours by an empty segment that begins at `lower` and ends with them, or at `upper`, and by empty ones on both sides.
     fn carve_row(&self, row: Vec<Located>, lower: &[u8], upper: Option<&[u8]>) -> Result<()> {
-        let mut hood = Neighbourhood::new(row);
+        let mut hood = Neighbourhood::new(row.into_iter().map(Share::empty).collect());
         let before = Some(hood.lower()).filter(|first| *first < lower);
         let behind = upper.filter(|upper| hood.upper().is_none_or(|end| *upper < end));
         let fences = [before, Some(lower), behind].into_iter().flatten();

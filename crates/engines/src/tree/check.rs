@@ -4,9 +4,10 @@ use ecotone_substrate::{Result, page::Page};
 
 use super::{
     Tree,
-    cache::DirtyRecord,
+    dirty::DirtyRecords,
     index::Home,
     merge,
+    records::Records,
     space::Cause,
     store::{Located, Pages, ascending},
 };
@@ -73,14 +74,15 @@ impl Tree {
     }
 
     /// Records of a home from `from` on.
-    fn count(&self, home: Home, pages: &Pages<'_>, dirty: &[DirtyRecord], from: &[u8], problems: &mut Vec<String>) -> u64 {
+    fn count(&self, home: Home, pages: &Pages<'_>, dirty: &DirtyRecords, from: &[u8], problems: &mut Vec<String>) -> u64 {
         let (base, overflow) = pages;
         let in_base = |page: &Page<'_>, suffix: &[u8]| base.search(&[page.prefix(), suffix].concat()).is_ok();
         if overflow.is_some_and(|page| page.iter().any(|entry| in_base(&page, entry.suffix))) {
             let what = "a key of the overflow page is in its base page too";
             problems.push(self.store.file.corruption(home.overflow, what).to_string());
         }
-        let records = merge::visible(base, overflow.as_ref(), dirty);
+        let mut records = Records::default();
+        merge::visible(pages, dirty.iter(), &mut records, |_| ());
         (records.len() - records.lower_bound(from)) as u64
     }
 }

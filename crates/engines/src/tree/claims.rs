@@ -1,6 +1,9 @@
 //! Claims on base pages: one background operation at a time works on a segment (decision 2, invariants 6 and 8).
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    ops::Range,
+};
 
 use ecotone_substrate::held::{self, Held, Kind};
 use ecotone_sys::primitive::Mutex;
@@ -32,19 +35,15 @@ impl Claims {
 }
 
 impl Claim<'_> {
-    /// Adds a page; false if it is claimed already, also by this claim.
-    pub(crate) fn try_add(&mut self, page: u32) -> bool {
-        let added = match self.claims.pages.lock().entry(page) {
-            Entry::Occupied(_) => false,
-            Entry::Vacant(vacant) => {
-                vacant.insert(1);
-                true
-            }
-        };
-        if added {
-            self.pages.push(page);
+    /// Adds pages; false, and none of them, if one is claimed already, also by this claim.
+    pub(crate) fn try_add(&mut self, pages: Range<u32>) -> bool {
+        let mut claimed = self.claims.pages.lock();
+        let is_free = pages.clone().all(|page| !claimed.contains_key(&page));
+        if is_free {
+            claimed.extend(pages.clone().map(|page| (page, 1)));
+            self.pages.extend(pages);
         }
-        added
+        is_free
     }
 
     /// Adds a page that nobody can find yet. Whoever has just given it back may hold his claim for a moment.
@@ -53,12 +52,16 @@ impl Claim<'_> {
         self.pages.push(page);
     }
 
-    /// Releases one page early.
-    pub(crate) fn release(&mut self, page: u32) {
-        if let Some(position) = self.pages.iter().position(|claimed| *claimed == page) {
-            self.pages.swap_remove(position);
-            release(&mut self.claims.pages.lock(), page);
-        }
+    /// Releases pages early.
+    pub(crate) fn release(&mut self, pages: Range<u32>) {
+        let mut claimed = self.claims.pages.lock();
+        self.pages.retain(|page| {
+            let goes = pages.contains(page);
+            if goes {
+                release(&mut claimed, *page);
+            }
+            !goes
+        });
     }
 }
 
@@ -86,11 +89,11 @@ mod tests {
     fn a_page_has_one_claim_at_a_time() {
         let claims = Claims::default();
         let (mut one, mut two) = (claims.claim(), claims.claim());
-        assert!(one.try_add(1) && one.try_add(2) && !two.try_add(2) && two.try_add(3));
-        one.release(2);
-        assert!(two.try_add(2));
+        assert!(one.try_add(1..2) && one.try_add(2..4) && !two.try_add(3..5) && two.try_add(4..6));
+        one.release(2..4);
+        assert!(two.try_add(3..4));
         drop(two);
-        assert!(claims.is_claimed(1) && !claims.is_claimed(2) && !claims.is_claimed(3));
+        assert!(claims.is_claimed(1) && (2..6).all(|page| !claims.is_claimed(page)));
     }
 }
 
@@ -112,7 +115,7 @@ mod orders {
             let world = Arc::new((Claims::default(), [AtomicUsize::new(0), AtomicUsize::new(0)]));
             let work = |world: &(Claims, [AtomicUsize; 2]), order: [usize; 2]| {
                 let mut claim = world.0.claim();
-                let held = order.map(|page| claim.try_add(page as u32).then_some(page));
+                let held = order.map(|page| claim.try_add(page as u32..page as u32 + 1).then_some(page));
                 let inside = |change: &dyn Fn(&AtomicUsize) -> usize| {
                     held.iter()
                         .flatten()

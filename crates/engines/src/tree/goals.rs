@@ -11,7 +11,7 @@ use super::{
 };
 
 /// Percent of the fullest pages where they are not alike.
-const FULL: u8 = 100;
+pub(crate) const FULL: u8 = 100;
 
 /// How full pages are that are planned (A9).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,10 +24,10 @@ pub enum PageFill {
 }
 
 impl Tree {
-    /// Plans the segments of a range. With `append` the pages are filled one after the other and the last is left as it comes.
-    pub(crate) fn plan(&self, records: &Records, lower: &[u8], upper: Option<&[u8]>, append: bool) -> Vec<Planned> {
-        let layout = if append { fill_up } else { spread };
-        let fill = if append { Fill::Even(self.options.fill) } else { self.fill(records, lower) };
+    /// Plans the segments of a range. If so many percent are to be `filled`, pages are filled one after the other and the last is left as it comes.
+    pub(crate) fn plan(&self, records: &Records, lower: &[u8], upper: Option<&[u8]>, filled: Option<u8>) -> Vec<Planned> {
+        let layout = if filled.is_some() { fill_up } else { spread };
+        let fill = filled.map_or_else(|| self.fill(records, lower), Fill::Even);
         let goals = Goals { fill, most_pages: self.options.segment_pages, model: self.options.model };
         let mut planned = layout(records, lower, upper, &goals);
         if let Some(last) = planned.pop_if(|last| upper.is_none() && last.pages.len() > 1) {

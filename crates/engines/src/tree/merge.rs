@@ -6,18 +6,30 @@ use ecotone_substrate::page::{
     Page, PageBuilder, PageKind, Place, RecordKind, capacity, prefix_len, record_bytes, replace_values,
 };
 
-use super::{cache::DirtyRecord, records::Records};
+use super::{dirty::DirtyRecord, records::Records};
 
-/// The records of a segment as a reader sees them: base and overflow together, with the dirty records over them.
-pub(crate) fn visible(base: &Page<'_>, overflow: Option<&Page<'_>>, dirty: &[DirtyRecord]) -> Records {
-    let mut stored = Records::default();
-    stored.push_page(base);
-    if let Some(overflow) = overflow {
-        let mut second = Records::default();
-        second.push_page(overflow);
-        stored = union(&stored, &second);
-    }
-    overlay(&stored, dirty.iter())
+/// Adds the records of a home as a reader sees them: base and overflow together, with the dirty records over them. `seen` is told of each record that is stored, by
+/// nothing, and of each dirty one whose key neither page has.
+pub(crate) fn visible<'d>(
+    (base, overflow): &(Page<'_>, Option<Page<'_>>),
+    dirty: impl Iterator<Item = DirtyRecord<'d>>,
+    merged: &mut Records,
+    seen: impl FnMut(Option<DirtyRecord<'d>>),
+) {
+    let Some(overflow) = overflow else { return overlay(merged, entries(base), dirty, seen) };
+    let (mut first, mut second) = (Records::default(), Records::default());
+    first.push_page(base);
+    second.push_page(overflow);
+    let stored = union(&first, &second);
+    overlay(merged, stored.iter().map(|(key, value)| (&[][..], key, value)), dirty, seen);
+}
+
+/// A stored record: what all keys of its page begin with, the rest of its key, and its value.
+type StoredRecord<'a> = (&'a [u8], &'a [u8], &'a [u8]);
+
+fn entries<'a>(page: &Page<'a>) -> impl Iterator<Item = StoredRecord<'a>> {
+    let prefix = page.prefix();
+    page.iter().map(move |entry| (prefix, entry.suffix, entry.value))
 }
 
 /// Two runs as one. Of a key in both (which no sound segment has) the first run's record stays.
@@ -38,36 +50,48 @@ pub(crate) fn union(first: &Records, second: &Records) -> Records {
     merged
 }
 
-/// A run with dirty records over it: they replace, add, and (as tombstones) hide.
-pub(crate) fn overlay<'a>(stored: &Records, dirty: impl Iterator<Item = &'a DirtyRecord>) -> Records {
-    let mut merged = Records::default();
+/// Adds stored records with dirty ones over them: these replace, add, and hide if they are tombstones.
+fn overlay<'a, 'd>(
+    merged: &mut Records,
+    stored: impl Iterator<Item = StoredRecord<'a>>,
+    dirty: impl Iterator<Item = DirtyRecord<'d>>,
+    mut seen: impl FnMut(Option<DirtyRecord<'d>>),
+) {
     let mut dirty = dirty.peekable();
-    let emit = |merged: &mut Records, record: &DirtyRecord| {
-        if let Some(value) = &record.value {
-            merged.push(&record.key, value);
+    let emit = |merged: &mut Records, record: DirtyRecord<'_>| {
+        if let Some(value) = record.value {
+            merged.push(record.key, value);
         }
     };
-    for (key, value) in stored.iter() {
-        while let Some(record) = dirty.next_if(|record| record.key.as_slice() < key) {
-            emit(&mut merged, record);
+    for (prefix, suffix, value) in stored {
+        let order = |record: &DirtyRecord<'_>| match record.key.strip_prefix(prefix) {
+            Some(rest) => rest.cmp(suffix),
+            None => record.key.cmp(prefix),
+        };
+        while let Some(record) = dirty.next_if(|record| order(record).is_lt()) {
+            emit(merged, record);
+            seen(Some(record));
         }
-        match dirty.next_if(|record| record.key == key) {
-            Some(record) => emit(&mut merged, record),
-            None => merged.push(key, value),
+        seen(None);
+        match dirty.next_if(|record| order(record).is_eq()) {
+            Some(record) => emit(merged, record),
+            None => merged.push_parts(prefix, suffix, value),
         }
     }
-    dirty.for_each(|record| emit(&mut merged, record));
-    merged
+    for record in dirty {
+        emit(merged, record);
+        seen(Some(record));
+    }
 }
 
 /// The keys of dirty records that neither page has.
 pub(crate) fn added<'a>(
     base: &Page<'_>,
     overflow: Option<&Page<'_>>,
-    dirty: &'a [DirtyRecord],
+    dirty: impl Iterator<Item = DirtyRecord<'a>>,
 ) -> impl Iterator<Item = &'a [u8]> {
     let stored = move |key: &[u8]| base.search(key).is_ok() || overflow.is_some_and(|page| page.search(key).is_ok());
-    dirty.iter().filter(move |record| record.value.is_some() && !stored(&record.key)).map(|record| record.key.as_slice())
+    dirty.filter(move |record| record.value.is_some() && !stored(record.key)).map(|record| record.key)
 }
 
 /// What a write-out makes of a segment.
@@ -90,19 +114,19 @@ pub(crate) enum Content {
 
 impl Content {
     /// Builds the page of a `shape`. `old` is the base page as it was, and `dirty` what the content was made with.
-    pub(crate) fn build(
+    pub(crate) fn build<'d>(
         &self,
         block: &mut [u8],
         place: Place,
         shape: Shape<'_>,
         old: &Page<'_>,
-        dirty: &[DirtyRecord],
+        dirty: impl Iterator<Item = DirtyRecord<'d>>,
         seq: u64,
     ) {
         match self {
             Content::Records(records) => build(block, place, shape, records.iter(), seq),
             Content::Values(positions) => {
-                let values = dirty.iter().map(|record| record.value.as_deref().unwrap_or_default());
+                let values = dirty.map(|record| record.value.unwrap_or_default());
                 replace_values(block, old, positions.iter().copied().zip(values), place, seq);
             }
         }
@@ -121,12 +145,16 @@ pub(crate) struct Changed {
 }
 
 /// Puts each dirty record where its key is, new keys into the base page while they fit and then into the overflow page (decision 2, invariant 1).
-pub(crate) fn write_out(base: &Page<'_>, overflow: Option<&Page<'_>>, dirty: &[DirtyRecord]) -> Outcome {
-    if let Some(positions) = positions(base, dirty) {
+pub(crate) fn write_out<'d>(
+    base: &Page<'_>,
+    overflow: Option<&Page<'_>>,
+    dirty: impl Iterator<Item = DirtyRecord<'d>> + Clone,
+) -> Outcome {
+    if let Some(positions) = positions(base, dirty.clone()) {
         let base_bytes = capacity(base.lower(), base.upper()) - base.room();
         return Outcome::Pages(Changed { base: Some(Content::Values(positions)), base_bytes, ..Changed::default() });
     }
-    let holds = |page: &Page<'_>, record: &DirtyRecord| page.search(&record.key).is_ok();
+    let holds = |page: &Page<'_>, record: DirtyRecord<'_>| page.search(record.key).is_ok();
     let mut to_base = Vec::new();
     let mut to_overflow = Vec::new();
     let mut fresh = Vec::new();
@@ -143,7 +171,7 @@ pub(crate) fn write_out(base: &Page<'_>, overflow: Option<&Page<'_>>, dirty: &[D
     let prefix = prefix_len(base.lower(), base.upper());
     let removed = to_base.iter().chain(&to_overflow).filter(|record| record.value.is_none()).count();
     for record in fresh {
-        let bytes = record_bytes(prefix, record.key.len(), record.value.as_ref().map_or(0, Vec::len));
+        let bytes = record_bytes(prefix, record.key.len(), record.value.map_or(0, <[u8]>::len));
         if base_bytes + bytes <= room {
             base_bytes += bytes;
             to_base.push(record);
@@ -155,7 +183,7 @@ pub(crate) fn write_out(base: &Page<'_>, overflow: Option<&Page<'_>>, dirty: &[D
     let stored = overflow.map(|overflow| (overflow, &to_overflow));
     let fits = match stored {
         Some((overflow, records)) => bytes_after(overflow, overflow_base, records, room).is_some(),
-        None => to_overflow.iter().map(|record| new_bytes(prefix, record)).sum::<usize>() <= room,
+        None => to_overflow.iter().map(|record| new_bytes(prefix, *record)).sum::<usize>() <= room,
     };
     if !fits {
         return Outcome::Reorganise;
@@ -165,46 +193,45 @@ pub(crate) fn write_out(base: &Page<'_>, overflow: Option<&Page<'_>>, dirty: &[D
 
 /// Where a page has records with values of the same lengths as all of these: then they can be replaced where they stand, which costs far less than to build the
 /// page anew.
-fn positions(page: &Page<'_>, dirty: &[DirtyRecord]) -> Option<Vec<usize>> {
-    let position = |record: &DirtyRecord| {
-        let position = page.search(&record.key).ok()?;
+fn positions<'d>(page: &Page<'_>, dirty: impl Iterator<Item = DirtyRecord<'d>>) -> Option<Vec<usize>> {
+    let position = |record: DirtyRecord<'_>| {
+        let position = page.search(record.key).ok()?;
         let stored = page.entry(position).filter(|entry| entry.kind == RecordKind::Value)?;
-        (record.value.as_ref()?.len() == stored.value.len()).then_some(position)
+        (record.value?.len() == stored.value.len()).then_some(position)
     };
-    let mut positions = Vec::with_capacity(dirty.len());
+    let mut positions = Vec::new();
     for record in dirty {
         positions.push(position(record)?);
     }
     Some(positions)
 }
 
-fn new_bytes(prefix: usize, record: &DirtyRecord) -> usize {
-    record.value.as_ref().map_or(0, |value| record_bytes(prefix, record.key.len(), value.len()))
+fn new_bytes(prefix: usize, record: DirtyRecord<'_>) -> usize {
+    record.value.map_or(0, |value| record_bytes(prefix, record.key.len(), value.len()))
 }
 
 /// Bytes of a page's records after `records` are put in, or `None` if that is more than `room`.
-fn bytes_after(page: &Page<'_>, fences: &Page<'_>, records: &[&DirtyRecord], room: usize) -> Option<usize> {
+fn bytes_after(page: &Page<'_>, fences: &Page<'_>, records: &[DirtyRecord<'_>], room: usize) -> Option<usize> {
     let prefix = prefix_len(fences.lower(), fences.upper());
-    let old = |record: &DirtyRecord| {
-        let stored = page.get(&record.key);
+    let old = |record: DirtyRecord<'_>| {
+        let stored = page.get(record.key);
         stored.map_or(0, |(_, value)| record_bytes(prefix, record.key.len(), value.len()))
     };
-    let leaving: usize = records.iter().map(|record| old(record)).sum();
-    let coming: usize = records.iter().map(|record| new_bytes(prefix, record)).sum();
+    let leaving: usize = records.iter().map(|record| old(*record)).sum();
+    let coming: usize = records.iter().map(|record| new_bytes(prefix, *record)).sum();
     let bytes = (room - page.room()).saturating_sub(leaving) + coming;
     (bytes <= room).then_some(bytes)
 }
 
-fn change(page: Option<&Page<'_>>, mut dirty: Vec<&DirtyRecord>) -> Option<Content> {
+fn change(page: Option<&Page<'_>>, mut dirty: Vec<DirtyRecord<'_>>) -> Option<Content> {
     if dirty.is_empty() {
         return None;
     }
-    dirty.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-    let mut stored = Records::default();
-    if let Some(page) = page {
-        stored.push_page(page);
-    }
-    Some(Content::Records(overlay(&stored, dirty.into_iter())))
+    dirty.sort_unstable_by_key(|record| record.key);
+    let mut merged = Records::default();
+    let stored = page.iter().flat_map(|page| entries(page));
+    overlay(&mut merged, stored, dirty.into_iter(), |_| ());
+    Some(Content::Records(merged))
 }
 
 /// Fences and kind of a page that is to be built.

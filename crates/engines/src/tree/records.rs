@@ -71,12 +71,6 @@ impl Records {
         low
     }
 
-    /// Whether a key is there.
-    pub(crate) fn has(&self, key: &[u8]) -> bool {
-        let at = self.lower_bound(key);
-        at < self.len() && self.get(at).0 == key
-    }
-
     fn end(&self) -> u32 {
         u32::try_from(self.bytes.len()).expect("a run holds a few pages")
     }
@@ -95,6 +89,5 @@ mod tests {
         assert_eq!(records.get(1), (&b"bb"[..], &b""[..]));
         assert_eq!(records.iter().map(|(_, value)| value.len()).sum::<usize>(), 4);
         assert_eq!([&b""[..], b"a", b"b", b"c", b"d"].map(|key| records.lower_bound(key)), [0, 0, 1, 2, 3]);
-        assert_eq!([&b""[..], b"a", b"b", b"bb", b"d"].map(|key| records.has(key)), [false, true, false, true, false]);
     }
 }

@@ -1,8 +1,11 @@
 //! The segment store: page file, space, index, claims. It knows neither the cache nor the log.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, AtomicU64, Ordering},
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
 };
 
 use ecotone_substrate::{
@@ -49,6 +52,18 @@ pub(crate) struct Located {
 }
 
 impl Located {
+    /// All of its keys.
+    pub(crate) fn all(&self) -> Stretch {
+        Stretch { lower: self.lower.clone(), upper: self.upper.clone() }
+    }
+
+    /// Some of its base pages, which follow each other. None if their entry would be too large.
+    pub(crate) fn part(&self, positions: Range<u8>) -> Option<Located> {
+        let segment = self.segment.part(&self.lower, positions.clone())?;
+        let upper = self.stretch(positions.end - 1).upper;
+        Some(Located { lower: self.segment.fence(&self.lower, positions.start), upper, segment })
+    }
+
     /// The keys of each base page.
     pub(crate) fn stretches(&self) -> impl Iterator<Item = Stretch> {
         (0..self.segment.base_count()).map(|position| self.stretch(position))
@@ -59,12 +74,6 @@ impl Located {
         let fence = |position| self.segment.fence(&self.lower, position);
         let is_last = position + 1 == self.segment.base_count();
         Stretch { lower: fence(position), upper: if is_last { self.upper.clone() } else { Some(fence(position + 1)) } }
-    }
-
-    /// The home of a key, and the keys of its base page.
-    pub(crate) fn home(&self, key: &[u8]) -> (Home, Stretch) {
-        let position = self.segment.position_of(&self.lower, key);
-        (self.segment.home(position), self.stretch(position))
     }
 
     /// Whether both are the same pages for the same range. Overflow pages may have come meanwhile.
@@ -125,11 +134,6 @@ impl Store {
         let going: usize = removed.iter().map(Segment::overflow_pages).sum();
         self.overflow_pages.fetch_add((coming + change.attach.len()) as u64, Ordering::Relaxed);
         self.overflow_pages.fetch_sub(going as u64, Ordering::Relaxed);
-    }
-
-    /// The segment that `key` belongs to, with its lower fence.
-    pub(crate) fn segment(&self, key: &[u8]) -> (Vec<u8>, Segment) {
-        self.index.snapshot().floor(key)
     }
 
     /// The segment as the index has it now, if it is still the same pages for the same range.

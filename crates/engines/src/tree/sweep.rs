@@ -25,6 +25,9 @@ pub(crate) struct Sweep {
     batch: usize,
     /// Whether it is the elevator's, which stops where enough is clean and goes on from there.
     round: bool,
+    /// Where it began, and whether it has come to the end of all keys since.
+    origin: Vec<u8>,
+    is_around: AtomicBool,
     taken: AtomicUsize,
     progress: AtomicBool,
     /// Helpers that have begun and not ended.
@@ -44,8 +47,9 @@ impl Sweep {
 
     fn new(tree: &Arc<Tree>, rest: Vec<Stretch>, below: Seq, round: bool) -> Self {
         let [taken, helpers] = std::array::from_fn(|_| AtomicUsize::new(0));
-        let (tree, batch, progress) = (tree.clone(), tree.batch_pages(), AtomicBool::new(false));
-        Sweep { tree, rest: Mutex::new(rest.into()), below, batch, round, taken, progress, helpers }
+        let [is_around, progress] = std::array::from_fn(|_| AtomicBool::new(false));
+        let (tree, batch, origin) = (tree.clone(), tree.batch_pages(), rest[0].lower.clone());
+        Sweep { tree, rest: Mutex::new(rest.into()), below, batch, round, origin, is_around, taken, progress, helpers }
     }
 
     pub(crate) fn is_round(&self) -> bool {
@@ -67,29 +71,34 @@ impl Sweep {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Takes the next batch: a key of each of some pages. None when all are taken.
+    /// Takes the next batch: a dirty key of each of some segments. None when all are taken.
     pub(crate) fn next_batch(&self) -> Option<Vec<Vec<u8>>> {
-        let (mut rest, mut keys) = (self.rest.lock(), Vec::new());
-        while keys.len() < self.batch
+        let (mut rest, mut keys, mut pages) = (self.rest.lock(), Vec::new(), 0);
+        while pages < self.batch
             && let Some(stretch) = rest.front_mut()
         {
             let Some(key) = self.tree.cache.next_dirty(self.tree.space(), stretch, self.below) else {
                 rest.pop_front();
                 continue;
             };
-            match self.tree.store.locate(&key).home(&key).1.upper {
+            let at = self.tree.store.locate(&key);
+            pages += self.tree.dirty_pages(&at);
+            match at.upper {
                 Some(upper) if stretch.upper.as_ref().is_none_or(|end| upper < *end) => stretch.lower = upper,
                 _ => drop(rest.pop_front()),
             }
             keys.push(key);
         }
-        self.taken.fetch_add(keys.len(), Ordering::Relaxed);
+        if keys.last().is_none_or(|key| *key < self.origin) && self.round && !self.is_around.swap(true, Ordering::Relaxed) {
+            self.tree.all_has_come();
+        }
+        self.taken.fetch_add(pages, Ordering::Relaxed);
         (!keys.is_empty()).then_some(keys)
     }
 
     /// Writes a batch out. What was left of it comes next.
     pub(crate) fn write(&self, batch: &[Vec<u8>]) -> Result<()> {
-        let progress = self.tree.write_pages(batch)?;
+        let progress = self.tree.write_segments(batch)?;
         if progress.is_any {
             self.progress.store(true, Ordering::Relaxed);
         }

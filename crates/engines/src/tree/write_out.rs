@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use ecotone_substrate::{
-    Result, Seq, bug,
+    Error, Result, Seq, bug,
     double_write::{PageWrite, changed_sectors},
     limits::DOUBLE_WRITE_PAGES,
     memory::Component,
@@ -15,34 +15,29 @@ use ecotone_sys::chunk::Size;
 
 use super::{
     Tree,
-    cache::{DirtyRecord, Stretch},
+    cache::Stretch,
     claims::Claim,
+    dirty::DirtyRecord,
     index::{Attach, Change, Home},
     merge::{self, Changed, Content, Outcome, Shape},
     reorganise::Progress,
+    share::{Portion, Share, Taken},
     space::Cause,
-    store::{Pages, Stored, Strange},
+    store::{Located, Pages, Strange},
     structure::Structure,
 };
 
 /// A base page whose records take less than this part of a page, after a delete, is put together with a neighbour.
 const UNDERFULL: usize = ecotone_substrate::limits::PAGE / 4;
 
-/// Dirty bytes of a page that one write-out or a reorganisation of several segments takes at most; more than two pages hold would not fit anyway.
-pub(crate) const PAGE_BYTES: usize = 16 << 10;
-
-/// A base page on its way to disk, with its records that are dirty.
-#[derive(Debug)]
-pub(crate) struct Detached {
-    pub(crate) home: Home,
-    pub(crate) dirty: Vec<DirtyRecord>,
-    /// The keys whose records were taken from the cache; none if they come from elsewhere.
-    pub(crate) taken: Option<Stretch>,
-}
+/// Dirty bytes that go with one batch at least.
+const LEAST_BYTES: usize = 16 << 10;
+/// And at most: the structural record must stay within a log record even if every page gets the longest fences.
+const MOST_BYTES: usize = 1 << 20;
 
 /// One home of a batch on its way to disk.
-struct Job {
-    taken: Option<Stretch>,
+struct Job<'t> {
+    taken: Option<Taken<'t>>,
     /// What becomes of its base page and of the overflow page that it has.
     in_place: [Option<PageWrite>; 2],
     /// The overflow page that it gets, if it had none and needs one.
@@ -56,17 +51,16 @@ struct Job {
 /// Pages to be written in place, and the overflow page that is added.
 type Built = ([Option<PageWrite>; 2], Option<(Attach, Block)>);
 
-/// The pages of a home and what becomes of them.
+/// What becomes of the pages of a home.
 struct Merged {
-    stored: Stored,
     changed: Changed,
     added: Vec<Vec<u8>>,
 }
 
 impl Merged {
-    /// Whether it needs an overflow page that it does not have.
-    fn needs_page(&self) -> bool {
-        self.changed.overflow.is_some() && self.stored.home.overflow == Home::NONE
+    /// Whether it needs an overflow page that the home does not have.
+    fn needs_page(&self, home: Home) -> bool {
+        self.changed.overflow.is_some() && home.overflow == Home::NONE
     }
 
     /// Whether deletes left its base page too empty.
@@ -75,20 +69,29 @@ impl Merged {
     }
 }
 
-/// What a batch leaves to reorganisation: a key of each page that is too full, and of each that is too empty. What was not written keeps its records.
+/// What could not be written in place.
 #[derive(Debug, Default)]
-pub(crate) struct Leftover {
-    pub(crate) full: Vec<Vec<u8>>,
+pub(crate) struct Leftover<'t> {
+    /// What does not fit into its segment.
+    pub(crate) full: Vec<Share<'t>>,
+    /// What is for pages that cannot have an overflow page, for want of space.
+    pub(crate) failed: Vec<Share<'t>>,
+    /// A key of each page that deletes left too empty.
     pub(crate) sparse: Vec<Vec<u8>>,
-    pub(crate) unwritten: Vec<Detached>,
 }
 
 /// The overflow pages that a batch adds.
-fn fresh(jobs: &[Job]) -> impl Iterator<Item = &(Attach, Block)> {
+fn fresh<'j>(jobs: &'j [Job<'_>]) -> impl Iterator<Item = &'j (Attach, Block)> {
     jobs.iter().filter_map(|job| job.fresh.as_ref())
 }
 
-fn new_pages(jobs: &[Job]) -> Vec<u32> {
+/// Whether the segment may have the overflow pages that its pages need.
+fn has_room_for(share: &Share<'_>, merged: &[Merged]) -> bool {
+    let needed = share.portions.iter().zip(merged).filter(|(portion, merged)| merged.needs_page(portion.home)).count();
+    share.at.segment.has_room_for(needed)
+}
+
+fn new_pages(jobs: &[Job<'_>]) -> Vec<u32> {
     fresh(jobs).map(|(attach, _)| attach.overflow).collect()
 }
 
@@ -114,10 +117,17 @@ impl Tree {
         Ok(())
     }
 
-    /// Writes out what is dirty of the pages that have these keys, and reorganises the segments of those that cannot take theirs.
-    pub(crate) fn write_pages(&self, keys: &[Vec<u8>]) -> Result<Progress> {
-        let (mut progress, leftover) = self.write_batch(keys)?;
-        progress.add(self.reorganise(&leftover.full, false)?);
+    /// Writes out what is dirty of the segments that have these keys: in place where it fits, and else the segments anew.
+    pub(crate) fn write_segments(&self, keys: &[Vec<u8>]) -> Result<Progress> {
+        let mut claim = self.store.claims.claim();
+        let (shares, left) = self.draw(&mut claim, keys);
+        let mut progress = Progress { is_any: !shares.is_empty(), left };
+        let leftover = self.write_shares(shares, true)?;
+        // Without space for overflow pages the others could still be written.
+        drop(leftover.failed);
+        let crowded = self.make_segments(&mut claim, leftover.full, &mut progress.left)?;
+        drop(claim);
+        progress.add(self.reorganise(&crowded, false)?);
         progress.add(self.reorganise(&leftover.sparse, true)?);
         Ok(progress)
     }
@@ -127,164 +137,143 @@ impl Tree {
         (self.context.shared.memory.budget() >> 18).clamp(32, DOUBLE_WRITE_PAGES)
     }
 
-    fn write_batch(&self, keys: &[Vec<u8>]) -> Result<(Progress, Leftover)> {
-        let mut claim = self.store.claims.claim();
-        let (detached, left) = self.detach(&mut claim, keys);
-        let mut progress = Progress { is_any: !detached.is_empty(), left };
-        let leftover = self.write_detached(detached, true)?;
-        // Of what was not written whoever reorganises takes more.
-        let is_written = |left: &Stretch| {
-            leftover
-                .unwritten
-                .iter()
-                .all(|page| page.taken.as_ref().is_none_or(|taken| taken.upper.as_ref() != Some(&left.lower)))
-        };
-        progress.left.retain(is_written);
-        // They are dirty still.
-        Ok((progress, Leftover { unwritten: Vec::new(), ..leftover }))
+    /// At most how many pages of a segment have dirty records.
+    pub(crate) fn dirty_pages(&self, at: &Located) -> usize {
+        let most = at.segment.base_count().into();
+        self.cache.dirty_within(self.space(), &at.all(), most).min(most)
     }
 
-    /// Writes pages that are claimed, with records of theirs, that are dirty or that somebody brings. The forecast is told of those that are `inserts`.
-    pub(crate) fn write_detached(&self, detached: Vec<Detached>, inserts: bool) -> Result<Leftover> {
-        let mut jobs = Vec::new();
-        let mut leftover = Leftover::default();
-        let prepared = self.prepare_jobs(detached, &mut jobs, &mut leftover);
+    /// Bytes of dirty records that a batch takes along.
+    pub(crate) fn batch_bytes(&self) -> usize {
+        (self.context.shared.memory.budget() >> 5).clamp(LEAST_BYTES, MOST_BYTES)
+    }
+
+    /// Claims the segments of some keys and takes what is dirty of them. Gives what was left of that, too.
+    fn draw(&self, claim: &mut Claim<'_>, keys: &[Vec<u8>]) -> (Vec<Share<'_>>, Vec<Stretch>) {
+        let (mut shares, mut left, mut most) = (Vec::new(), Vec::new(), self.batch_bytes());
+        for (number, key) in keys.iter().enumerate() {
+            let at = self.store.locate(key);
+            if most == 0 {
+                left.push(Stretch { lower: key.clone(), upper: at.upper });
+                continue;
+            }
+            let Some(at) = self.claim_segment(claim, &at) else { continue };
+            let pages = at.segment.base_pages();
+            // What has no room on a full disk does not keep all others from being written.
+            let of_segment = if number + 1 < keys.len() { most.div_ceil(2) } else { most };
+            let (mut share, rest) = self.take(at, of_segment);
+            left.extend(rest);
+            if share.portions.is_empty() {
+                // Nothing is being written of it.
+                share.settle();
+                claim.release(pages);
+                continue;
+            }
+            most = most.saturating_sub(share.records.bytes());
+            shares.push(share);
+        }
+        (shares, left)
+    }
+
+    /// Writes records into the pages of their segments, in place, where they fit: all of a segment, or none. The forecast is told of those that are `inserts`.
+    pub(crate) fn write_shares<'t>(&'t self, shares: Vec<Share<'t>>, inserts: bool) -> Result<Leftover<'t>> {
+        let (mut jobs, mut leftover) = (Vec::new(), Leftover::default());
+        let prepared = self.prepare(shares, &mut jobs, &mut leftover);
+        if prepared.is_ok() && jobs.is_empty() {
+            return Ok(leftover);
+        }
         let attached = prepared.and_then(|()| self.sync_log()).and_then(|()| self.attach_fresh(&jobs));
         // No index names its new pages.
-        let attached = attached.or_else(|error| self.store.space.free_now(&new_pages(&jobs)).and(Err(error)));
-        let written = attached.and_then(|()| self.write_in_place(&mut jobs));
-        for taken in jobs.iter().filter_map(|job| job.taken.as_ref()) {
-            match &written {
-                Ok(()) => self.end_write(taken),
-                Err(_) => self.abort_write(taken),
-            }
-        }
-        if written.is_ok() && inserts {
+        attached.or_else(|error| self.store.space.free_now(&new_pages(&jobs)).and(Err(error)))?;
+        self.write_in_place(&mut jobs)?;
+        if inserts {
             let added = jobs.iter().flat_map(|job| &job.added).map(Vec::as_slice);
             self.forecast.observe(added, jobs.iter().map(|job| job.removed).sum());
         }
         self.counters.write_outs.add(jobs.len() as u64);
-        written.map(|()| leftover)
+        jobs.into_iter().filter_map(|job| job.taken).for_each(Taken::settle);
+        Ok(leftover)
     }
 
-    /// Claims the pages of some keys and takes what is dirty of them. Gives what was left of that, too.
-    fn detach(&self, claim: &mut Claim<'_>, keys: &[Vec<u8>]) -> (Vec<Detached>, Vec<Stretch>) {
-        let (mut detached, mut left) = (Vec::with_capacity(keys.len()), Vec::new());
-        for key in keys {
-            let page = self.store.index.lookup(key).page;
-            if !claim.try_add(page) {
-                continue;
-            }
-            let (home, stretch) = self.store.locate(key).home(key);
-            // It may have become another page until the claim.
-            let taken = (home.page == page).then(|| self.cache.begin_write(self.space(), &stretch, PAGE_BYTES));
-            match taken.filter(|(dirty, _)| !dirty.is_empty()) {
-                Some((dirty, taken)) => {
-                    left.extend(stretch.behind(&taken));
-                    detached.push(Detached { home, dirty, taken: Some(taken) });
-                }
-                None => claim.release(page),
+    /// Reads the pages and decides what becomes of each.
+    fn prepare<'t>(&self, shares: Vec<Share<'t>>, jobs: &mut Vec<Job<'t>>, leftover: &mut Leftover<'t>) -> Result<()> {
+        let homes: Vec<Home> = shares.iter().flat_map(|share| &share.portions).map(|portion| portion.home).collect();
+        let mut stored = self.store.read(&homes, Cause::WriteOut)?.into_iter();
+        let mut no_space = None;
+        for mut share in shares {
+            share.portions.iter_mut().for_each(|portion| portion.stored = stored.next());
+            let merged = share.portions.iter().map(|portion| self.merge(&share, portion)).collect::<Result<Vec<_>>>()?;
+            match merged.into_iter().collect::<Option<Vec<_>>>().filter(|merged| has_room_for(&share, merged)) {
+                None => leftover.full.push(share),
+                Some(merged) => no_space = self.prepare_pages(share, merged, jobs, leftover)?.or(no_space),
             }
         }
-        (detached, left)
-    }
-
-    /// Reads the pages and decides what becomes of each. What cannot be written is dirty as before. After an error nothing is left detached but `jobs`.
-    fn prepare_jobs(&self, mut detached: Vec<Detached>, jobs: &mut Vec<Job>, leftover: &mut Leftover) -> Result<()> {
-        let homes: Vec<Home> = detached.iter().map(|detached| detached.home).collect();
-        let mut failure = None;
-        match self.store.read(&homes, Cause::WriteOut) {
-            Err(error) => failure = Some(error),
-            Ok(stored) => {
-                let mut stored = stored.into_iter();
-                // The pages of a segment are neighbours.
-                for detached in detached.chunk_by_mut(|one, next| one.home.segment == next.home.segment) {
-                    let stored = stored.by_ref().take(detached.len()).collect();
-                    let prepared = self.prepare_segment(stored, detached, jobs, leftover);
-                    failure = failure.or(prepared.err());
-                }
-            }
-        }
-        detached.retain(|detached| !detached.dirty.is_empty());
-        detached.iter().filter_map(|detached| detached.taken.as_ref()).for_each(|taken| self.abort_write(taken));
-        leftover.unwritten = detached;
         // Without space for new pages the others can still be written.
-        match failure {
-            Some(error) if !error.is_no_space() || jobs.is_empty() => Err(error),
-            _ => Ok(()),
+        match no_space.filter(|_| jobs.is_empty() && leftover.full.is_empty()) {
+            Some(error) => Err(error),
+            None => Ok(()),
         }
     }
 
-    /// Decides for some pages of one segment: all of them are written, or none is and the segment is reorganised. Its fresh pages then take the records of all
-    /// along.
-    fn prepare_segment(
+    /// Prepares all pages of a segment that get records, but those for which space is wanting: the error, then.
+    fn prepare_pages<'t>(
         &self,
-        stored: Vec<Stored>,
-        detached: &mut [Detached],
-        jobs: &mut Vec<Job>,
-        leftover: &mut Leftover,
-    ) -> Result<()> {
-        let merged = stored.into_iter().zip(&*detached).map(|(stored, detached)| self.merge(stored, detached));
-        let merged = merged.collect::<Result<Vec<_>>>()?.into_iter().collect::<Option<Vec<Merged>>>();
-        let Some(merged) = merged.filter(|merged| self.has_room_for(merged, detached)) else {
-            leftover.full.extend(detached[0].dirty.first().map(|record| record.key.clone()));
-            return Ok(());
-        };
-        let mut failure = None;
-        for (merged, detached) in merged.into_iter().zip(detached) {
-            let is_sparse = merged.is_sparse() && self.store.index.segments() > 1;
-            match self.prepare_job(merged, detached) {
-                Err(error) => failure = Some(error),
-                Ok(job) => {
-                    jobs.push(job);
-                    let key = detached.dirty.drain(..).next().map(|record| record.key);
-                    leftover.sparse.extend(key.filter(|_| is_sparse));
+        mut share: Share<'t>,
+        merged: Vec<Merged>,
+        jobs: &mut Vec<Job<'t>>,
+        leftover: &mut Leftover<'t>,
+    ) -> Result<Option<Error>> {
+        let mut no_space = None;
+        let may_join = self.store.index.segments() > 1;
+        for (number, merged) in merged.into_iter().enumerate() {
+            let taken = share.take_part(number);
+            let portion = &share.portions[number];
+            let (is_sparse, Merged { changed, added }) = (may_join && merged.is_sparse(), merged);
+            match self.build_pages(&share, portion, &changed) {
+                Err(error) if error.is_no_space() => {
+                    no_space = Some(error);
+                    leftover.failed.push(share.of_page(portion, taken));
+                }
+                Err(error) => return Err(error),
+                Ok((in_place, fresh)) => {
+                    let first = share.records_of(portion).next().map(|record| record.key.to_vec());
+                    leftover.sparse.extend(first.filter(|_| is_sparse));
+                    jobs.push(Job { taken, in_place, fresh, added, removed: changed.removed });
                 }
             }
         }
-        failure.map_or(Ok(()), Err)
+        Ok(no_space)
     }
 
     /// What becomes of a page with its dirty records; none if it cannot take them.
-    fn merge(&self, stored: Stored, detached: &Detached) -> Result<Option<Merged>> {
-        let (base, overflow) = self.store.claimed_pages(&stored)?;
-        let ends = [detached.dirty.first(), detached.dirty.last()];
-        if !ends.into_iter().flatten().all(|record| base.covers(&record.key)) {
+    fn merge(&self, share: &Share<'_>, portion: &Portion) -> Result<Option<Merged>> {
+        let stored = portion.stored.as_ref().expect("it was read");
+        let (base, overflow) = self.store.claimed_pages(stored)?;
+        let dirty = share.records_of(portion);
+        if !dirty.clone().all(|record| base.covers(record.key)) {
             return Err(self.store.damage(stored.home.page, Strange::Other));
         }
-        match merge::write_out(&base, overflow.as_ref(), &detached.dirty) {
+        match merge::write_out(&base, overflow.as_ref(), dirty.clone()) {
             Outcome::Reorganise => Ok(None),
             Outcome::Pages(changed) => {
-                let added = self.added(&(base, overflow), &detached.dirty);
-                Ok(Some(Merged { stored, changed, added }))
+                let added = self.added(&(base, overflow), dirty);
+                Ok(Some(Merged { changed, added }))
             }
         }
     }
 
-    /// Whether the segment of these pages may have the overflow pages that they need.
-    fn has_room_for(&self, merged: &[Merged], detached: &[Detached]) -> bool {
-        let needed = merged.iter().filter(|merged| merged.needs_page()).count();
-        let segment = || self.store.segment(&detached[0].dirty[0].key).1;
-        needed == 0 || segment().has_room_for(needed)
-    }
-
-    /// Builds the new pages at once, so that of a batch little but these is kept until they are written.
-    fn prepare_job(&self, merged: Merged, detached: &Detached) -> Result<Job> {
-        let Merged { stored, changed, added } = merged;
-        let base = Page::reparse(&stored.base).expect("the page was looked at");
-        let (in_place, fresh) = self.build_pages(&stored, &base, &changed, &detached.dirty)?;
-        Ok(Job { taken: detached.taken.clone(), in_place, fresh, added, removed: changed.removed })
-    }
-
-    /// The pages of a home as they are to be: those that have their place, and a new overflow page.
-    fn build_pages(&self, stored: &Stored, base: &Page<'_>, changed: &Changed, dirty: &[DirtyRecord]) -> Result<Built> {
+    /// The pages of a home as they are to be: those that have their place, and a new overflow page. They are built at once, so that of a batch little but these is kept
+    /// until they are written.
+    fn build_pages(&self, share: &Share<'_>, portion: &Portion, changed: &Changed) -> Result<Built> {
+        let (stored, dirty) = (portion.stored.as_ref().expect("it was read"), share.records_of(portion));
+        let base = &Page::reparse(&stored.base).expect("the page was looked at");
         let Home { page, overflow, .. } = stored.home;
         self.context.begin_session()?;
         let lease = || self.context.shared.memory.lease_essential(Component::Frames, Size::Frame);
         let build = |mut block: Block, content: &Content, kind, place| {
             let related = if kind == PageKind::Base { base.related() } else { page };
             let shape = Shape { kind, related, lower: base.lower(), upper: base.upper() };
-            content.build(&mut block, self.store.file.place(place), shape, base, dirty, self.page_sequence());
+            content.build(&mut block, self.store.file.place(place), shape, base, dirty.clone(), self.page_sequence());
             block
         };
         let (mut in_place, mut fresh) = ([None, None], None);
@@ -296,7 +285,7 @@ impl Tree {
             if let Some(old) = &stored.overflow {
                 in_place[1] = Some(self.page_write(overflow, old, build(block, content, PageKind::Overflow, overflow)));
             } else if let Some(&overflow) = self.allocate(&[1])?.first() {
-                let attach = Attach { lower: self.store.segment(base.lower()).0, page, overflow };
+                let attach = Attach { lower: share.at.lower.clone(), page, overflow };
                 fresh = Some((attach, build(block, content, PageKind::Overflow, overflow)));
             }
         }
@@ -308,7 +297,7 @@ impl Tree {
     }
 
     /// The keys of dirty records that neither page has, for the forecast.
-    pub(crate) fn added(&self, (base, overflow): &Pages<'_>, dirty: &[DirtyRecord]) -> Vec<Vec<u8>> {
+    fn added<'d>(&self, (base, overflow): &Pages<'_>, dirty: impl Iterator<Item = DirtyRecord<'d>>) -> Vec<Vec<u8>> {
         if !self.forecast.is_on() {
             return Vec::new();
         }
@@ -348,7 +337,7 @@ impl Tree {
     }
 
     /// Writes new overflow pages into free space, syncs them, and has the index name them.
-    fn attach_fresh(&self, jobs: &[Job]) -> Result<()> {
+    fn attach_fresh(&self, jobs: &[Job<'_>]) -> Result<()> {
         let (attach, blocks): (Vec<Attach>, Vec<&Block>) = fresh(jobs).map(|(attach, block)| (attach.clone(), block)).unzip();
         if attach.is_empty() {
             return Ok(());
@@ -372,7 +361,7 @@ impl Tree {
     }
 
     /// Writes changed pages through the double-write area.
-    fn write_in_place(&self, jobs: &mut [Job]) -> Result<()> {
+    fn write_in_place(&self, jobs: &mut [Job<'_>]) -> Result<()> {
         let mut writes: Vec<PageWrite> = jobs.iter_mut().flat_map(|job| &mut job.in_place).filter_map(Option::take).collect();
         let pages: Vec<u32> = writes.iter().map(|write| write.page).collect();
         self.store.file.traffic().written(Cause::WriteOut, writes.len());
@@ -392,15 +381,9 @@ impl Tree {
         self.context.shared.wal.synced().saturating_add(self.context.incarnation())
     }
 
-    /// The background has written out up to this key; where it is below the last one, a round is complete.
+    /// The background has written out up to this key.
     pub(crate) fn elevator_reached(&self, key: &[u8]) {
-        let mut elevator = self.counters.elevator.lock();
-        let is_round = elevator.as_slice() > key;
-        key.clone_into(&mut elevator);
-        drop(elevator);
-        if is_round {
-            self.forecast.round();
-        }
+        key.clone_into(&mut self.counters.elevator.lock());
     }
 
     /// All that was brought so far has come, in the whole key space: an epoch of the forecast may end.

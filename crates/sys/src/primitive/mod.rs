@@ -15,6 +15,14 @@ mod plain {
     pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 }
 
+/// Locks for threads that rest while nothing is to be done.
+#[cfg(any(feature = "shuttle", feature = "loom"))]
+pub mod resting {
+    pub use super::checked::{Condvar, Mutex};
+}
+#[cfg(not(any(feature = "shuttle", feature = "loom")))]
+pub mod resting;
+
 pub use self::once::Once;
 #[cfg(any(feature = "shuttle", feature = "loom"))]
 pub use checked::{Condvar, Mutex, MutexGuard, RwLock, WaitTimeoutResult, atomic, thread, thread_local};

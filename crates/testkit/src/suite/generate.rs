@@ -115,6 +115,7 @@ impl Generator {
         match self.random.random_range(0..100) {
             0..30 => Step::Write(vec![self.change()], self.level()),
             30..42 => self.batch(),
+            42..44 if self.kind == Kind::Ordered => self.arrivals(),
             42..52 => Step::Get((self.keyspace(), self.key())),
             52..57 => Step::MultiGet(self.keyspace(), (0..self.random.random_range(0..20)).map(|_| self.key()).collect()),
             57..69 | 79..81 if self.kind == Kind::Hashed => self.hashed_step(),
@@ -192,6 +193,17 @@ impl Generator {
             changes.insert(key, value);
         }
         Step::Write(changes.into_iter().collect(), self.level())
+    }
+
+    /// Keys that arrive in order behind another one, more than a page has; or all of them go.
+    fn arrivals(&mut self) -> Step {
+        let (keyspace, before) = (self.keyspace(), self.key());
+        let (count, most, comes) = (self.random.random_range(10..40), 400, self.random.random_ratio(3, 4));
+        let change = |number: u8| {
+            let value = self.value(most).or_else(|| self.value(most)).filter(|_| comes);
+            ((keyspace, [before.as_slice(), &[number]].concat()), value)
+        };
+        Step::Write((0..count).map(change).collect(), self.level())
     }
 
     /// Some tens of kilobytes of log in few keys, then perhaps the background. The keys are others in each quarter of the usual rounds, so that relief

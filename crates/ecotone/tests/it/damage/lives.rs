@@ -130,7 +130,7 @@ fn after_crashes_and_a_clean_end_the_pages_alone_hold_everything() {
 
 fn fill(database: &Database, byte: u8, length: usize) {
     let unlogged = database.keyspace("unlogged", KeyspaceOptions::default().unlogged()).unwrap();
-    (0..300_u32).for_each(|i| unlogged.insert(i.to_be_bytes(), vec![byte; length]).unwrap());
+    (0..600_u32).for_each(|i| unlogged.insert(i.to_be_bytes(), vec![byte; length]).unwrap());
 }
 
 /// A life that a power failure ends at an I/O of a flush of values so long, after another keyspace has made the log so many records longer, of which nothing is synced.

@@ -2,7 +2,7 @@
 //! cache's part of T4).
 //!
 //! It knows neither the log nor what is in a page. Layout and protocol are in `docs/decisions/0003-record-cache.md`; start at
-//! [`shard`], then [`room`] (where memory comes from), [`dirty`] and [`write_out`].
+//! [`shard`], then [`room`] (where memory comes from), [`dirty_index`] and [`write_out`].
 
 mod clock;
 mod dirty_index;
@@ -44,7 +44,7 @@ use self::{
 pub(crate) use self::{
     hash::KeyHash,
     stats::CacheStats,
-    write_out::{DirtyRecord, Nearest, Stretch},
+    write_out::{Nearest, Stretch},
 };
 
 /// Budget that one shard serves, in bytes, and the least for which there are as many as [`FEW`], so that threads seldom meet.
@@ -276,9 +276,13 @@ impl Cache {
         let (shard, reserved) = self.token(token);
         debug_assert_eq!(shard, hash.shard(self.shards.len()), "a token goes with the key that it was made for");
         let write = Write { space, key, value };
-        if !self.overwrite_instead(hash, reserved, write) {
+        // Of a keyspace that is not logged a single write has just tried to overwrite.
+        if !(space.logged && self.overwrite_instead(hash, reserved, write)) {
             index.change(Key { keyspace: space.number, bytes: key }, self, |_| {
                 let mut shard = self.shard(hash);
+                if !space.logged {
+                    self.count(&mut shard, WRITE);
+                }
                 if is_dropped() {
                     // Whoever drops it comes to this leaf behind that, or has been there.
                     shard.release(reserved);

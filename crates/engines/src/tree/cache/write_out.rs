@@ -11,26 +11,10 @@ use super::{
     record::{self, Meta},
     shard::Shard,
 };
-use crate::rest::{Direction, Rest};
-
-/// Bytes that the allocator and the vectors take for a copy, beside its key and value.
-const BESIDE: usize = 96;
-
-/// A copy of a record whose newest content may not be in its page.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct DirtyRecord {
-    /// Its key.
-    pub(crate) key: Vec<u8>,
-    /// Its value, or `None` if it was deleted.
-    pub(crate) value: Option<Vec<u8>>,
-}
-
-impl DirtyRecord {
-    /// About the memory that it takes.
-    fn memory(&self) -> usize {
-        BESIDE + self.key.len() + self.value.as_ref().map_or(0, Vec::len)
-    }
-}
+use crate::{
+    rest::{Direction, Rest},
+    tree::dirty::{DirtyRecord, DirtyRecords},
+};
 
 /// Keys of a keyspace that lie side by side.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -72,17 +56,15 @@ impl Stretch {
 /// Copies of dirty records, by their keys.
 #[derive(Debug, Default)]
 pub(crate) struct Nearest {
-    pub(crate) records: Vec<DirtyRecord>,
-    /// Bytes of memory that they take.
-    pub(crate) bytes: usize,
+    pub(crate) records: DirtyRecords,
     /// Where they end, if there are more: at this key on the way up, and with it on the way down (see [`Rest::until`](crate::rest::Rest::until)).
     pub(crate) limit: Option<Vec<u8>>,
 }
 
 impl Shard {
-    fn copy(&self, handle: Handle) -> DirtyRecord {
+    fn record(&self, handle: Handle) -> DirtyRecord<'_> {
         let cell = self.slabs.cell(handle);
-        DirtyRecord { key: record::key(cell).to_vec(), value: record::value(cell).map(<[u8]>::to_vec) }
+        DirtyRecord { key: record::key(cell), value: record::value(cell) }
     }
 
     fn end_write(&mut self, handle: Handle, meta: Meta, keep: bool) {
@@ -112,14 +94,24 @@ impl Cache {
 
     /// Records of a keyspace that are dirty or being written.
     pub(crate) fn dirty_records(&self, space: Space) -> usize {
-        self.index(space.logged).count(Stretch::default().keys(space), self)
+        self.dirty_within(space, &Stretch::default(), usize::MAX)
+    }
+
+    /// Those of a stretch, of which not many more than `most` are counted.
+    pub(crate) fn dirty_within(&self, space: Space, stretch: &Stretch, most: usize) -> usize {
+        self.index(space.logged).count(stretch.keys(space), self, most)
+    }
+
+    /// How many entries the leaves of the index have that have nothing but what is dirty of a stretch, and how many these are.
+    pub(crate) fn fill(&self, space: Space, stretch: &Stretch) -> (usize, usize) {
+        self.index(space.logged).fill(stretch.keys(space), self)
     }
 
     /// Takes dirty records of a stretch for writing: about `most` bytes of keys and values from its beginning. They are given by key, with the stretch that has
     /// been gone through; they stay readable, and count as unflushed until [`end_write`](Self::end_write) of that stretch. All their sequences are below the log's
     /// tail at the return of this call. Nobody else writes out anything of the stretch meanwhile.
-    pub(crate) fn begin_write(&self, space: Space, stretch: &Stretch, most: usize) -> (Vec<DirtyRecord>, Stretch) {
-        let (mut records, mut bytes) = (Vec::new(), 0);
+    pub(crate) fn begin_write(&self, space: Space, stretch: &Stretch, most: usize) -> (DirtyRecords, Stretch) {
+        let (mut records, mut bytes) = (DirtyRecords::default(), 0);
         let end = self.index(space.logged).look(stretch.keys(space), Direction::Up, self, |address| {
             let mut shard = self.shards[address.shard()].lock();
             let (handle, meta) = (address.handle(), shard.slabs.meta(address.handle()));
@@ -129,7 +121,7 @@ impl Cache {
             bytes += meta.bytes();
             shard.set_meta(handle, meta.as_writing());
             if !(bug!(DropTombstone) && meta.tombstone()) {
-                records.push(shard.copy(handle));
+                records.push(shard.record(handle));
             }
             ControlFlow::Continue(())
         });
@@ -166,24 +158,23 @@ impl Cache {
         let (mut nearest, stretch) = (Nearest::default(), stretch.within(rest));
         let beyond = self.index(space.logged).look(stretch.keys(space), direction, self, |address| {
             let shard = self.shards[address.shard()].lock();
-            let record = shard.copy(address.handle());
-            if nearest.bytes + record.memory() > most && !nearest.records.is_empty() {
-                return ControlFlow::Break(record.key);
+            let record = shard.record(address.handle());
+            if nearest.records.memory() + record.memory() > most && !nearest.records.is_empty() {
+                return ControlFlow::Break(record.key.to_vec());
             }
-            nearest.bytes += record.memory();
             nearest.records.push(record);
             ControlFlow::Continue(())
         });
         nearest.limit = beyond;
         if direction == Direction::Down {
-            nearest.limit = nearest.limit.and_then(|_| nearest.records.last().map(|last| last.key.clone()));
+            nearest.limit = nearest.limit.and_then(|_| nearest.records.last().map(|last| last.key.to_vec()));
             nearest.records.reverse();
         }
         nearest
     }
 
     /// The same, of all that are dirty or being written.
-    pub(crate) fn peek_all(&self, space: Space, stretch: &Stretch) -> Vec<DirtyRecord> {
+    pub(crate) fn peek_all(&self, space: Space, stretch: &Stretch) -> DirtyRecords {
         let everything = Rest::new((Bound::Unbounded, Bound::Unbounded));
         self.peek(space, stretch, &everything, Direction::Up, usize::MAX).records
     }

@@ -95,6 +95,25 @@ impl Segment {
         if position == 0 { lower.to_vec() } else { self.placement.fence(lower, position, self.pages) }
     }
 
+    /// Some of its pages, which follow each other, as a segment; it begins where the first of them does. None if its entry would be too large.
+    pub fn part(&self, lower: &[u8], positions: std::ops::Range<u8>) -> Option<Segment> {
+        let pages = positions.end - positions.start;
+        let placement = match &self.placement {
+            Placement::Line { skip, .. } | Placement::Directory { skip, .. } if pages > 1 => {
+                let first = self.fence(lower, positions.start);
+                let fences = (positions.start + 1..positions.end).map(|position| self.fence(lower, position));
+                Placement::directory(&first[..usize::from(*skip).min(first.len())], fences)
+            }
+            _ => Placement::Single,
+        };
+        if !placement.suits(pages) {
+            return None;
+        }
+        let of_part = self.overflow.iter().filter(|(position, _)| positions.contains(position));
+        let overflow = of_part.map(|(position, page)| (position - positions.start, *page)).collect();
+        Some(Segment { page: self.page + u32::from(positions.start), placement, pages, overflow })
+    }
+
     /// The numbers of its base pages.
     pub fn base_pages(&self) -> std::ops::Range<u32> {
         self.page..self.page + u32::from(self.pages)
@@ -303,6 +322,36 @@ mod tests {
             segment.attach(segment.page + random.random_range(0..u32::from(pages)), random.random_range(1..u32::MAX));
         }
         segment
+    }
+
+    #[test]
+    fn a_part_of_a_segment_has_the_keys_of_its_pages() {
+        let mut random = SmallRng::seed_from_u64(4);
+        let mut parts = 0;
+        for _ in 0..300 {
+            let lower: Vec<u8> = (0..12).map(|_| random.random_range(0..200)).collect();
+            let fence = |n: u8| [&lower[..6], &[200, n], &lower[6..]].concat();
+            let line = Line::new(random.random_range(1e-14..1e-12), random.random_range(0.0..2.0)).expect("a rising line");
+            let placements =
+                [Placement::directory(&lower[..6], (1..8).map(fence)), Placement::Line { skip: random.random_range(0..9), line }];
+            let mut whole = Segment::placed(40, 8, placements[random.random_range(0..2)].clone());
+            assert!(whole.attach(43, 9));
+            let (start, end) = (random.random_range(0..7), random.random_range(1..9));
+            let Some(part) = (start < end).then(|| whole.part(&lower, start..end)).flatten() else { continue };
+            parts += 1;
+            assert_eq!(decoded(&encoded(&part)).unwrap(), part);
+            let homes = |segment: &Segment| segment.homes().map(|home| (home.page, home.overflow)).collect::<Vec<_>>();
+            assert_eq!(homes(&part), homes(&whole)[start.into()..end.into()]);
+            let of_part = whole.fence(&lower, start);
+            for _ in 0..200 {
+                let key = [&lower[..random.random_range(8..12)], &random.random::<u64>().to_be_bytes()[..]].concat();
+                let position = whole.position_of(&lower, &key);
+                if key >= of_part && (start..end).contains(&position) {
+                    assert_eq!(part.position_of(&of_part, &key) + start, position, "{key:?} in {start}..{end} of {whole:?}");
+                }
+            }
+        }
+        assert!(parts > 100);
     }
 
     #[test]

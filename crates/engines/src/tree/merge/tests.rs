@@ -44,9 +44,9 @@ fn map_of(records: &Records) -> Map {
 }
 
 /// The records of a page with this content, built over `old`.
-fn built(content: &Content, kind: PageKind, old: &Page<'_>, dirty: &[DirtyRecord]) -> Map {
+fn built(content: &Content, kind: PageKind, old: &Page<'_>, dirty: &[DirtyRecord<'_>]) -> Map {
     let mut bytes = [0xA5; PAGE];
-    content.build(&mut bytes, PLACE, shape(kind), old, dirty, 2);
+    content.build(&mut bytes, PLACE, shape(kind), old, dirty.iter().copied(), 2);
     let page = Page::parse(&bytes, PLACE).unwrap();
     assert_eq!((page.kind(), page.sequence(), page.check()), (kind, 2, Ok(())));
     let mut records = Records::default();
@@ -91,8 +91,8 @@ fn write_outs_put_every_record_where_it_was_and_fit() {
             let same = |(key, value): (&Vec<u8>, &Vec<u8>)| (key.clone(), Some(vec![7; value.len()]));
             dirty = base.iter().step_by(3).map(same).collect();
         }
-        let records: Vec<DirtyRecord> =
-            dirty.iter().map(|(key, value)| DirtyRecord { key: key.clone(), value: value.clone() }).collect();
+        let records: Vec<DirtyRecord<'_>> =
+            dirty.iter().map(|(key, value)| DirtyRecord { key, value: value.as_deref() }).collect();
         let base_bytes = page_of(PageKind::Base, &base);
         let overflow_bytes = overflow.as_ref().map(|records| page_of(PageKind::Overflow, records));
         let base_page = Page::parse(&base_bytes, PLACE).unwrap();
@@ -100,15 +100,22 @@ fn write_outs_put_every_record_where_it_was_and_fit() {
 
         let mut expected = base.clone();
         expected.extend(overflow.clone().unwrap_or_default());
+        let before = expected.clone();
         for (key, value) in &dirty {
             match value {
                 Some(value) => expected.insert(key.clone(), value.clone()),
                 None => expected.remove(key),
             };
         }
-        assert_eq!(map_of(&visible(&base_page, overflow_page.as_ref(), &records)), expected, "seed {seed}");
+        let (mut seen, mut keys) = (Records::default(), Vec::new());
+        visible(&(base_page, overflow_page), records.iter().copied(), &mut seen, |record| {
+            keys.extend(record.map(|record| record.key))
+        });
+        assert_eq!(map_of(&seen), expected, "seed {seed}");
+        let stored = |record: &&DirtyRecord<'_>| before.contains_key(record.key);
+        assert!(records.iter().filter(|record| !stored(record)).map(|record| record.key).eq(keys), "seed {seed}");
 
-        match write_out(&base_page, overflow_page.as_ref(), &records) {
+        match write_out(&base_page, overflow_page.as_ref(), records.iter().copied()) {
             Outcome::Reorganise => {
                 // Not without need: all of it in two pages would not have been possible without moving a record.
                 reorganised += 1;

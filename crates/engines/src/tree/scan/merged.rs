@@ -10,7 +10,7 @@ use ecotone_substrate::{
 use super::{
     super::{
         Tree,
-        cache::DirtyRecord,
+        dirty::DirtyRecord,
         index::Home,
         store::{Store, Strange},
     },
@@ -200,8 +200,8 @@ pub(super) struct Merged {
 
 impl Merged {
     pub(super) fn new(expected: Expected, pages: Pages, rest: &Rest) -> Merged {
-        let search = |key: &[u8]| expected.dirty.records.binary_search_by(|record| record.key.as_slice().cmp(key));
-        let changed = Span::of(expected.dirty.records.len(), rest, search);
+        let dirty = &expected.dirty.records;
+        let changed = Span::of(dirty.len(), rest, |key| dirty.search(key));
         Merged { expected, pages, changed, found: Found::Base(0) }
     }
 
@@ -227,7 +227,7 @@ impl Merged {
             let changed = self.changed.peek(direction);
             let order = match (stored, changed) {
                 (Some((_, suffix)), Some(at)) => {
-                    direction.order(suffix, self.expected.dirty.records[at].key.get(prefix..).unwrap_or_default())
+                    direction.order(suffix, self.expected.dirty.records.get(at).key.get(prefix..).unwrap_or_default())
                 }
                 (Some(_), None) => Ordering::Less,
                 _ => Ordering::Greater,
@@ -240,7 +240,7 @@ impl Merged {
             }
             let at = changed?;
             self.changed.pass(direction);
-            if self.expected.dirty.records[at].value.is_some() {
+            if self.expected.dirty.records.get(at).value.is_some() {
                 return Some(Found::Dirty(at));
             }
         }
@@ -251,8 +251,8 @@ impl Merged {
     pub(super) fn record<'a>(&'a self, store: &Store, batch: &'a Batch) -> Result<(&'a [u8], &'a [u8], &'a [u8])> {
         let (source, position) = match (self.found, &self.pages.overflow) {
             (Found::Dirty(at), _) => {
-                let DirtyRecord { key, value } = &self.expected.dirty.records[at];
-                return Ok((&[], key, value.as_deref().unwrap_or_default()));
+                let DirtyRecord { key, value } = self.expected.dirty.records.get(at);
+                return Ok((&[], key, value.unwrap_or_default()));
             }
             (Found::Overflow(at), Some(overflow)) => (overflow, at),
             (Found::Base(at) | Found::Overflow(at), _) => (&self.pages.base, at),

@@ -123,7 +123,7 @@ impl Tree {
                 pages.truncate(number);
                 break;
             }
-            left = left.saturating_sub(dirty.bytes);
+            left = left.saturating_sub(dirty.records.memory());
             pages[number].dirty = dirty;
             if is_cut {
                 pages.truncate(1);

@@ -154,7 +154,7 @@ impl Window {
 
     /// Bytes of the copies of dirty records of all pages that were not come to yet.
     pub(super) fn dirty_bytes(&self) -> usize {
-        self.batches.iter().flat_map(|batch| batch.pages.as_slice()).map(|expected| expected.dirty.bytes).sum()
+        self.batches.iter().flat_map(|batch| batch.pages.as_slice()).map(|expected| expected.dirty.records.memory()).sum()
     }
 
     /// The batch that is gone through.

@@ -29,28 +29,48 @@ pub(super) struct Node {
 
 /// A node by its lower bound.
 #[derive(Debug)]
-struct ByLower(Arc<Node>);
+struct ByLower {
+    /// What that begins with, since a look at the bound itself waits for memory.
+    head: u128,
+    node: Arc<Node>,
+}
+
+/// A key that nodes are looked up by.
+struct Sought<'k> {
+    head: u128,
+    key: Key<'k>,
+}
 
 /// What nodes are compared by.
 trait Bounded {
+    /// What the key begins with.
+    fn head(&self) -> u128;
     fn key(&self) -> Key<'_>;
 }
 
 impl Bounded for ByLower {
+    fn head(&self) -> u128 {
+        self.head
+    }
+
     fn key(&self) -> Key<'_> {
-        self.0.lower.key()
+        self.node.lower.key()
     }
 }
 
-impl Bounded for Key<'_> {
+impl Bounded for Sought<'_> {
+    fn head(&self) -> u128 {
+        self.head
+    }
+
     fn key(&self) -> Key<'_> {
-        *self
+        self.key
     }
 }
 
 impl Ord for dyn Bounded + '_ {
     fn cmp(&self, other: &Self) -> Order {
-        self.key().cmp(&other.key())
+        self.head().cmp(&other.head()).then_with(|| self.key().cmp(&other.key()))
     }
 }
 
@@ -62,7 +82,7 @@ impl PartialOrd for dyn Bounded + '_ {
 
 impl PartialEq for dyn Bounded + '_ {
     fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
+        self.cmp(other).is_eq()
     }
 }
 
@@ -76,7 +96,7 @@ impl<'k> Borrow<dyn Bounded + 'k> for ByLower {
 
 impl Ord for ByLower {
     fn cmp(&self, other: &Self) -> Order {
-        self.key().cmp(&other.key())
+        (self as &dyn Bounded).cmp(other as &dyn Bounded)
     }
 }
 
@@ -88,11 +108,23 @@ impl PartialOrd for ByLower {
 
 impl PartialEq for ByLower {
     fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
+        self.cmp(other).is_eq()
     }
 }
 
 impl Eq for ByLower {}
+
+impl ByLower {
+    fn new(node: Node) -> ByLower {
+        ByLower { head: node.lower.key().beginning(), node: Arc::new(node) }
+    }
+}
+
+impl<'k> Sought<'k> {
+    fn new(key: Key<'k>) -> Sought<'k> {
+        Sought { head: key.beginning(), key }
+    }
+}
 
 /// All leaves. Its lock is taken inside of those of leaves, and nothing inside of it.
 #[derive(Debug, Default)]
@@ -117,15 +149,16 @@ impl Directory {
     /// The leaf of a key. `None` if there are no leaves.
     pub(super) fn find(&self, key: Key<'_>) -> Option<Found> {
         let nodes = self.nodes.read();
-        let ByLower(node) = nodes.range::<dyn Bounded, _>((Unbounded, Included(&key as &dyn Bounded))).next_back()?;
+        let sought = Sought::new(key);
+        let ByLower { node, .. } = nodes.range::<dyn Bounded, _>((Unbounded, Included(&sought as &dyn Bounded))).next_back()?;
         Some(Found { node: node.clone(), changes: node.changes.load(Ordering::Relaxed) })
     }
 
     /// The last leaf that has keys below one, or the last of all.
     pub(super) fn find_below(&self, key: Option<Key<'_>>) -> Option<Found> {
         let nodes = self.nodes.read();
-        let ByLower(node) = match key {
-            Some(key) => nodes.range::<dyn Bounded, _>((Unbounded, Excluded(&key as &dyn Bounded))).next_back()?,
+        let ByLower { node, .. } = match key.map(Sought::new) {
+            Some(sought) => nodes.range::<dyn Bounded, _>((Unbounded, Excluded(&sought as &dyn Bounded))).next_back()?,
             None => nodes.last()?,
         };
         Some(Found { node: node.clone(), changes: node.changes.load(Ordering::Relaxed) })
@@ -134,30 +167,30 @@ impl Directory {
     /// The leaf behind one that is locked.
     pub(super) fn next(&self, node: &Node) -> Option<Arc<Node>> {
         let nodes = self.nodes.read();
-        let lower = node.lower.key();
-        let next = nodes.range::<dyn Bounded, _>((Excluded(&lower as &dyn Bounded), Unbounded)).next();
-        next.map(|ByLower(next)| next.clone())
+        let sought = Sought::new(node.lower.key());
+        let next = nodes.range::<dyn Bounded, _>((Excluded(&sought as &dyn Bounded), Unbounded)).next();
+        next.map(|next| next.node.clone())
     }
 
     /// Makes the first leaf of all, if there is none.
     pub(super) fn begin(&self, leaf: impl FnOnce() -> Leaf) {
         let mut nodes = self.nodes.write();
         if nodes.is_empty() {
-            nodes.insert(ByLower(Arc::new(Node::new(Fence::first(), leaf()))));
+            nodes.insert(ByLower::new(Node::new(Fence::first(), leaf())));
         }
     }
 
     /// The upper part of a leaf that is locked is a leaf of its own, from this bound on.
     pub(super) fn split(&self, node: &Node, lower: Fence, upper: Leaf) {
         let mut nodes = self.nodes.write();
-        assert!(nodes.insert(ByLower(Arc::new(Node::new(lower, upper)))), "a bound within a leaf");
+        assert!(nodes.insert(ByLower::new(Node::new(lower, upper))), "a bound within a leaf");
         node.changes.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A leaf goes that is locked, and so is the one before it, which has its keys from now on.
     pub(super) fn remove(&self, node: &Node) {
         let mut nodes = self.nodes.write();
-        assert!(nodes.remove::<dyn Bounded>(&node.lower.key()), "a leaf goes once");
+        assert!(nodes.remove::<dyn Bounded>(&Sought::new(node.lower.key())), "a leaf goes once");
         node.changes.fetch_add(1, Ordering::Relaxed);
     }
 

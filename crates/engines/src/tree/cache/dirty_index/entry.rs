@@ -65,6 +65,14 @@ impl Key<'_> {
         (common..common + HEAD).fold(0, |head, place| head << 8 | u32::from(self.byte(place)))
     }
 
+    /// Its first bytes, so that keys are in the order of these where they differ.
+    pub(super) fn beginning(self) -> u128 {
+        let mut bytes = [0; size_of::<u64>()];
+        let len = self.bytes.len().min(bytes.len());
+        bytes[..len].copy_from_slice(&self.bytes[..len]);
+        u128::from(self.keyspace) << u64::BITS | u128::from(u64::from_be_bytes(bytes))
+    }
+
     /// How many bytes at their beginnings are the same.
     pub(super) fn common(self, other: Key<'_>) -> usize {
         if self.keyspace != other.keyspace {

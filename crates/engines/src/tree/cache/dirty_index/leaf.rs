@@ -186,14 +186,14 @@ impl Leaf {
         }
     }
 
-    /// Finds anew what all keys have in common.
-    fn look_again(&mut self, cells: &impl Cells) {
-        let Some(last) = self.len.checked_sub(1) else { return };
-        let first = cells.with_key(self.address(0), |key| key.prefix(COMMON));
-        let common = cells.with_key(self.address(last), |key| key.common_with_prefix(&first));
-        self.common.clear();
-        self.common.extend_from_slice(&first[..common]);
-        self.make_heads(cells);
+    /// Finds anew what all keys have in common. Whether that is not what it was.
+    fn look_again(&mut self, cells: &impl Cells) -> bool {
+        let Some(last) = self.len.checked_sub(1) else { return false };
+        let mut common = cells.with_key(self.address(0), |first| first.prefix(COMMON));
+        common.truncate(cells.with_key(self.address(last), |last| last.common_with_prefix(&common)));
+        let is_changed = common != self.common;
+        self.common = common;
+        is_changed
     }
 
     /// Keeps the entries of which it is so, of those in a part of the leaf.
@@ -219,10 +219,13 @@ impl Leaf {
         other.block[..moved.len()].copy_from_slice(&self.block[moved]);
         other.len = self.len - place;
         other.oldest = self.oldest;
+        other.common.clone_from(&self.common);
         self.len = place;
         for leaf in [&mut *self, other] {
             leaf.oldest = (0..leaf.len).map(|place| leaf.window(place)).min().expect("it has entries");
-            leaf.look_again(cells);
+            if leaf.look_again(cells) {
+                leaf.make_heads(cells);
+            }
         }
     }
 
@@ -236,5 +239,6 @@ impl Leaf {
         }
         other.len = 0;
         self.look_again(cells);
+        self.make_heads(cells);
     }
 }

@@ -295,14 +295,27 @@ impl DirtyIndex {
         oldest.map(|window| window << self.window_bits)
     }
 
-    /// How many records have entries.
-    pub(super) fn count(&self, keys: Keys<'_>, cells: &impl Cells) -> usize {
+    /// How many records have entries. From so many on it looks no further.
+    pub(super) fn count(&self, keys: Keys<'_>, cells: &impl Cells, most: usize) -> usize {
         let mut count = 0;
         self.ascend(keys, cells, |_, places| {
             count += places.len();
-            ControlFlow::<()>::Continue(())
+            if count < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         count
+    }
+
+    /// How many entries the leaves have that have no others, and how many of these leaves there are.
+    pub(super) fn fill(&self, keys: Keys<'_>, cells: &impl Cells) -> (usize, usize) {
+        let (mut entries, mut leaves) = (0, 0);
+        self.ascend(keys, cells, |leaf, places| {
+            if places.len() == leaf.len() {
+                entries += places.len();
+                leaves += 1;
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        (entries, leaves)
     }
 
     /// Bytes leased.

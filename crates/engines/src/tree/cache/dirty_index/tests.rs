@@ -136,7 +136,7 @@ impl World {
             };
             assert_eq!(found, expected, "{direction:?}");
         }
-        assert_eq!(self.index.count(keys, &self.records), expected.len());
+        assert_eq!(self.index.count(keys, &self.records, usize::MAX), expected.len());
         let first = expected.iter().map(|(_, (_, seq))| *seq).min();
         let found = self.index.first(keys, &self.records, None);
         assert_eq!(found.is_some(), first.is_some());

@@ -33,7 +33,7 @@ fn trap_01_a_deleted_key_does_not_return_by_a_late_read() {
     assert!(put(&cache, b"key", None, 1));
     assert_eq!(cache.get(0, b"key", Purpose::Read, <[u8]>::to_vec), Found::Tombstone);
     let records = begin_write(&cache);
-    assert_eq!((records.len(), &records[0].value), (1, &None));
+    assert_eq!((records.len(), records.get(0).value), (1, None));
     assert_eq!(cache.get(0, b"key", Purpose::Read, <[u8]>::to_vec), Found::Tombstone, "until it is synced");
     cache.end_write(space(0), &all(), true);
     assert_eq!(cache.counts().records, 0, "a tombstone goes once its page knows");

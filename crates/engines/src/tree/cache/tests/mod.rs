@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use ecotone_substrate::{Seq, memory::Memory};
 
-use super::{Applied, Cache, DirtyRecord, Found, Purpose, Space, Stretch};
+use super::{Applied, Cache, Found, Purpose, Space, Stretch};
+use crate::tree::dirty::DirtyRecords;
 
 /// A small generator (xorshift*), so that a seed is all that a failure needs.
 pub(super) struct Random(u64);
@@ -76,7 +77,7 @@ fn apply(cache: &Cache, token: u64, space: Space, key: &[u8], value: Option<&[u8
 }
 
 /// Takes what is dirty of all keys.
-fn begin_write(cache: &Cache) -> Vec<DirtyRecord> {
+fn begin_write(cache: &Cache) -> DirtyRecords {
     cache.begin_write(space(0), &all(), usize::MAX).0
 }
 

@@ -94,8 +94,8 @@ impl World {
         let least: Vec<u64> = self.acknowledged[numbers].iter().map(|version| version.load(Ordering::SeqCst)).collect();
         let dirty = self.cache.peek_all(space(0), &page(number_of_page));
         let mut seen = self.pages[number_of_page].lock().clone();
-        for record in dirty {
-            seen[number(&record.key) % EACH] = version(&record.value.unwrap());
+        for record in dirty.iter() {
+            seen[number(record.key) % EACH] = version(record.value.unwrap());
         }
         least.iter().zip(&seen).for_each(|(least, seen)| assert!(seen >= least, "a scan saw {seen} after {least}"));
     }
@@ -105,8 +105,8 @@ impl World {
         while !self.over.load(Ordering::Relaxed) {
             let written = random.below(PAGES / 2) * 2 + (seed % 2) as usize;
             let (records, taken) = self.cache.begin_write(space(0), &page(written), random.below(4000));
-            for record in &records {
-                self.pages[written].lock()[number(&record.key) % EACH] = version(record.value.as_ref().unwrap());
+            for record in records.iter() {
+                self.pages[written].lock()[number(record.key) % EACH] = version(record.value.unwrap());
             }
             if random.one_in(8) {
                 self.cache.abort_write(space(0), &taken);

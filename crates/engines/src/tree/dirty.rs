@@ -1,0 +1,140 @@
+//! Records on their way to their pages, packed into one allocation.
+
+use std::ops::Range;
+
+/// What a page is to have of a key, or that it is to have nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DirtyRecord<'r> {
+    /// Its key.
+    pub(crate) key: &'r [u8],
+    /// Its value, or `None` if it was deleted.
+    pub(crate) value: Option<&'r [u8]>,
+}
+
+impl DirtyRecord<'_> {
+    /// The memory that it takes among others, about.
+    pub(crate) fn memory(self) -> usize {
+        DirtyRecords::BESIDE + self.key.len() + self.value.map_or(0, <[u8]>::len)
+    }
+}
+
+/// Where a record lies: where its key begins, how long that is, and how long the value behind it.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    start: u32,
+    key: u32,
+    value: Option<u32>,
+}
+
+/// Dirty records, ascending by their keys, or as they come.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct DirtyRecords {
+    bytes: Vec<u8>,
+    places: Vec<Place>,
+}
+
+impl DirtyRecords {
+    /// Memory that a record takes beside its key and its value, about: half of what vectors have may be in use.
+    pub(crate) const BESIDE: usize = 2 * size_of::<Place>();
+
+    /// Adds a record behind the others.
+    pub(crate) fn push(&mut self, DirtyRecord { key, value }: DirtyRecord<'_>) {
+        let len = |part: &[u8]| part.len() as u32;
+        let start = u32::try_from(self.bytes.len()).expect("a few pages at a time");
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value.unwrap_or_default());
+        self.places.push(Place { start, key: len(key), value: value.map(len) });
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Bytes of all keys and values.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The memory that they take, about.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes() + self.len() * DirtyRecords::BESIDE
+    }
+
+    /// The record at a position.
+    ///
+    /// # Panics
+    /// Beyond the end.
+    pub(crate) fn get(&self, position: usize) -> DirtyRecord<'_> {
+        let Place { start, key, value } = self.places[position];
+        let (key, rest) = self.bytes[start as usize..].split_at(key as usize);
+        DirtyRecord { key, value: value.map(|value| &rest[..value as usize]) }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn first(&self) -> Option<DirtyRecord<'_>> {
+        (!self.is_empty()).then(|| self.get(0))
+    }
+
+    pub(crate) fn last(&self) -> Option<DirtyRecord<'_>> {
+        self.len().checked_sub(1).map(|last| self.get(last))
+    }
+
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = DirtyRecord<'_>> {
+        self.within(0..self.len())
+    }
+
+    /// The records at these positions.
+    pub(crate) fn within(&self, positions: Range<usize>) -> impl ExactSizeIterator<Item = DirtyRecord<'_>> + Clone {
+        positions.map(|position| self.get(position))
+    }
+
+    /// A copy of the records at these positions.
+    pub(crate) fn part(&self, positions: Range<usize>) -> DirtyRecords {
+        self.within(positions).collect()
+    }
+
+    /// Where a key is, or would be, of records that ascend.
+    pub(crate) fn search(&self, key: &[u8]) -> Result<usize, usize> {
+        let key_of = |place: &Place| &self.bytes[place.start as usize..][..place.key as usize];
+        self.places.binary_search_by(|place| key_of(place).cmp(key))
+    }
+
+    pub(crate) fn reverse(&mut self) {
+        self.places.reverse();
+    }
+}
+
+impl<'r> FromIterator<DirtyRecord<'r>> for DirtyRecords {
+    fn from_iter<I: IntoIterator<Item = DirtyRecord<'r>>>(records: I) -> Self {
+        let mut packed = DirtyRecords::default();
+        records.into_iter().for_each(|record| packed.push(record));
+        packed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_come_back_and_are_found() {
+        let given = [("a", Some("1")), ("bb", None), ("c", Some("")), ("d", Some("4444"))];
+        let record = |(key, value): (&'static str, Option<&'static str>)| DirtyRecord {
+            key: key.as_bytes(),
+            value: value.map(str::as_bytes),
+        };
+        let records: DirtyRecords = given.into_iter().map(record).collect();
+        assert!(records.iter().eq(given.into_iter().map(record)));
+        assert_eq!((records.len(), records.bytes()), (4, 10));
+        assert_eq!((records.first(), records.last()), (Some(record(given[0])), Some(record(given[3]))));
+        assert_eq!(["", "a", "b", "bb", "e"].map(|key| records.search(key.as_bytes())), [Err(0), Ok(0), Err(1), Ok(1), Err(4)]);
+        assert!(records.part(1..3).iter().eq([record(given[1]), record(given[2])]));
+        let mut reversed = records.clone();
+        reversed.reverse();
+        assert!(reversed.iter().eq(given.into_iter().rev().map(record)));
+    }
+}
