@@ -60,8 +60,7 @@ impl Tree {
             }
             match self.claim_segment(claim, &at) {
                 Some(at) => {
-                    let upper = at.upper.as_deref();
-                    let end = upper.map_or(records.len(), |upper| records.search(upper).unwrap_or_else(|place| place));
+                    let end = records.count_below(at.upper.as_deref());
                     shares.push(Share::new(at, records.part(*start..end), None));
                     *start = end;
                 }

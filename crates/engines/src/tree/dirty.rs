@@ -74,11 +74,6 @@ impl DirtyRecords {
         DirtyRecord { key, value: value.map(|value| &rest[..value as usize]) }
     }
 
-    #[cfg(test)]
-    pub(crate) fn first(&self) -> Option<DirtyRecord<'_>> {
-        (!self.is_empty()).then(|| self.get(0))
-    }
-
     pub(crate) fn last(&self) -> Option<DirtyRecord<'_>> {
         self.len().checked_sub(1).map(|last| self.get(last))
     }
@@ -101,6 +96,11 @@ impl DirtyRecords {
     pub(crate) fn search(&self, key: &[u8]) -> Result<usize, usize> {
         let key_of = |place: &Place| &self.bytes[place.start as usize..][..place.key as usize];
         self.places.binary_search_by(|place| key_of(place).cmp(key))
+    }
+
+    /// How many of them, which ascend, lie below a key; all if there is none.
+    pub(crate) fn count_below(&self, upper: Option<&[u8]>) -> usize {
+        upper.map_or(self.len(), |upper| self.search(upper).unwrap_or_else(|place| place))
     }
 
     pub(crate) fn reverse(&mut self) {
@@ -130,7 +130,7 @@ mod tests {
         let records: DirtyRecords = given.into_iter().map(record).collect();
         assert!(records.iter().eq(given.into_iter().map(record)));
         assert_eq!((records.len(), records.bytes()), (4, 10));
-        assert_eq!((records.first(), records.last()), (Some(record(given[0])), Some(record(given[3]))));
+        assert_eq!((records.iter().next(), records.last()), (Some(record(given[0])), Some(record(given[3]))));
         assert_eq!(["", "a", "b", "bb", "e"].map(|key| records.search(key.as_bytes())), [Err(0), Ok(0), Err(1), Ok(1), Err(4)]);
         assert!(records.part(1..3).iter().eq([record(given[1]), record(given[2])]));
         let mut reversed = records.clone();

@@ -123,7 +123,7 @@ impl<'t> Neighbourhood<'t> {
     }
 
     fn change(&self, change: &mut Change) {
-        change.remove.extend(self.shares.iter().map(|share| share.begin.clone()));
+        change.remove.extend(self.shares.iter().map(|share| share.begin().to_vec()));
         let kept = self.shares.iter().flat_map(|share| &share.kept);
         change.insert.extend(kept.map(|at| (at.lower.clone(), at.segment.clone())));
         for (planned, page) in self.plan.iter().zip(&self.pages) {
@@ -149,8 +149,6 @@ struct Room {
     round: usize,
     /// By the neighbourhood, until it has as many as a segment may have.
     hood: usize,
-    /// Whether it becomes more pages by itself, and takes no neighbours.
-    is_alone: bool,
 }
 
 impl Room {
@@ -158,13 +156,12 @@ impl Room {
     fn begin(&mut self, hood: &Neighbourhood<'_>, most: u8) {
         let pages = hood.base_count();
         self.round = self.round.saturating_sub(pages);
-        self.is_alone = hood.grows();
         self.hood = if hood.upper().is_none() { 0 } else { usize::from(most).saturating_sub(pages) };
     }
 
     /// Whether a neighbour is worth taking: it has overflow pages, or all might become one segment.
     fn wants(&self, neighbour: &Segment) -> bool {
-        !self.is_alone && (neighbour.is_worth_taking() || usize::from(neighbour.base_count()) <= self.hood)
+        neighbour.is_worth_taking() || usize::from(neighbour.base_count()) <= self.hood
     }
 
     /// Takes a neighbour; false if there is no room for it.
@@ -200,7 +197,7 @@ impl Tree {
     /// Reorganises about `round` base pages. Gives how many of the keys were looked at, and what was done.
     fn reorganise_round(&self, keys: &[Vec<u8>], sparse: bool, round: usize) -> Result<(usize, Progress)> {
         let mut claim = self.store.claims.claim();
-        let (done, hoods) = self.detect(&mut claim, keys, sparse, Room { round, hood: 0, is_alone: false });
+        let (done, hoods) = self.detect(&mut claim, keys, sparse, Room { round, hood: 0 });
         if hoods.is_empty() {
             return Ok((done, Progress::default()));
         }
@@ -222,7 +219,7 @@ impl Tree {
     ) -> Result<Vec<Vec<u8>>> {
         let (mut full, mut crowded) = (full.into_iter().peekable(), Vec::new());
         while full.peek().is_some() {
-            let mut room = Room { round: ROUND, hood: 0, is_alone: false };
+            let mut room = Room { round: ROUND, hood: 0 };
             let (mut shares, mut pages) = (Vec::new(), 0);
             while let Some(mut share) = full.next_if(|share| shares.is_empty() || pages + share.base_count() <= ROUND) {
                 share.narrow();
@@ -287,10 +284,13 @@ impl Tree {
         (keys.len(), hoods)
     }
 
-    /// Claims neighbours on both sides that are worth it, and at least one if the neighbourhood is `sparse`.
+    /// Claims neighbours on both sides that are worth it, and at least one if the neighbourhood is `sparse`. What becomes more pages by itself needs none.
     fn surround(&self, claim: &mut Claim<'_>, snapshot: &Snapshot, hood: &mut Neighbourhood<'_>, sparse: bool, room: &mut Room) {
         let reach = usize::from(self.options.neighbours);
         room.begin(hood, self.options.segment_pages);
+        if hood.grows() {
+            return;
+        }
         let left = self.extend_left(claim, snapshot, hood.lower(), reach, false, room);
         let right = hood.upper().map(|upper| self.extend_right(claim, snapshot, upper, reach, sparse, room));
         let mut shares: Vec<Share<'_>> = left.into_iter().map(Share::empty).collect();

@@ -21,9 +21,7 @@ const PACKED: usize = 420;
 #[derive(Debug)]
 pub(crate) struct Share<'t> {
     pub(crate) at: Located,
-    /// Where the whole segment begins.
-    pub(crate) begin: Vec<u8>,
-    /// Its other pages, which stay as they are.
+    /// The other pages of the segment, which stay as they are.
     pub(crate) kept: Vec<Located>,
     /// Ascending.
     pub(crate) records: DirtyRecords,
@@ -57,13 +55,17 @@ impl<'t> Share<'t> {
         let (mut portions, mut start) = (Vec::new(), 0);
         while start < records.len() {
             let position = at.segment.position_of(&at.lower, records.get(start).key);
-            let upper = at.stretch(position).upper;
-            let end = upper.map_or(records.len(), |upper| records.search(&upper).unwrap_or_else(|place| place));
+            let end = records.count_below(at.stretch(position).upper.as_deref());
             let places = start..end.max(start + 1);
             start = places.end;
             portions.push(Portion { position, home: at.segment.home(position), places, stored: None });
         }
-        Share { begin: at.lower.clone(), kept: Vec::new(), at, records, portions, taken, is_packed: false }
+        Share { at, kept: Vec::new(), records, portions, taken, is_packed: false }
+    }
+
+    /// Where the whole segment begins.
+    pub(crate) fn begin(&self) -> &[u8] {
+        self.kept.first().map_or(&self.at.lower, |kept| kept.lower.as_slice().min(&self.at.lower))
     }
 
     /// The records of a page.

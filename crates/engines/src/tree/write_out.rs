@@ -1,4 +1,4 @@
-//! Write-out: dirty records into their pages, all of a page at a time, in key order (T4; decision 2, "Write-out").
+//! Write-out: dirty records into their pages, a segment at a time, in key order (T4; decision 2, "Write-out").
 
 use std::sync::atomic::Ordering;
 

@@ -236,7 +236,7 @@ impl Writeback {
     /// Writes out what a sweep goes over, with the help of another worker: one reads and merges while the other writes. False if nothing could be written.
     fn sweep(self: &Arc<Self>, shared: &Shared, sweep: &Arc<Sweep>, priority: Priority) -> Result<bool> {
         let began = shared.clock.now_for_log();
-        let first = if self.goes_on(sweep) { sweep.next_batch() } else { None };
+        let first = self.next_batch(sweep);
         if sweep.has_more() && shared.scheduler.is_threaded() {
             let (writeback, shared, sweep) = (self.clone(), shared.clone(), sweep.clone());
             let scheduler = shared.scheduler.clone();
@@ -262,25 +262,23 @@ impl Writeback {
         written.map(|()| sweep.has_progress())
     }
 
-    /// Whether a sweep has not cleaned enough. Where a flush waits, that goes by age, which the log needs, and makes room as well.
-    fn goes_on(&self, sweep: &Sweep) -> bool {
+    /// The next batch of a sweep that has not cleaned enough. Where a flush waits, that goes by age, which the log needs, and makes room as well.
+    fn next_batch(&self, sweep: &Sweep) -> Option<Vec<Vec<u8>>> {
         let is_needed = || self.is_above_low() || self.wanted.load(Ordering::Acquire);
-        !sweep.is_round() || is_needed() && !sweep.is_wanted()
+        if !sweep.is_round() || is_needed() && !sweep.is_wanted() { sweep.next_batch() } else { None }
     }
 
     /// Writes out the first batch of a sweep and others until it is over, or has cleaned enough.
     fn write(&self, shared: &Shared, sweep: &Sweep, first: Option<Vec<Vec<u8>>>) -> Result<()> {
-        let mut batch = first;
-        loop {
-            if batch.is_none() && self.goes_on(sweep) {
-                batch = sweep.next_batch();
-            }
-            let Some(batch) = batch.take() else { return Ok(()) };
+        let mut next = first.or_else(|| self.next_batch(sweep));
+        while let Some(batch) = next {
             shared.health.check()?;
             self.wanted.store(false, Ordering::Release);
             sweep.write(&batch)?;
             self.step(shared);
+            next = self.next_batch(sweep);
         }
+        Ok(())
     }
 
     fn is_above_low(&self) -> bool {

@@ -277,12 +277,10 @@ impl Cache {
         debug_assert_eq!(shard, hash.shard(self.shards.len()), "a token goes with the key that it was made for");
         let write = Write { space, key, value };
         // Of a keyspace that is not logged a single write has just tried to overwrite.
-        if !(space.logged && self.overwrite_instead(hash, reserved, write)) {
+        if !(space.logged && self.overwrite_in_place(hash, write, Some(reserved))) {
             index.change(Key { keyspace: space.number, bytes: key }, self, |_| {
                 let mut shard = self.shard(hash);
-                if !space.logged {
-                    self.count(&mut shard, WRITE);
-                }
+                self.count(&mut shard, WRITE);
                 if is_dropped() {
                     // Whoever drops it comes to this leaf behind that, or has been there.
                     shard.release(reserved);
@@ -295,25 +293,18 @@ impl Cache {
         index.leave();
     }
 
-    /// Makes a write in place, if its record is dirty and the cell has room, and gives the reserved one back: it has its entry then. Whether that was done.
-    fn overwrite_instead(&self, hash: KeyHash, reserved: Handle, write: Write<'_>) -> bool {
-        let mut shard = self.shard(hash);
-        self.count(&mut shard, WRITE);
-        let done = shard.overwrite(hash, write);
-        if done {
-            shard.release(reserved);
-        }
-        done
-    }
-
     /// Replaces the content of a record that is dirty, if its cell has room for the new one: it stays where it is, and so does its entry. False if it is not done.
     pub(crate) fn overwrite(&self, space: Space, key: &[u8], value: Option<&[u8]>) -> bool {
-        let hash = self.hash(space.number, key);
+        self.overwrite_in_place(self.hash(space.number, key), Write { space, key, value }, None)
+    }
+
+    /// The same, which needs no reserved cell then. What is not done here is counted when it is applied.
+    fn overwrite_in_place(&self, hash: KeyHash, write: Write<'_>, reserved: Option<Handle>) -> bool {
         let mut shard = self.shard(hash);
-        let done = shard.overwrite(hash, Write { space, key, value });
+        let done = shard.overwrite(hash, write);
         if done {
-            // What is not done here is counted when it is applied.
             self.count(&mut shard, WRITE);
+            reserved.into_iter().for_each(|reserved| shard.release(reserved));
         }
         done
     }

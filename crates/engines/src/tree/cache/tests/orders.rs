@@ -54,7 +54,7 @@ impl World {
     }
 
     fn write_out(&self) {
-        if let Some(record) = begin_write(&self.cache).first() {
+        if let Some(record) = begin_write(&self.cache).iter().next() {
             self.page.store(version(record.value.unwrap()), Ordering::SeqCst);
             self.cache.end_write(space(0), &all(), true);
         }
@@ -64,7 +64,7 @@ impl World {
     fn scan(&self) -> u64 {
         let dirty = self.cache.peek_all(space(0), &all());
         let stored = self.page.load(Ordering::SeqCst);
-        dirty.first().map_or(stored, |record| version(record.value.unwrap()))
+        dirty.iter().next().map_or(stored, |record| version(record.value.unwrap()))
     }
 }
 
