@@ -1,6 +1,10 @@
 //! The commit path: admit, reserve, lock, append, apply, acknowledge (`docs/decisions/0001-contracts.md`, "Commit").
 
-use std::{borrow::Cow, cell::RefCell, collections::BTreeSet};
+use std::{
+    borrow::Cow,
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use ecotone_engines::engine::{Admission, Operation};
 use ecotone_substrate::{
@@ -12,6 +16,7 @@ use ecotone_substrate::{
 use crate::{
     Durability, Error, Result,
     database::Inner,
+    gaps::Arrival,
     limits, limits_check,
     space::Space,
     stripes::{self, Locked},
@@ -50,6 +55,33 @@ impl Target<'_> {
     fn is_vain(&self) -> bool {
         self.operation.value.is_none() && self.space.lazy.is_unwritten()
     }
+}
+
+impl<'a> Target<'a> {
+    /// Whether the gaps of its keyspace must be told that a record comes. Its stripe is locked.
+    #[inline]
+    fn is_noted(&self) -> bool {
+        self.operation.value.is_some() && self.space.gaps.are_noted()
+    }
+
+    /// Tells them, for as long as the record is under way.
+    #[inline]
+    fn arrive(&self) -> Option<Arrival<'a>> {
+        if self.is_noted() { self.space.gaps.arrive([self.operation.key].into_iter()) } else { None }
+    }
+}
+
+/// The same for several, once for each keyspace.
+fn arrive<'a>(targets: &[Target<'a>]) -> Vec<Arrival<'a>> {
+    if let [target] = targets {
+        return target.arrive().into_iter().collect();
+    }
+    let mut noted: BTreeMap<u32, Vec<&Target<'a>>> = BTreeMap::new();
+    for target in targets.iter().filter(|target| target.is_noted()) {
+        noted.entry(target.space.id).or_default().push(target);
+    }
+    let keys = |of: &[&Target<'a>]| of[0].space.gaps.arrive(of.iter().map(|target| target.operation.key));
+    noted.values().filter_map(|of| keys(of)).collect()
 }
 
 impl Inner {
@@ -131,9 +163,11 @@ impl Inner {
         }
         if !target.space.logged {
             let Some(locked) = lock() else { return Ok(false) };
+            let arrival = target.arrive();
             if target.space.engine().overwrite(target.operation) {
                 return Ok(true);
             }
+            drop(arrival);
             locked.unchanged();
         }
         pace(&[target])?;
@@ -174,7 +208,9 @@ impl Inner {
         let Some(locked) = lock() else { return Ok(false) };
         let in_flight = self.wal.announce();
         let placed = self.wal.append(reservation, RecordKind::Batch, body, |_| ());
+        let arrivals = arrive(targets);
         admitted.apply(placed.seq);
+        drop(arrivals);
         drop(in_flight);
         drop(locked);
         targets.iter().for_each(|target| weigh(&self.wal, placed.end, target.space.id, target.operation));
@@ -185,6 +221,7 @@ impl Inner {
     fn commit_unlogged<'a>(&'a self, targets: &[Target<'_>], lock: impl FnOnce() -> Option<Locked<'a>>) -> Result<bool> {
         let mut admitted = Admitted::all(targets)?;
         let Some(_locked) = lock() else { return Ok(false) };
+        let _arrivals = arrive(targets);
         admitted.apply(self.wal.tail());
         Ok(true)
     }

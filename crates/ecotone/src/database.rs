@@ -28,6 +28,7 @@ use ecotone_sys::{
 use crate::{
     Batch, Builder, Check, Durability, Error, HashKeyspace, HashOptions, Keyspace, KeyspaceOptions, Result, Stats,
     batch_gate::BatchGate,
+    gaps::Places,
     handle::Handle,
     lazy::{self, Lazy, Progress},
     limits, limits_check,
@@ -59,6 +60,8 @@ pub(crate) struct Inner {
     pub(crate) stripes: Stripes,
     pub(crate) batches: BatchGate,
     pub(crate) spaces: RwLock<BTreeMap<String, Arc<Space>>>,
+    /// For the gaps of all keyspaces.
+    gap_places: Arc<Places>,
     /// The manifest as last stored. Locked for the whole of a checkpoint, a creation and a drop, which so happen one at a time.
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) durability: Durability,
@@ -160,6 +163,7 @@ impl Database {
         inner.store(&mut manifest, next)?;
         inner.spaces.write().remove(name);
         space.engine().retire();
+        space.gaps.retire();
         if space.lazy.is_unwritten() {
             return Ok(());
         }
@@ -280,6 +284,7 @@ impl Inner {
         families: Vec<Arc<dyn Family>>,
         manifest: Manifest,
         spaces: Vec<Space>,
+        gap_places: Arc<Places>,
         durability: Durability,
     ) -> Self {
         Inner {
@@ -291,6 +296,7 @@ impl Inner {
             stripes: Stripes::new(),
             batches: BatchGate::new(shared.memory.budget()),
             spaces: RwLock::new(spaces.into_iter().map(|space| (space.name.clone(), Arc::new(space))).collect()),
+            gap_places,
             manifest: Mutex::new(manifest),
             durability,
             shared,
@@ -362,7 +368,7 @@ impl Inner {
         };
         self.store_with(manifest, next_keyspace, record)?;
         let lazy = Lazy::unwritten(family.clone(), context(&self.shared, id, *logged, settings), Progress::over());
-        Ok(Space::new(id, name, &**family, *logged, lazy))
+        Ok(Space::new(id, name, &**family, *logged, lazy, &self.gap_places))
     }
 
     /// Stores the manifest with one more keyspace. The others are not copied, since there may be many.

@@ -191,6 +191,7 @@ impl Keyspace {
             Some(limits_check::operation(Operation { key: &key, value: Some(&value) }).map(|()| (key, value)))
         });
         inner.settle(&self.handle.space)?;
+        let _loading = self.handle.space.gaps.load();
         self.handle.engine.clone().bulk_load(&mut records)
     }
 
@@ -259,8 +260,8 @@ impl Keyspace {
     }
 
     fn cursor(&self, start: Bound<Vec<u8>>, end: Bound<Vec<u8>>) -> Iter {
-        let Handle { database, engine, .. } = &self.handle;
-        Iter::new(database.clone(), engine, (start, end))
+        let Handle { database, space, engine, .. } = &self.handle;
+        Iter::new(database.clone(), engine, &space.gaps, (start, end))
     }
 }
 

@@ -41,6 +41,7 @@ mod builder;
 mod checkpoint;
 mod commit;
 mod database;
+mod gaps;
 mod handle;
 mod hash_iter;
 mod hash_keyspace;

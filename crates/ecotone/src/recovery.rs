@@ -20,6 +20,7 @@ use crate::{
     builder::Parts,
     checkpoint, commit,
     database::{self, Inner},
+    gaps::Places,
     lazy::{self, Lazy, Progress},
     limits,
     space::Space,
@@ -81,7 +82,7 @@ fn make(builder: &Builder, parts: Parts) -> Result<Inner> {
     manifest.segment = wal.segment_at(manifest.replay);
     manifest.store(&*parts.storage)?;
     let shared = Shared::new(environment, wal, double_write, parts.clock);
-    Ok(Inner::new(shared, parts.families, manifest, Vec::new(), builder.durability))
+    Ok(Inner::new(shared, parts.families, manifest, Vec::new(), Arc::default(), builder.durability))
 }
 
 fn recover(builder: &Builder, parts: Parts, manifest: Manifest) -> Result<Inner> {
@@ -95,8 +96,8 @@ fn recover(builder: &Builder, parts: Parts, manifest: Manifest) -> Result<Inner>
     }
     let wal = Wal::open(environment.clone(), wal_options(builder.memory_budget))?;
     let shared = Shared::new(environment, wal, double_write, parts.clock);
-    let progress = Arc::default();
-    let spaces = spaces_of(&shared, &parts.families, &manifest, &progress)?;
+    let (progress, places) = (Arc::default(), Arc::default());
+    let spaces = spaces_of(&shared, &parts.families, &manifest, &progress, &places)?;
     open_unknown(&spaces)?;
     let stretch = recover_structure(&shared.wal, &spaces, &manifest)?;
     if !stretch.is_clean() {
@@ -109,7 +110,7 @@ fn recover(builder: &Builder, parts: Parts, manifest: Manifest) -> Result<Inner>
     spaces.values().try_for_each(|opened| opened.space.engine().recovered())?;
     progress.is_over();
     let spaces = spaces.into_values().map(|opened| opened.space).collect();
-    Ok(Inner::new(shared, parts.families, manifest, spaces, builder.durability))
+    Ok(Inner::new(shared, parts.families, manifest, spaces, places, builder.durability))
 }
 
 /// Removes files that no keyspace has any more or has yet: of a creation or a drop that was interrupted, and of runs that are over.
@@ -178,6 +179,7 @@ fn spaces_of(
     families: &[Arc<dyn Family>],
     manifest: &Manifest,
     progress: &Arc<Progress>,
+    places: &Arc<Places>,
 ) -> Result<BTreeMap<u32, Opened>> {
     let opened = |record: &KeyspaceRecord| {
         let KeyspaceRecord { id, name, engine, logged, unwritten, watermark, structure, blob } = record;
@@ -189,7 +191,7 @@ fn spaces_of(
         } else {
             Lazy::stored(family.clone(), context(&[]), progress.clone(), Root { structure: *structure, blob: blob.clone() })
         };
-        let space = Space::new(*id, name, &**family, *logged, lazy);
+        let space = Space::new(*id, name, &**family, *logged, lazy, places);
         Ok((*id, Opened { space, watermark: *watermark, structure: *structure }))
     };
     manifest.keyspaces.iter().map(opened).collect()

@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use ecotone_engines::engine::{Engine, Family, Hashed, Made};
 
-use crate::{Durability, Error, Result, lazy::Lazy};
+use crate::{
+    Durability, Error, Result,
+    gaps::{Gaps, Places},
+    lazy::Lazy,
+};
 
 /// One keyspace inside an open database.
 #[derive(Debug)]
@@ -16,14 +20,16 @@ pub(crate) struct Space {
     pub(crate) lazy: Arc<Lazy>,
     /// The same, as one that does what its kind does.
     pub(crate) made: Made,
+    /// Where an ordered one has no records.
+    pub(crate) gaps: Arc<Gaps>,
 }
 
 impl Space {
     /// A keyspace with this engine, of this family.
-    pub(crate) fn new(id: u32, name: &str, family: &dyn Family, logged: bool, lazy: Lazy) -> Space {
+    pub(crate) fn new(id: u32, name: &str, family: &dyn Family, logged: bool, lazy: Lazy, places: &Arc<Places>) -> Space {
         let lazy = Arc::new(lazy);
         let made = if family.is_ordered() { Made::Ordered(lazy.clone()) } else { Made::Hashed(lazy.clone()) };
-        Space { id, name: name.to_owned(), kind: family.name(), logged, lazy, made }
+        Space { id, name: name.to_owned(), kind: family.name(), logged, lazy, made, gaps: Gaps::new(places.clone()) }
     }
 
     pub(crate) fn engine(&self) -> &dyn Engine {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ecotone_engines::engine::Made;
 use ecotone_substrate::storage::{FileKind, Storage};
 
 use crate::{Counters, database::Inner, space::Space};
@@ -116,5 +117,9 @@ fn io_by_file(storage: &dyn Storage) -> Vec<(&'static str, Counters)> {
 }
 
 pub(crate) fn keyspace(space: &Space) -> KeyspaceStats {
-    KeyspaceStats { name: space.name.clone(), engine: space.kind, counters: space.engine().stats() }
+    let mut counters = space.engine().stats();
+    if !counters.is_empty() && matches!(space.made, Made::Ordered(_)) {
+        counters.extend(space.gaps.stats());
+    }
+    KeyspaceStats { name: space.name.clone(), engine: space.kind, counters }
 }

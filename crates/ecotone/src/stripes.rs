@@ -6,8 +6,9 @@ use ecotone_substrate::held::{self, Held, Kind};
 use ecotone_sys::primitive::{Mutex, MutexGuard};
 use foldhash::fast::FixedState;
 
-/// Enough that two unrelated writers rarely meet, few enough to stay in the processor's cache (64 KiB).
-const STRIPES: usize = 4096;
+/// Enough that two unrelated writers rarely meet, few enough to stay in the processor's cache (64 KiB). Where schedules are tried, each is one more place where
+/// another thread may go on.
+const STRIPES: usize = if cfg!(feature = "shuttle") { 16 } else { 4096 };
 
 /// The stripes of a database. A key's stripe is locked from before its record gets its place in the log until it is applied.
 #[derive(Debug)]
@@ -62,6 +63,11 @@ impl Stripes {
     pub(crate) fn lock_if(&self, stripe: usize, version: u64) -> Option<Locked<'_>> {
         let guard = self.versions[stripe].lock();
         (*guard == version).then(|| Locked::new(Guards::One(guard)))
+    }
+
+    /// Waits until everybody who has a stripe now has unlocked it.
+    pub(crate) fn pass(&self) {
+        self.versions.iter().for_each(|version| drop(version.lock()));
     }
 
     /// Locks several stripes, each once, in ascending order, so that no two batches wait for each other.

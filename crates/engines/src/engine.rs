@@ -109,6 +109,10 @@ pub trait Cursor: Send {
     fn take(&mut self) -> Result<Option<RecordRef<'_>>>;
     /// The keys that it has not given, also after an error.
     fn rest(&self) -> Range;
+    /// Deleted records that it has passed over so far, which are there until they are merged or written out. A page without records counts as many.
+    fn deletes_passed(&self) -> u64 {
+        0
+    }
     /// The record with the smallest key that is left.
     fn next(&mut self) -> Result<Option<RecordRef<'_>>> {
         if self.advance(Direction::Up)? { self.take() } else { Ok(None) }

@@ -50,6 +50,8 @@ pub enum Bug {
     PaceForNobody,
     NameSuccessorEarly,
     UnclaimedPages,
+    StaleGap,
+    UnwatchedGap,
 }
 
 #[cfg(feature = "bugs")]

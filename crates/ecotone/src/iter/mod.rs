@@ -8,7 +8,7 @@ mod scan;
 use ecotone_engines::engine::{Direction, Ordered, Range};
 
 use self::scan::Scan;
-use crate::{Database, Error, Result};
+use crate::{Database, Error, Result, gaps::Gaps};
 
 /// An owned iterator over records in key order, from both ends. It keeps the database open. At each end that is used it
 /// holds the pages that it reads ahead, at most half a MiB. All iterators together hold a quarter of the memory budget at most: those for which nothing is left
@@ -45,8 +45,8 @@ pub struct Iter {
 }
 
 impl Iter {
-    pub(crate) fn new(database: Database, engine: &Arc<dyn Ordered>, range: Range) -> Self {
-        let records = database.inner.check_open().map(|()| Scan::new(engine.clone(), range));
+    pub(crate) fn new(database: Database, engine: &Arc<dyn Ordered>, gaps: &Arc<Gaps>, range: Range) -> Self {
+        let records = database.inner.check_open().map(|()| Scan::new(engine.clone(), gaps.clone(), range));
         Iter { records: records.map_err(Some), database }
     }
 

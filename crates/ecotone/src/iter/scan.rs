@@ -5,7 +5,7 @@
 //! these records, and is dropped again before the caller gets the first of them. One scan of a database does that at a time, so that any number of closed
 //! ones take no more memory than one (`docs/design/waiting.md`, rule 4).
 
-use std::sync::Arc;
+use std::{mem, ops::Bound, sync::Arc};
 
 use ecotone_engines::engine::{Cursor, Direction, Ordered, Range, RecordRef};
 use ecotone_substrate::{
@@ -14,7 +14,11 @@ use ecotone_substrate::{
 };
 
 use super::copies::Copies;
-use crate::{Error, Result, database::Inner};
+use crate::{
+    Error, Result,
+    database::Inner,
+    gaps::{First, Gaps},
+};
 
 /// Bytes of the windows' memory that must be left for a closed scan to open a cursor again: a slab for each of some sources.
 const WORTH_OPENING: usize = 1 << 20;
@@ -22,9 +26,13 @@ const WORTH_OPENING: usize = 1 << 20;
 pub(super) struct Scan {
     engine: Arc<dyn Ordered>,
     state: State,
+    /// Until it has come to its first record.
+    first: Option<First>,
 }
 
 enum State {
+    /// Nobody has asked for a record.
+    New(Arc<Gaps>, Range),
     Open(Box<dyn Cursor>),
     Closed(Box<Closed>),
     Over,
@@ -40,22 +48,32 @@ struct Closed {
 }
 
 impl Scan {
-    pub(super) fn new(engine: Arc<dyn Ordered>, range: Range) -> Self {
-        let cursor = engine.clone().cursor_in(range, Component::Windows);
-        Scan { engine, state: State::Open(cursor) }
+    pub(super) fn new(engine: Arc<dyn Ordered>, gaps: Arc<Gaps>, range: Range) -> Self {
+        Scan { engine, state: State::New(gaps, range), first: None }
     }
 
     /// The next record from one end, lent until the next call.
     pub(super) fn next(&mut self, database: &Inner, direction: Direction) -> Result<Option<RecordRef<'_>>> {
         let there = self.advance(database, direction);
+        let first = self.first.take();
         if !matches!(there, Ok(true)) {
+            if let (Ok(_), Some(first), State::Open(cursor)) = (&there, first, &self.state) {
+                first.found(None, cursor.deletes_passed(), || database.stripes.pass());
+            }
             self.state = State::Over;
             return there.map(|_| None);
         }
         match &mut self.state {
-            State::Open(cursor) => cursor.take(),
+            State::Open(cursor) => {
+                let deletes = cursor.deletes_passed();
+                let record = cursor.take()?;
+                if let Some(first) = first {
+                    first.found(record.map(|(key, _)| key), deletes, || database.stripes.pass());
+                }
+                Ok(record)
+            }
             State::Closed(closed) => Ok(closed.record()),
-            State::Over => Ok(None),
+            State::New(..) | State::Over => Ok(None),
         }
     }
 
@@ -63,6 +81,13 @@ impl Scan {
         loop {
             match &mut self.state {
                 State::Over => return Ok(false),
+                State::New(gaps, range) => {
+                    let range = mem::replace(range, (Bound::Unbounded, Bound::Unbounded));
+                    let (range, first) = gaps.begin(range, direction);
+                    // What it finds is behind what it may learn began (docs/design/gaps.md, invariant 3).
+                    let cursor = self.engine.clone().cursor_in(range, Component::Windows);
+                    (self.first, self.state) = (Some(first), State::Open(cursor));
+                }
                 State::Open(cursor) => match cursor.advance(direction) {
                     Err(Error::Memory { .. }) => self.state = State::Closed(Box::new(Closed::new(cursor.rest()))),
                     there => return there,

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use ecotone::internal::substrate::bug::{Bug, switch};
 
 use super::{
-    CHECKPOINTS, Crew, Engine, NEW_PAGES, READS, REORGANISATION, SCANS, SWITCH,
+    CHECKPOINTS, Crew, Engine, GAPS, NEW_PAGES, READS, REORGANISATION, SCANS, SWITCH,
     adaptive_crews::{MODES, SHAPES, restless},
     hash_crews::{COMPACTION, EVICTION, MERGES, UPDATES, unlogged},
     image,
@@ -19,13 +19,15 @@ const RUNS: u64 = 3;
 const SCHEDULES: u64 = 5_000;
 
 /// The bugs, each with the engine and the crew that go where it is.
-const BUGS: [(Bug, Engine, &Crew); 15] = [
+const BUGS: [(Bug, Engine, &Crew); 17] = [
     (Bug::StaleAdmission, tree, &READS),
     (Bug::StalePage, tree, &SCANS),
     (Bug::KeepPage, tree, &SCANS),
     (Bug::CleanAfterRewrite, tree, &REORGANISATION),
     (Bug::CleanAfterRewrite, tree, &SCANS),
     (Bug::UnclaimedPages, tree, &NEW_PAGES),
+    (Bug::StaleGap, tree, &GAPS),
+    (Bug::UnwatchedGap, with_log, &GAPS),
     (Bug::IgnoreInFlight, tree, &CHECKPOINTS),
     (Bug::StaleAdmission, unlogged, &EVICTION),
     (Bug::SkipSeal, unlogged, &UPDATES),

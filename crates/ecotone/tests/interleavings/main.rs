@@ -79,6 +79,9 @@ const NEW_PAGES: Crew = Crew {
 /// Checkpoints while records are written and the index changes, and a crash.
 const CHECKPOINTS: Crew =
     Crew { threads: &[(Flusher, 3), (Flusher, 2), (Writer, 6), (Writer, 6), (Batcher, 4)], registers: 8, crash: true };
+/// Scans that learn where there are no records, and jump, against records that come there.
+const GAPS: Crew =
+    Crew { threads: &[(Scanner, 16), (Scanner, 16), (Writer, 12), (Writer, 12), (Batcher, 3)], registers: 12, crash: false };
 /// Keyspaces that are dropped while they are written out, beside others that take what they had. Every engine has this one.
 const DROPS: Crew = Crew { threads: &[(Dropper, 8), (Flusher, 8), (Writer, 12), (Evicter, 2)], registers: 8, crash: false };
 /// The same, and a crash.

@@ -5,11 +5,12 @@ use std::{sync::PoisonError, time::Instant};
 use ecotone_testkit::suite::crew::Role::{Batcher, Evicter, Flusher, Merger, Updater};
 
 use super::{
-    CHECKPOINTS, CRASHED_DROPS, Crew, DROPS, Engine, NEW_PAGES, READS, REORGANISATION, SCANS, SWITCH,
+    CHECKPOINTS, CRASHED_DROPS, Crew, DROPS, Engine, GAPS, NEW_PAGES, READS, REORGANISATION, SCANS, SWITCH,
     adaptive_crews::{CRASHED_HINTS, CRASHED_SHAPES, HINTS, MODES, SHAPES, STRETCHES, restless, restless_unlogged},
     hash_crews::{COMPACTION, COPIES, CRASHED_MERGES, EVICTION, GROWTH, MERGES, POINTS, UPDATES, WALKS, logged, unlogged},
     image,
     lsm_crews::{CHANGES, FLUSHES, GETS, RANGES, with_log, without_log},
+    store::Simulated,
     tree, wrong,
 };
 
@@ -86,6 +87,22 @@ fn updates_and_batches_against_each_other() {
 #[test]
 fn checkpoints_against_writes_and_a_crash() {
     right(tree, &CHECKPOINTS, &WRITTEN);
+}
+
+/// What scans of ordered keyspaces find out.
+const LEARNED: [&str; 2] = ["gaps_learned", "deletes_passed"];
+
+fn tree_unlogged(workers: usize) -> Simulated {
+    tree(workers).unlogged()
+}
+
+#[test]
+fn scans_that_jump_against_records_that_come() {
+    right(tree, &GAPS, &LEARNED);
+    right(tree_unlogged, &GAPS, &LEARNED);
+    right(with_log, &GAPS, &LEARNED);
+    right(without_log, &GAPS, &LEARNED);
+    right(restless, &GAPS, &LEARNED);
 }
 
 /// On every engine.

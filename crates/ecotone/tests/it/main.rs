@@ -49,6 +49,8 @@ mod ownership;
 #[cfg(not(feature = "bugs"))]
 mod poisoned;
 #[cfg(not(feature = "bugs"))]
+mod queues;
+#[cfg(not(feature = "bugs"))]
 mod record_cache;
 #[cfg(not(feature = "bugs"))]
 mod reentry;

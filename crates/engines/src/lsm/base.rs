@@ -115,6 +115,11 @@ impl Based {
         source.step().map(|()| source)
     }
 
+    /// Deleted records that it has passed over.
+    pub(super) fn deletes_passed(&self) -> u64 {
+        self.cursor.deletes_passed()
+    }
+
     /// The present record.
     pub(super) fn record(&self) -> Option<(&[u8], &[u8])> {
         self.there.then_some((&self.key, &self.value))

@@ -100,6 +100,10 @@ impl Cursor for Scan {
     fn rest(&self) -> Range {
         self.rest.range()
     }
+
+    fn deletes_passed(&self) -> u64 {
+        [&self.front, &self.back].into_iter().flatten().map(|end| end.deletes_passed()).sum()
+    }
 }
 
 /// Where a record is.
@@ -127,6 +131,8 @@ struct End {
     /// The first that is stored where it sought last, and records that it gave since then: for who keeps what is below.
     sought: Option<Vec<u8>>,
     given: u64,
+    /// Tombstones that it passed over.
+    deletes: u64,
 }
 
 impl End {
@@ -147,6 +153,7 @@ impl End {
             found: None,
             sought: None,
             given: 0,
+            deletes: 0,
         }
     }
 
@@ -168,10 +175,19 @@ impl End {
                     self.given += 1;
                     return Ok(true);
                 }
-                Some((key, None)) if rest.contains(key) => {}
+                Some((key, None)) if rest.contains(key) => self.deletes += 1,
                 _ => return Ok(false),
             }
         }
+    }
+
+    /// What lies below where it sought last has passed over some as well.
+    fn deletes_passed(&self) -> u64 {
+        let below = self.stored.sources().iter().map(|layer| match layer {
+            Layer::Below(below) => below.deletes_passed(),
+            Layer::Tables(_) => 0,
+        });
+        self.deletes + below.sum::<u64>()
     }
 
     /// The record that [`advance`](Self::advance) went to.

@@ -205,9 +205,16 @@ impl Merged {
         Merged { expected, pages, changed, found: Found::Base(0) }
     }
 
-    /// Goes to the next record; false if there is none.
+    /// Whether nothing is left of it, not even a deleted record.
+    pub(super) fn is_empty(&self) -> bool {
+        let Pages { base, overflow } = &self.pages;
+        let stored = [Some(base), overflow.as_ref()].into_iter().flatten().map(|source| source.left);
+        stored.chain([self.changed]).all(|span| span.peek(Direction::Up).is_none())
+    }
+
+    /// Goes to the next record; false if there is none. Counts the deleted ones that it passes over.
     #[inline]
-    pub(super) fn advance(&mut self, direction: Direction, batch: &Batch) -> bool {
+    pub(super) fn advance(&mut self, direction: Direction, batch: &Batch, deletes: &mut u64) -> bool {
         let found = if self.pages.overflow.is_none() && self.changed.peek(direction).is_none() {
             let left = &mut self.pages.base.left;
             left.peek(direction).map(|position| {
@@ -215,12 +222,12 @@ impl Merged {
                 Found::Base(position)
             })
         } else {
-            self.choose(direction, batch)
+            self.choose(direction, batch, deletes)
         };
         found.map(|found| self.found = found).is_some()
     }
 
-    fn choose(&mut self, direction: Direction, batch: &Batch) -> Option<Found> {
+    fn choose(&mut self, direction: Direction, batch: &Batch, deletes: &mut u64) -> Option<Found> {
         let prefix = self.pages.base.page(batch).prefix().len();
         loop {
             let stored = self.pages.peek(direction, batch);
@@ -243,6 +250,7 @@ impl Merged {
             if self.expected.dirty.records.get(at).value.is_some() {
                 return Some(Found::Dirty(at));
             }
+            *deletes += 1;
         }
     }
 

@@ -15,7 +15,7 @@ use ecotone_sys::chunk::Size;
 
 use self::{
     merged::{Merged, Pages, Unfit},
-    plan::{Expected, MOST_DIRTY, Position, Width},
+    plan::{Expected, FEW_DIRTY, MOST_DIRTY, Position, Width},
     window::Window,
 };
 use super::{Tree, store::Strange};
@@ -31,6 +31,8 @@ const REQUESTS: usize = 4;
 const AHEAD: usize = 3;
 /// Bytes of memory from which on nothing more is read ahead. The last read may go beyond by as much.
 const MOST_AHEAD: usize = 4 * Size::Slab.bytes();
+/// A page without a record that is left counts as so many deleted ones, for that is about what it costs.
+const EMPTY_PAGE: u64 = 16;
 /// Strange pages in a row, with nobody to blame, after which a page is damaged. The first may have been read long before it was looked at.
 const PATIENCE: u32 = 4;
 
@@ -47,19 +49,22 @@ pub(crate) struct Scan {
     over: bool,
     /// Whose memory its windows are.
     memory: Component,
+    /// Deleted records that ends passed over which are gone.
+    deletes: u64,
 }
 
 impl Scan {
     pub(crate) fn new(tree: Arc<Tree>, range: Range, memory: Component) -> Self {
         let rest = Rest::new(range);
         let over = rest.is_empty();
-        Scan { tree, rest, front: None, back: None, direction: Direction::Up, over, memory }
+        Scan { tree, rest, front: None, back: None, direction: Direction::Up, over, memory, deletes: 0 }
     }
 
     /// Ends the scan: after its last record, after an error, and when nobody wants more of it.
     fn finish(&mut self) {
         self.over = true;
         for end in [self.front.take(), self.back.take()].into_iter().flatten() {
+            self.deletes += end.deletes;
             if end.passed > 0 {
                 self.tree.lengths.count(end.passed);
             }
@@ -102,6 +107,10 @@ impl Cursor for Scan {
     fn rest(&self) -> Range {
         self.rest.range()
     }
+
+    fn deletes_passed(&self) -> u64 {
+        self.deletes + [&self.front, &self.back].into_iter().flatten().map(|end| end.deletes).sum::<u64>()
+    }
 }
 
 impl Tree {
@@ -124,12 +133,16 @@ struct End {
     asked: usize,
     /// Reads that should be under way beside the one that is gone through.
     ahead: usize,
+    /// Bytes of dirty records that the next read copies.
+    dirty: usize,
     doubts: u32,
     /// The version that the index had at the last doubt.
     doubted: u64,
     window: Window,
     /// The page that is gone through, of the window's first batch.
     open: Option<Merged>,
+    /// Deleted records that it passed over.
+    deletes: u64,
 }
 
 impl End {
@@ -140,10 +153,12 @@ impl End {
             passed: 0,
             asked: 0,
             ahead: 0,
+            dirty: FEW_DIRTY,
             doubts: 0,
             doubted: 0,
             window: Window::new(memory),
             open: None,
+            deletes: 0,
         }
     }
 
@@ -151,7 +166,7 @@ impl End {
     fn advance(&mut self, tree: &Tree, rest: &mut Rest) -> Result<bool> {
         loop {
             if let (Some(open), Some(batch)) = (&mut self.open, self.window.first())
-                && open.advance(self.direction, batch)
+                && open.advance(self.direction, batch, &mut self.deletes)
             {
                 return Ok(true);
             }
@@ -177,14 +192,18 @@ impl End {
             self.read_ahead(tree, rest)?;
             let Some(expected) = self.window.next() else { return Ok(false) };
             let Some(batch) = self.window.first_mut() else { return Ok(false) };
+            let is_again = expected.is_again;
             let limited = expected.dirty.limit.as_deref().map(|limit| rest.until(self.direction, Some(limit)));
             let wanted = limited.as_ref().unwrap_or(rest);
             // A walk over everything leaves the page cache as it is.
             match Pages::open(tree, &expected, batch, wanted, self.passed < LONG) {
                 Ok(pages) => {
-                    self.open = Some(Merged::new(expected, pages, wanted));
+                    let open = Merged::new(expected, pages, wanted);
+                    // One begins in the middle of its first page.
+                    self.deletes += if self.passed > 0 && open.is_empty() { EMPTY_PAGE } else { 0 };
+                    self.open = Some(open);
                     self.doubts = 0;
-                    self.passed += 1;
+                    self.passed += usize::from(!is_again);
                     return Ok(true);
                 }
                 Err(Unfit::Unread(error)) => return Err(error),
@@ -204,6 +223,7 @@ impl End {
             if !needed && (self.window.len() > self.ahead || is_enough(&self.window)) {
                 return Ok(());
             }
+            let is_again = matches!(self.position, Position::Limit(_));
             if let Position::Limit(limit) = &self.position {
                 if !needed {
                     return Ok(());
@@ -212,28 +232,30 @@ impl End {
                 self.position = Position::Bound;
             }
             let (width, ahead) = self.next_read(&tree.lengths);
-            let pages = tree.next_pages(self.direction, &self.position, rest, width)?;
+            let mut pages = tree.next_pages(self.direction, &self.position, rest, width)?;
+            pages.iter_mut().take(1).for_each(|first| first.is_again = is_again);
             if pages.is_empty() {
                 self.position = Position::Over;
                 return Ok(());
             }
-            let asked = self.asked + pages.len();
+            let asked = self.asked + pages.len() - usize::from(is_again);
             match self.window.ask(tree, pages, self.direction, needed && ahead == 0) {
                 Ok(position) => self.position = position,
                 // What is not needed yet may find memory later.
                 Err(Error::Memory { .. }) if !needed => return Ok(()),
                 Err(error) => return Err(error),
             }
-            (self.asked, self.ahead) = (asked, ahead);
+            (self.asked, self.ahead, self.dirty) = (asked, ahead, MOST_DIRTY.min(2 * self.dirty));
         }
     }
 
     /// What the next read takes at most, and how many reads should be under way behind it.
     fn next_read(&self, lengths: &Lengths) -> (Width, usize) {
+        let width = |pages, requests| Width { pages, requests, dirty: self.dirty };
         match lengths.stride(self.asked) {
-            Some(Stride { pages, ahead: false }) => (Width { pages, requests: 1 }, 0),
-            Some(Stride { pages, ahead: true }) => (Width { pages, requests: REQUESTS }, 1),
-            None => (Width { pages: WIDEST, requests: REQUESTS }, AHEAD),
+            Some(Stride { pages, ahead: false }) => (width(pages, 1), 0),
+            Some(Stride { pages, ahead: true }) => (width(pages, REQUESTS), 1),
+            None => (width(WIDEST, REQUESTS), AHEAD),
         }
     }
 

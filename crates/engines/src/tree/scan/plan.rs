@@ -23,6 +23,8 @@ pub(super) struct Expected {
     pub(super) lower: Vec<u8>,
     pub(super) upper: Option<Vec<u8>>,
     pub(super) dirty: Nearest,
+    /// Whether the scan was there before, and now comes to what is behind the limit of its dirty records.
+    pub(super) is_again: bool,
 }
 
 impl Expected {
@@ -45,8 +47,10 @@ impl Expected {
     }
 }
 
-/// Bytes of memory that the copies of dirty records take, for the pages of one read; they lie outside of the budget.
+/// Bytes of memory that the copies of dirty records take, for the pages of one read; they lie outside of the budget. The first read has fewer, since most scans are
+/// short, and each one twice as many as the one before.
 pub(super) const MOST_DIRTY: usize = 16 << 10;
+pub(super) const FEW_DIRTY: usize = 1 << 10;
 
 /// Where to read on.
 #[derive(Debug)]
@@ -90,6 +94,8 @@ pub(super) struct Width {
     pub(super) pages: usize,
     /// One page is read in any case.
     pub(super) requests: usize,
+    /// Bytes of the copies of dirty records.
+    pub(super) dirty: usize,
 }
 
 impl Tree {
@@ -114,7 +120,7 @@ impl Tree {
             return Err(self.store.damage(lost.home.page, Strange::Other));
         }
         pages.truncate(affordable(&pages, width.requests));
-        let mut left = MOST_DIRTY;
+        let mut left = width.dirty;
         for number in 0..pages.len() {
             let dirty = self.cache.peek(self.space(), &pages[number].stretch(), rest, direction, left);
             let is_cut = dirty.limit.is_some();
@@ -155,7 +161,7 @@ fn pages_up(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -> 
             if pages.len() == most || !rest.is_below_high(if pages.is_empty() { start } else { &fence }) {
                 return pages;
             }
-            pages.push(Expected { home, lower: fence.clone(), upper: None, dirty: Nearest::default() });
+            pages.push(Expected { home, lower: fence.clone(), upper: None, dirty: Nearest::default(), is_again: false });
         }
     }
     pages
@@ -186,7 +192,8 @@ fn pages_down(index: &Snapshot, position: &Position, rest: &Rest, most: usize) -
             }
             let begin = segment.fence(&lower, position);
             let end = upper.replace(begin.clone());
-            pages.push(Expected { home: segment.home(position), lower: begin, upper: end, dirty: Nearest::default() });
+            let home = segment.home(position);
+            pages.push(Expected { home, lower: begin, upper: end, dirty: Nearest::default(), is_again: false });
         }
     }
     pages
