@@ -151,7 +151,7 @@ impl Inner {
     }
 
     /// Brings everything into the files, unlogged keyspaces included.
-    fn flush_spaces(&self) -> Result<()> {
+    pub(crate) fn flush_spaces(&self) -> Result<()> {
         if self.is_untouched(&self.manifest.lock()) {
             return Ok(());
         }

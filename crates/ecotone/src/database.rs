@@ -30,6 +30,7 @@ use crate::{
     batch_gate::BatchGate,
     gaps::Places,
     handle::Handle,
+    idle::Idle,
     lazy::{self, Lazy, Progress},
     limits, limits_check,
     opened::Opened,
@@ -73,6 +74,7 @@ pub(crate) struct Inner {
     /// Held by who closes it, so that others who do find it closed.
     closing: Mutex<()>,
     pub(crate) relief: Relief,
+    pub(crate) idle: Idle,
     pub(crate) flushes: SharedWork,
     /// Held by the scan that reads without memory of its own.
     pub(crate) closed_scans: Mutex<()>,
@@ -305,6 +307,7 @@ impl Inner {
             closed: AtomicBool::new(false),
             closing: Mutex::new(()),
             relief: Relief::default(),
+            idle: Idle::default(),
             flushes: SharedWork::default(),
             closed_scans: Mutex::new(()),
         }

@@ -45,6 +45,7 @@ mod gaps;
 mod handle;
 mod hash_iter;
 mod hash_keyspace;
+mod idle;
 mod iter;
 mod keyspace;
 mod lazy;

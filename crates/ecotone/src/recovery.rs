@@ -21,6 +21,7 @@ use crate::{
     checkpoint, commit,
     database::{self, Inner},
     gaps::Places,
+    idle,
     lazy::{self, Lazy, Progress},
     limits,
     space::Space,
@@ -35,6 +36,7 @@ pub(crate) fn open(builder: &Builder, parts: Parts) -> Result<Database> {
     };
     let inner = Arc::new(inner);
     checkpoint::watch_log(&inner);
+    idle::watch_writes(&inner);
     if !fresh {
         tracing::info!(keyspaces = inner.spaces.read().len(), tail = inner.wal.tail(), "recovered");
     }

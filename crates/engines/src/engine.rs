@@ -307,6 +307,10 @@ pub trait Engine: Send + Sync + fmt::Debug {
     fn begin_flush(&self, _below: Seq) {}
     /// Writes out until every effect below `below` is in the files, synced. May be called by several threads.
     fn flush(&self, below: Seq) -> Result<()>;
+    /// Deletes that are not in the files, if these keep much for them that a flush would end, about; else 0. Engines that see to that by themselves have none.
+    fn litter(&self) -> u64 {
+        0
+    }
     /// The database is about to be closed: a flush and the last checkpoint follow. An engine may do what makes the next opening short. It is not required: what there is
     /// no space or memory for is not done.
     ///

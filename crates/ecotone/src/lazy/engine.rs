@@ -70,6 +70,10 @@ impl Engine for Lazy {
         self.there().map_or(Ok(()), |engine| engine.flush(below))
     }
 
+    fn litter(&self) -> u64 {
+        self.there().map_or(0, Engine::litter)
+    }
+
     fn before_close(&self) -> Result<()> {
         self.there().map_or(Ok(()), Engine::before_close)
     }

@@ -26,6 +26,8 @@ mod hash_failures;
 #[cfg(not(feature = "bugs"))]
 mod hash_keyspace;
 #[cfg(not(feature = "bugs"))]
+mod idle_space;
+#[cfg(not(feature = "bugs"))]
 mod in_time;
 mod liveness;
 #[cfg(not(feature = "bugs"))]

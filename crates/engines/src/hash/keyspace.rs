@@ -43,6 +43,7 @@ impl HashKeyspace {
         let hash = Arc::new(hash);
         hash.join();
         let upkeep = Upkeep::new(hash.clone(), self.files.clone(), self.goals);
+        upkeep.watch_use();
         self.running.set(Running { hash, upkeep }).expect("a structure is recovered once");
     }
 

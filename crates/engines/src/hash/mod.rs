@@ -41,7 +41,10 @@ mod walk;
 use std::sync::Arc;
 
 use ecotone_substrate::Result;
-use ecotone_sys::epoch::Domain;
+use ecotone_sys::{
+    epoch::Domain,
+    primitive::atomic::{AtomicU64, Ordering},
+};
 
 use self::{
     cold::{Runs, Tier},
@@ -73,6 +76,8 @@ pub(crate) struct Hash {
     part: Part,
     split: Split,
     counts: Counts,
+    /// Deletes that were written and have not left the hot log as tombstones.
+    deletes: AtomicU64,
 }
 
 /// How large an engine is made.
@@ -104,7 +109,26 @@ impl Hash {
         let table = Index::new(domain, sizes.bucket_bits, room.lease_all(Index::bytes(sizes.bucket_bits))?);
         let copies = ReadCache::new(domain, &room.memory, sizes.copies);
         let (cold, part, split) = (Tier::new(domain, runs), Part::of(sizes), Split::new(&room.memory, sizes.frames));
-        Ok(Hash { seed, domain: domain.clone(), log, table, copies, cold, room, part, split, counts: Counts::default() })
+        let (counts, deletes) = Default::default();
+        Ok(Hash { seed, domain: domain.clone(), log, table, copies, cold, room, part, split, counts, deletes })
+    }
+
+    /// A write was done, of a value or without.
+    #[inline]
+    fn count_delete(&self, value: Option<&[u8]>) {
+        if value.is_none() {
+            self.deletes.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn deletes(&self) -> u64 {
+        self.deletes.load(Ordering::Relaxed)
+    }
+
+    /// So many tombstones have left the hot log.
+    fn deletes_left(&self, tombstones: u64) {
+        let left = |deletes: u64| Some(deletes.saturating_sub(tombstones));
+        let _ = self.deletes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
     }
 
     #[inline]

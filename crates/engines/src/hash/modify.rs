@@ -30,7 +30,10 @@ impl Hash {
             };
             let written = self.write_if(&key, &seen, value, &self.domain.pin());
             match written {
-                Ok(true) => return Ok(()),
+                Ok(true) => {
+                    self.count_delete(value);
+                    return Ok(());
+                }
                 Ok(false) => {}
                 Err(lack) => self.make_room(lack)?,
             }

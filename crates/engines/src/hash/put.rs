@@ -12,7 +12,10 @@ impl Hash {
         loop {
             let done = self.upsert(&key, operation.value, &self.domain.pin());
             match done {
-                Ok(_) => return Ok(()),
+                Ok(_) => {
+                    self.count_delete(operation.value);
+                    return Ok(());
+                }
                 Err(lack) => self.make_room(lack)?,
             }
         }

@@ -46,7 +46,10 @@ impl Hash {
         hash.log.resume(files.environment(), hash.room.first_frame()?)?;
         // Of the two ways of compaction this one needs less memory.
         let goals = Goals { compaction: Compaction::Lookup, ..goals };
-        hash.link_all(&Compactor { hash: &hash, environment: files.environment(), install: &**files, goals }, structure.durable)?;
+        hash.link_all(
+            &Compactor { hash: &hash, environment: files.environment(), install: &**files, goals, is_idle: false },
+            structure.durable,
+        )?;
         Ok(hash)
     }
 

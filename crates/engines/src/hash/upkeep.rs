@@ -3,7 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use ecotone_substrate::{
-    Error, Result, environment::Environment, metrics::Histogram, pace::Pace, retry::Retry, scheduler::Priority, single::Single,
+    Error, Result,
+    environment::Environment,
+    metrics::Histogram,
+    pace::Pace,
+    retry::Retry,
+    scheduler::{Priority, Tick},
+    single::Single,
 };
 use ecotone_sys::{
     epoch,
@@ -19,7 +25,10 @@ use super::{
     install::Files,
     log::Address,
 };
-use crate::delay::{self, Delay};
+use crate::{
+    delay::{self, Delay},
+    idle::Idle,
+};
 
 /// What there may be to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +82,8 @@ pub(super) struct Upkeep {
     pace: Pace,
     retry: Retry,
     delays: Histogram,
+    /// Uses, and how far the hot log reached.
+    idle: Idle<(u64, u64)>,
 }
 
 /// The part of what the hot log may have on disk from which on writers are slowed down.
@@ -86,7 +97,7 @@ const TRY_AGAIN: Duration = Duration::from_millis(1);
 impl Upkeep {
     pub(super) fn new(hash: Arc<Hash>, files: Arc<Files>, goals: Goals) -> Arc<Upkeep> {
         let environment = files.environment().clone();
-        let (jobs, steps, in_vain, behind, behind_for_deletes, full, pace, retry, delays) = Default::default();
+        let (jobs, steps, in_vain, behind, behind_for_deletes, full, pace, retry, delays, idle) = Default::default();
         Arc::new(Upkeep {
             hash,
             files,
@@ -101,7 +112,29 @@ impl Upkeep {
             pace,
             retry,
             delays,
+            idle,
         })
+    }
+
+    /// Has the scheduler look whether anybody uses the keyspace as long as it is there.
+    pub(super) fn watch_use(self: &Arc<Self>) {
+        let upkeep = Arc::downgrade(self);
+        self.environment.scheduler.add_tick(move || upkeep.upgrade().map_or(Tick::Over, |upkeep| upkeep.tick()));
+    }
+
+    /// Some time has passed.
+    fn tick(self: &Arc<Self>) -> Tick {
+        if self.files.check_live().is_err() || self.environment.health.check().is_err() {
+            return Tick::Over;
+        }
+        self.idle.tick((self.hash.split.uses(), self.hash.log.tail().get()));
+        if !self.idle.is_idle() {
+            return Tick::InUse;
+        }
+        if self.files.context().shared.wal.has_begun() {
+            self.begin();
+        }
+        Tick::Idle
     }
 
     /// Has the background do what there is to do, if the keyspace has taken memory since it was asked last.
@@ -293,6 +326,7 @@ impl Upkeep {
                     self.hash.counts.postponed.increment();
                 }
                 self.retry.failed(&*self.files.context().shared.clock);
+                self.idle.begin_anew();
                 self.environment.health.postpone(work.name(), error);
             }
         }
@@ -304,7 +338,13 @@ impl Upkeep {
     }
 
     pub(super) fn compactor(&self) -> Compactor<'_> {
-        Compactor { hash: &self.hash, environment: &self.environment, install: &*self.files, goals: self.goals }
+        Compactor {
+            hash: &self.hash,
+            environment: &self.environment,
+            install: &*self.files,
+            goals: self.goals,
+            is_idle: self.idle.is_idle(),
+        }
     }
 }
 

@@ -1,45 +1,15 @@
-//! What is done while nobody uses a keyspace: level 0 goes into the levels, so that whoever comes next has fewer runs to look through (decision 16, "When nobody does
-//! anything").
+//! What is done while nobody uses a keyspace: level 0 goes into the levels, so that whoever comes next has fewer runs to look through, and what was deleted
+//! ends, so that its space comes back (decision 16, "When nobody does anything").
 
 use std::sync::Arc;
 
-use ecotone_substrate::scheduler::Tick;
-use ecotone_sys::primitive::Mutex;
+use ecotone_substrate::{Seq, scheduler::Tick};
 
 use super::{handle::Handle, records::Lsm, version::Version};
 use crate::engine::Stats;
 
-/// Ticks of the scheduler without any use after which a keyspace is idle, about seconds: who comes back after a pause finds no job under way.
-const TICKS: u32 = 10;
-
-/// How long a keyspace has not been used.
-#[derive(Debug, Default)]
-pub(super) struct Idle(Mutex<Since>);
-
-#[derive(Debug, Default)]
-struct Since {
-    /// What was used of it at the last tick, and of the cache in front of it.
-    used: ((u64, u64), Stats),
-    ticks: u32,
-}
-
-impl Idle {
-    /// Somebody uses it in a way that nothing else tells, or what was done since nobody does has failed, and may be tried again later.
-    pub(super) fn begin_anew(&self) {
-        self.0.lock().ticks = 0;
-    }
-
-    /// Whether nobody has used it for long.
-    fn is_idle(&self) -> bool {
-        self.0.lock().ticks == TICKS
-    }
-
-    fn tick(&self, used: ((u64, u64), Stats)) {
-        let mut since = self.0.lock();
-        since.ticks = if since.used == used { (since.ticks + 1).min(TICKS) } else { 0 };
-        since.used = used;
-    }
-}
+/// What is used of it, and of the cache in front of it.
+pub(super) type Use = ((u64, u64), Stats);
 
 impl Lsm {
     /// Has the scheduler look whether anybody uses it as long as it is there.
@@ -56,15 +26,29 @@ impl Lsm {
         self.idle.tick((self.use_so_far(), self.front().map_or_else(Stats::new, |front| front.stats())));
         let is_idle = self.is_idle();
         if is_idle {
+            self.flush_deletes();
             self.call_compaction();
         }
         self.base().into_iter().for_each(|base| base.look(is_idle));
         if is_idle { Tick::Idle } else { Tick::InUse }
     }
 
-    /// Whether level 0 is to be compacted since nobody is in the way.
+    /// Has the background flush what hides much that tables have.
+    fn flush_deletes(self: &Arc<Self>) {
+        if self.version().is_littered(self.deletes_in_memory()) && self.begin_flush(Seq::MAX).is_err() {
+            self.idle.begin_anew();
+        }
+    }
+
+    /// Deletes that memtables have.
+    fn deletes_in_memory(&self) -> u64 {
+        let pin = self.present.pin();
+        self.present.load(&pin).memtables.iter().map(|member| member.memtable.deletes()).sum()
+    }
+
+    /// Whether level 0, or what was deleted, is to be compacted since nobody is in the way.
     pub(super) fn is_due_when_idle(&self, version: &Version<Handle>) -> bool {
-        version.level_0().count() > 1 && self.is_idle()
+        self.is_idle() && (version.level_0().count() > 1 || version.is_littered(0))
     }
 
     /// Whether nobody has used it for long.

@@ -21,6 +21,7 @@ pub(crate) mod keyspace;
 mod layer;
 mod ledger;
 mod lift;
+mod litter;
 mod loads;
 mod lookup;
 mod memtable;

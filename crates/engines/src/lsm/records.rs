@@ -19,7 +19,7 @@ use super::{
     divert::Leaving,
     family::Sizes,
     handle::Handle,
-    idle::Idle,
+    idle::Use,
     install::Files,
     memtable::Memtable,
     pool::Pool,
@@ -32,7 +32,7 @@ use super::{
     view::{Beyond, Hashed, Present},
     worked::Worked,
 };
-use crate::{engine::Operation, front::Front, lengths::Lengths, turn::Turn};
+use crate::{engine::Operation, front::Front, idle::Idle, lengths::Lengths, turn::Turn};
 
 /// What the records of one keyspace are in.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ pub(crate) struct Lsm {
     pub(super) below: Counter,
     pub(super) pressure: Pressure,
     pub(super) shortage: Shortage,
-    pub(super) idle: Idle,
+    pub(super) idle: Idle<Use>,
     /// How long writers are held up.
     pub(super) delays: Histogram,
     seed: u64,

@@ -91,6 +91,7 @@ impl TreeFamily {
                 context.shared.clock.random(),
             ),
             newest: AtomicU64::new(0),
+            deletes: AtomicU64::new(0),
             retired: AtomicBool::new(false),
             context,
         });

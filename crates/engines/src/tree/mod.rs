@@ -74,6 +74,9 @@ pub use self::{family::TreeFamily, forecast::ForecastKind, goals::PageFill, layo
 
 /// Page reads that one `multi_get` keeps in flight.
 const IN_FLIGHT: usize = 64;
+/// Bytes that a delete may hide, and of pages that may be kept for deletes.
+const DELETED: u64 = 512;
+const LITTLE: u64 = 8 << 20;
 /// How often a write looks for room in the cache while nothing is dirty, and the time between two looks.
 const MOST_TRIES: u32 = 500;
 const TRY_AGAIN: Duration = Duration::from_millis(2);
@@ -109,6 +112,8 @@ pub struct Tree {
     forecast: Forecast,
     /// The largest sequence applied.
     newest: AtomicU64,
+    /// Deletes since the last flush of everything.
+    deletes: AtomicU64,
     retired: AtomicBool,
 }
 
@@ -167,9 +172,16 @@ impl Tree {
     /// Puts a record into the cache as dirty.
     fn put(&self, slot: u64, seq: Seq, Operation { key, value }: Operation<'_>) {
         self.newest.fetch_max(seq, Ordering::AcqRel);
+        self.count_delete(value);
         // If the keyspace was dropped since the write was admitted, nobody will read it or write it out.
         let is_dropped = || self.retired.load(Ordering::Acquire);
         self.cache.apply(slot, self.space(), Applied { key, value, seq }, &is_dropped);
+    }
+
+    fn count_delete(&self, value: Option<&[u8]>) {
+        if value.is_none() {
+            self.deletes.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Looks for the value of a key in the cache, then in its page, and appends it to `value`. False if there is none.
@@ -269,7 +281,11 @@ impl Engine for Tree {
     }
 
     fn overwrite(&self, operation: Operation<'_>) -> bool {
-        self.cache.overwrite(self.space(), operation.key, operation.value)
+        let is_done = self.cache.overwrite(self.space(), operation.key, operation.value);
+        if is_done {
+            self.count_delete(operation.value);
+        }
+        is_done
     }
 
     fn cancel(&self, admission: Admission) {
@@ -281,11 +297,20 @@ impl Engine for Tree {
     }
 
     fn flush(&self, below: Seq) -> Result<()> {
+        let (deletes, newest) = (self.deletes.load(Ordering::Relaxed), self.newest.load(Ordering::Acquire));
         // What is applied later need not be waited for, so a flush ends under any load.
-        let below = below.min(self.newest.load(Ordering::Acquire).saturating_add(1));
-        self.write_out_below(below)?;
+        self.write_out_below(below.min(newest.saturating_add(1)))?;
+        if below > newest {
+            let _ = self.deletes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |all| Some(all.saturating_sub(deletes)));
+        }
         self.writeback.start_tidying(&self.context.shared);
         Ok(())
+    }
+
+    fn litter(&self) -> u64 {
+        let (deletes, used) = (self.deletes.load(Ordering::Relaxed), u64::from(self.store.space.used()) * PAGE as u64);
+        let hidden = used.min(deletes * DELETED);
+        if hidden > LITTLE && hidden > used / 5 * 2 { deletes } else { 0 }
     }
 
     fn checkpoint(&self) -> Result<Root> {

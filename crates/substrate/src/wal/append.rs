@@ -91,6 +91,19 @@ impl Appending {
         self.held_back = payload;
     }
 
+    /// The last one goes, unless it is the only one ahead, or what is promised needs it. Whether it does.
+    pub(super) fn remove_segment(&mut self) -> bool {
+        let mut from_last = self.ahead.iter().rev();
+        let (Some(last), Some(before)) = (from_last.next().copied(), from_last.next().copied()) else { return false };
+        if self.tail + self.reserved + before > self.room_end - last {
+            return false;
+        }
+        self.ahead.pop_back();
+        self.room_end -= last;
+        self.held_back = before;
+        true
+    }
+
     /// Says in the log that everything below `synced` survives power loss, once for each sync.
     fn mark(&mut self, synced: Seq) {
         if synced > self.marked {

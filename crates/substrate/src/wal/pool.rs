@@ -101,17 +101,30 @@ impl Wal {
         self.reweigh(below);
         let used = self.used();
         self.kept_from.fetch_max(below, Ordering::SeqCst);
-        let surplus = self.recycle(below, used);
-        for file in surplus {
-            let id = file.id();
-            drop(file);
-            // A file that stays is found at the next open and is a spare one then.
-            if let Err(error) = self.storage.remove(id) {
-                tracing::warn!(%error, "a surplus log segment was not removed");
-            }
-        }
+        self.recycle(below, used).into_iter().for_each(|file| self.remove_surplus(file));
         self.relief.truncated(self.weight() <= self.options.limit_bytes / 2);
         self.scheduler.notify();
+    }
+
+    /// Gives spare segments back to the disk, all but the next: for a log that nobody writes for some time.
+    pub fn shrink(&self) {
+        let surplus = || {
+            let mut pool = self.pool.lock();
+            let may_go = self.append.lock().remove_segment();
+            pool.spare.pop_back_if(|_| may_go)
+        };
+        while let Some(Spare { file, .. }) = surplus() {
+            self.remove_surplus(file);
+        }
+    }
+
+    fn remove_surplus(&self, file: Arc<dyn File>) {
+        let id = file.id();
+        drop(file);
+        // A file that stays is found at the next open and is a spare one then.
+        if let Err(error) = self.storage.remove(id) {
+            tracing::warn!(%error, "a surplus log segment was not removed");
+        }
     }
 
     /// Moves what is not needed to the spare segments, of a log that has so many bytes until now; gives back the rest.

@@ -255,3 +255,27 @@ fn a_body_longer_than_reserved_is_a_bug() {
     let reservation = wal.reserve(Room::Write, 3).unwrap();
     wal.append(reservation, RecordKind::Structure, b"four", |_| ());
 }
+
+#[test]
+fn spare_segments_go_but_for_the_next_and_what_is_promised() {
+    let (house, wal) = fresh();
+    let files = || house.disk.list().unwrap().len();
+    while wal.used() < OPTIONS.limit_bytes - 20_000 {
+        put(&wal, &BODY, Durability::Sync).unwrap();
+    }
+    wal.truncate(wal.tail());
+    let full = files();
+    let promised = wal.reserve(Room::Write, 900_000).unwrap();
+    wal.shrink();
+    let with_promise = files();
+    let placed = wal.append(promised, RecordKind::Batch, &[5; 900_000], |_| ());
+    wal.commit(placed.end, Durability::Sync).unwrap();
+    wal.truncate(wal.tail());
+    wal.shrink();
+    assert!(files() <= 3 && files() < with_promise && with_promise <= full, "{full}, {with_promise}, {} files", files());
+    let from = wal.tail();
+    let all: Vec<Seen> = (0..20_u8).map(|i| put(&wal, &vec![i; 40_000], Durability::Sync).unwrap()).collect();
+    wal.shrink();
+    let (_, seen) = House::on(&house.disk.crash(Crash::DropAll)).recover(OPTIONS, Replay { from, ..FRESH }).unwrap();
+    assert_eq!(seen, all);
+}

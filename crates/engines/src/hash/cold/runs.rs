@@ -119,6 +119,12 @@ impl Runs {
         self.partitions().map(|partition| partition.delta_records()).sum()
     }
 
+    /// Tombstones of all deltas, where they count, about.
+    pub fn delta_tombstones(&self) -> u64 {
+        let of_records = self.share_of_deltas(Run::tombstones);
+        of_records(self.delta_records())
+    }
+
     /// Bytes of memory that tell where the records of all runs are.
     pub fn index_bytes(&self) -> u64 {
         let deltas: u64 = self.deltas.runs().map(|run| run.index_bytes()).sum();
@@ -133,9 +139,14 @@ impl Runs {
 
     /// How many bytes a number of records of deltas have of blocks.
     fn bytes_of_deltas(&self) -> impl Fn(u64) -> u64 + use<> {
+        self.share_of_deltas(Run::bytes)
+    }
+
+    /// How much a number of records of deltas have of what all of them have.
+    fn share_of_deltas(&self, of: fn(&Run) -> u64) -> impl Fn(u64) -> u64 + use<> {
         let sum = |number: fn(&Run) -> u64| self.deltas.runs().map(|run| number(run)).sum::<u64>();
-        let (bytes, records) = (u128::from(sum(Run::bytes)), u128::from(sum(Run::records).max(1)));
-        move |count| (bytes * u128::from(count) / records) as u64
+        let (all, records) = (u128::from(sum(of)), u128::from(sum(Run::records).max(1)));
+        move |count| (all * u128::from(count) / records) as u64
     }
 
     /// Bytes of blocks that the fold of any partition writes at most.

@@ -15,7 +15,11 @@ use crate::hash::{
 impl Compactor<'_> {
     /// Whether it is time for a fold.
     pub(crate) fn fold_is_due(&self) -> bool {
-        self.goals.fold_is_due(&self.hash.cold.runs(), self.shortage())
+        self.may_fold(&self.hash.cold.runs())
+    }
+
+    fn may_fold(&self, runs: &Runs) -> bool {
+        self.goals.fold_is_due(runs, self.shortage()) || runs.delta_tombstones() > 0 && self.is_littered()
     }
 
     /// Folds the partition whose turn it is, if it is time for a fold. Whether it was.
@@ -23,7 +27,7 @@ impl Compactor<'_> {
     /// # Errors
     /// If memory or space on the disk is wanting, or I/O fails. Then nothing has changed.
     pub(crate) fn fold_if_due(&self) -> Result<bool> {
-        self.fold_next(|runs| self.goals.fold_is_due(runs, self.shortage()))
+        self.fold_next(|runs| self.may_fold(runs))
     }
 
     /// Folds the partition whose turn it is, if any delta has something of it. Whether one has.

@@ -9,6 +9,7 @@ mod frames;
 mod goals;
 mod install;
 mod keep;
+mod litter;
 mod merge;
 mod record;
 mod scan;
@@ -63,6 +64,8 @@ pub(crate) struct Compactor<'k> {
     pub(crate) environment: &'k Environment,
     pub(crate) install: &'k dyn Install,
     pub(crate) goals: Goals,
+    /// Whether nobody uses the keyspace.
+    pub(crate) is_idle: bool,
 }
 
 /// A part of the hot log between page boundaries.
@@ -96,7 +99,7 @@ impl Compactor<'_> {
     /// any of it, or soon after.
     pub(crate) fn compaction_is_due(&self) -> bool {
         let is_large = self.hot_bytes() >= self.hot() + self.goals.hot_disk || self.fullness() >= TOO_MUCH_ON_DISK;
-        is_large || self.is_crowded() && self.goals.hot_disk == 0 || self.may_save_space()
+        is_large || self.is_crowded() && self.goals.hot_disk == 0 || self.may_save_space() || self.log_is_littered()
     }
 
     /// Whether frames of the hot log should leave memory.
@@ -158,8 +161,13 @@ impl Compactor<'_> {
         let log = &self.hash.log;
         let from = log.bounds().begin();
         let until = from.plus(self.goals.delta(self.hot()).min(self.hot_bytes()) / PAGE * PAGE);
+        if until == from {
+            // Less than a page, since nobody uses it.
+            return Ok(false);
+        }
         log.freeze(until);
-        let for_memory = self.hot_bytes() >= self.hot();
+        // What nobody uses goes.
+        let for_memory = self.hot_bytes() >= self.hot() && !self.is_idle;
         if for_memory && from >= Address::of_frame(log.bounds().head().frame()) {
             self.keep_used(Region { from, until });
         }
@@ -234,7 +242,9 @@ impl Compactor<'_> {
         if bug!(BeginBeforeRun) {
             drop(self.hash.log.truncate(until, drop));
         }
+        let tombstones = delta.as_ref().map_or(0, |(run, _)| run.tombstones());
         let record = self.install_delta(delta, unnamed, until)?;
+        self.hash.deletes_left(tombstones);
         drop(self.hash.log.truncate(until, drop));
         self.hash.clear_entries(until);
         self.hash.counts.compactions.increment();

@@ -13,7 +13,7 @@ const ROUNDING: u64 = 3 << 20;
 const SHORT: f64 = 0.5;
 /// The part of the budget for which all partitions are folded, and bytes of a tombstone in the hot log.
 const WORTH: u64 = 64;
-const TOMBSTONE: u64 = 32;
+pub(super) const TOMBSTONE: u64 = 32;
 
 impl Compactor<'_> {
     /// How short space is, from 0, where there is enough or no budget, to 1, where no more can be written without that of old versions.

@@ -105,7 +105,8 @@ impl Lsm {
         // All of them go down then.
         let small = if is_idle { Small::NONE } else { self.small() };
         let due = version.pick(level_0, small, &mut self.rounds.lock());
-        let idle = || is_idle.then(|| version.piece_of_level_0(level_0)).flatten();
+        let of_runs = || if version.level_0().count() > 1 { version.piece_of_level_0(level_0) } else { None };
+        let idle = || is_idle.then(|| of_runs().or_else(|| version.piece_of_litter(level_0))).flatten();
         due.or_else(idle).or_else(|| self.shortage.is_there().then(|| version.piece_of_upper(level_0)).flatten())
     }
 

@@ -108,6 +108,7 @@ impl<T: Ranged> Version<T> {
         self.level_0_excess(level_0).is_some()
             || self.piece_of_small_runs(small).is_some()
             || self.levels(level_0).next().is_some()
+            || self.has_tombstones()
     }
 
     /// What is compacted next, if anything is due. Level 0 may have so many bytes.
@@ -119,7 +120,7 @@ impl<T: Ranged> Version<T> {
             (Some(_), _) => self.piece_of_small_runs(Small { paid: 0, ..small }).or_else(|| self.piece_of_level_0(level_0)),
             (None, level) => {
                 let level = || level.and_then(|(_, depth)| self.next_piece_of_level(depth, rounds));
-                self.piece_of_small_runs(small).or_else(level)
+                self.piece_of_small_runs(small).or_else(level).or_else(|| self.piece_of_tombstones())
             }
         }
     }
@@ -189,7 +190,7 @@ impl<T: Ranged> Version<T> {
     }
 
     /// The table of a level, of those that may be taken, that overlaps least of the one below.
-    fn piece_of_level(&self, depth: u8, may_be: impl Fn(&T) -> bool) -> Option<Piece<T>> {
+    pub(in crate::lsm) fn piece_of_level(&self, depth: u8, may_be: impl Fn(&T) -> bool) -> Option<Piece<T>> {
         let tables = self.run(Place::Level(depth))?.tables().iter().filter(|table| may_be(table));
         let piece = |table: &Arc<T>| Piece::of(self, vec![(Place::Level(depth), vec![table.clone()])], depth - 1);
         cheapest(tables.filter_map(piece))

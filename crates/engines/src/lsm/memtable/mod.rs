@@ -42,6 +42,8 @@ pub(crate) struct Memtable {
     /// The smallest sequence of all records, or more than any.
     smallest: AtomicU64,
     overwrites: Overwrites,
+    /// Deletes that were written.
+    deletes: AtomicU64,
 }
 
 impl Memtable {
@@ -52,6 +54,7 @@ impl Memtable {
             list: List::new(Heads::behind(prefix)),
             smallest: AtomicU64::new(Seq::MAX),
             overwrites: Overwrites::default(),
+            deletes: AtomicU64::new(0),
         }
     }
 
@@ -63,6 +66,7 @@ impl Memtable {
     /// Writes a key. No value is a tombstone; the hash is that of the key. Nobody else writes the key meanwhile.
     pub(crate) fn apply(&self, hash: u64, key: &[u8], value: Option<&[u8]>, seq: Seq, ready: &mut Ready<'_>) {
         self.note(seq);
+        self.count_delete(value);
         let (room, ready) = (room_for(value), &mut || {
             self.overwrites.end_slab();
             ready()
@@ -97,6 +101,7 @@ impl Memtable {
         let is_done = self.replace(Node(self.arena.from(at)), value, seq);
         if is_done {
             self.overwrites.count(false);
+            self.count_delete(value);
         }
         is_done
     }
@@ -162,6 +167,17 @@ impl Memtable {
     /// Records that were written to it, in place too.
     pub(crate) fn writes(&self) -> u64 {
         self.overwrites.writes()
+    }
+
+    /// Deletes that were written to it.
+    pub(crate) fn deletes(&self) -> u64 {
+        self.deletes.load(Ordering::Relaxed)
+    }
+
+    fn count_delete(&self, value: Option<&[u8]>) {
+        if value.is_none() {
+            self.deletes.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether it takes few new keys any more.

@@ -18,6 +18,12 @@ pub(in crate::lsm) struct Fake {
 }
 
 impl Fake {
+    /// The same with so many bytes, and a record for ten of them.
+    pub(in crate::lsm) fn of_bytes(self: Arc<Self>, bytes: u64) -> Arc<Fake> {
+        let Fake { file, range, tombstones, reads_in_vain, .. } = *self;
+        Arc::new(Fake { file, range, bytes, tombstones, reads_in_vain })
+    }
+
     /// The same with so many tombstones, and reads in vain.
     pub(in crate::lsm) fn with(self: Arc<Self>, tombstones: u64, reads_in_vain: u64) -> Arc<Fake> {
         let Fake { file, range, bytes, .. } = *self;

@@ -217,7 +217,7 @@ impl World {
     }
 
     fn compactor(&self) -> Compactor<'_> {
-        Compactor { hash: &self.hash, environment: &self.environment, install: &self.journal, goals: self.goals }
+        Compactor { hash: &self.hash, environment: &self.environment, install: &self.journal, goals: self.goals, is_idle: false }
     }
 
     /// All that has been written so far goes into deltas.

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use ecotone_substrate::table::File;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use crate::lsm::{
@@ -392,4 +393,35 @@ fn each_table_is_taken_within_sixteen_jobs_for_each() {
     }
     let cheapest = (0..15).map(|_| taken(&version, &mut rounds)).collect::<BTreeSet<_>>();
     assert_eq!(cheapest, BTreeSet::from([8]));
+}
+
+#[test]
+fn tables_with_many_tombstones_are_due_and_what_they_hide_tells_when_nobody_is_there() {
+    let at = |places: &[(Place, Arc<Fake>)]| {
+        let mut structure = Structure::default();
+        let comes = places.iter().map(|(place, table)| (*place, table.file())).collect();
+        structure.apply(&Change { comes, ..Change::default() }).unwrap();
+        let tables: Vec<_> = places.iter().map(|(_, table)| table.clone()).collect();
+        Version::empty().after(&structure, &tables).unwrap()
+    };
+    // Ten bytes a record.
+    let table = |number, first, last, bytes, tombstones| fake(number, first, last).of_bytes(bytes).with(tombstones, 0);
+    let (upper, last) = (Place::Level(2), Place::Level(1));
+    let dense = at(&[
+        (upper, table(1, 0, 9, 40_000, 2100)),
+        (upper, table(2, 20, 29, 40_000, 1900)),
+        (last, table(3, 0, 99, 1 << 20, 0)),
+    ]);
+    assert!(dense.has_tombstones());
+    let piece = dense.piece_of_tombstones().unwrap();
+    assert_eq!(piece.files(), [1, 3].map(|number| File { number, birth: 7 }));
+    let sparse = at(&[(upper, table(2, 20, 29, 40_000, 1900)), (last, table(3, 0, 99, 1 << 20, 90_000))]);
+    assert!(!sparse.has_tombstones(), "nor in the last level");
+    let large = 100 << 20;
+    let hides = |tombstones| at(&[(upper, table(1, 0, 9, 80 << 20, tombstones)), (last, table(3, 0, 99, large, 0))]);
+    assert!(!hides(3 << 20).is_littered(0) && hides(7 << 20).is_littered(0) && hides(3 << 20).is_littered(5 << 20));
+    assert!(!at(&[(last, table(3, 0, 99, large, 9 << 20))]).is_littered(0));
+    let most =
+        at(&[(upper, table(1, 0, 9, 40_000, 10)), (upper, table(2, 20, 29, 40_000, 20)), (last, table(3, 0, 99, 1 << 20, 0))]);
+    assert_eq!(most.piece_of_litter(1 << 20).unwrap().files()[0].number, 2);
 }

@@ -1,0 +1,69 @@
+//! Space of what was deleted comes back while nobody uses a database, in all engines.
+
+use std::{
+    os::unix::fs::MetadataExt,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use ecotone::Database;
+
+use crate::{
+    each::{ENGINES, keyspace},
+    either::{Either, either},
+};
+
+const RECORDS: u64 = 100_000;
+const VALUE: usize = 392;
+/// One record of so many is left.
+const LEFT: u64 = 20;
+const MIB: u64 = 1 << 20;
+/// How long it may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn key(number: u64) -> [u8; 8] {
+    number.to_be_bytes()
+}
+
+/// Bytes that the files of a directory have on the disk.
+fn bytes(directory: &Path) -> u64 {
+    let of_file = |entry: std::fs::DirEntry| entry.metadata().map_or(0, |metadata| metadata.blocks() * 512);
+    std::fs::read_dir(directory).unwrap().flatten().map(of_file).sum()
+}
+
+/// A database in which most was deleted, or all.
+fn deleted(directory: &Path, engine: &str, all: bool) -> (Database, Either) {
+    let database = Database::builder(directory).memory_budget(32 << 20).open().unwrap();
+    let keyspace = keyspace(&database, engine);
+    either!(&keyspace, ks => {
+        (0..RECORDS).for_each(|number| ks.insert(key(number), [7; VALUE]).unwrap());
+        (0..RECORDS).filter(|number| all || number % LEFT > 0).for_each(|number| ks.remove(key(number)).unwrap());
+    });
+    (database, keyspace)
+}
+
+#[test]
+#[ignore = "long"]
+fn space_of_what_was_deleted_comes_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let cases: Vec<_> = ENGINES.into_iter().flat_map(|engine| [(engine, true), (engine, false)]).collect();
+    let path = |engine: &str, all: bool| directory.path().join(format!("{engine} {all}"));
+    let open: Vec<_> = cases.iter().map(|(engine, all)| deleted(&path(engine, *all), engine, *all)).collect();
+    let begun = Instant::now();
+    for (engine, all) in &cases {
+        let lives = if *all { 0 } else { RECORDS / LEFT * (VALUE as u64 + 8) };
+        let most = 2 * lives + 16 * MIB;
+        while bytes(&path(engine, *all)) > most {
+            let there = bytes(&path(engine, *all)) as f64 / MIB as f64;
+            assert!(begun.elapsed() < PATIENCE, "{engine}, all deleted: {all}: {there:.1} MiB of files");
+            thread::sleep(Duration::from_millis(500));
+        }
+    }
+    for ((_, all), (_database, keyspace)) in cases.iter().zip(&open) {
+        for number in 0..RECORDS / 100 {
+            let expected = (!all && number % LEFT == 0).then(|| vec![7; VALUE]);
+            either!(keyspace, ks => assert_eq!(ks.get(key(number)).unwrap(), expected));
+        }
+    }
+}

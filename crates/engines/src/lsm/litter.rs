@@ -1,0 +1,65 @@
+//! What tables keep for nothing, as their tombstones tell (decision 11, "Picking"): each of these hides a record below it, until both end in a compaction.
+
+use std::sync::Arc;
+
+use super::{
+    compact::pick::Piece,
+    structure::Place,
+    version::{Ranged, Version},
+};
+
+/// Bytes of tables that may be kept for nothing, beside a part of what lives.
+const LITTLE: u64 = 8 << 20;
+/// Tombstones of a table that are too few to compact it for them.
+const FEW: u64 = if cfg!(feature = "shuttle") { 4 } else { 1024 };
+
+impl<T: Ranged> Version<T> {
+    /// Whether two fifths of the tables' bytes, without a little, are hidden, about, by tombstones above the last level and so many others: more than that
+    /// leaves files with twice of what lives.
+    pub(super) fn is_littered(&self, others: u64) -> bool {
+        let (mut bytes, mut values, mut tombstones) = (0, 0, others);
+        for (place, run) in self.runs() {
+            for table in run.tables() {
+                let (records, hiding) = table.records();
+                bytes += table.bytes();
+                values += records - hiding;
+                tombstones += if place == Place::Level(1) { 0 } else { hiding };
+            }
+        }
+        let hidden = bytes as f64 * tombstones.min(values) as f64 / values.max(1) as f64;
+        hidden > bytes.saturating_sub(LITTLE) as f64 * 0.4 && tombstones > FEW
+    }
+
+    /// The table above the last level that has most tombstones, with what it overlaps of the level below it: level 0 first, which is the youngest.
+    pub(super) fn piece_of_litter(&self, level_0: u64) -> Option<Piece<T>> {
+        let hiding = |table: &Arc<T>| table.records().1;
+        if self.level_0().any(|(_, run)| run.tables().iter().any(|table| hiding(table) > 0)) {
+            return self.piece_of_level_0(level_0);
+        }
+        let (depth, table) = self.above_last().filter(|(_, table)| hiding(table) > 0).max_by_key(|(_, table)| hiding(table))?;
+        self.piece_of_level(depth, |there| there.file() == table.file())
+    }
+
+    /// A table that has more tombstones than records, below level 0 and above the last level, if there is one: who comes by passes over all of them.
+    pub(super) fn piece_of_tombstones(&self) -> Option<Piece<T>> {
+        let (depth, table) = self.above_last().find(|(_, table)| is_dense(&***table))?;
+        self.piece_of_level(depth, |there| there.file() == table.file())
+    }
+
+    /// Whether there is one.
+    pub(super) fn has_tombstones(&self) -> bool {
+        self.above_last().any(|(_, table)| is_dense(&**table))
+    }
+
+    fn above_last(&self) -> impl Iterator<Item = (u8, &Arc<T>)> {
+        let depth = |place| if let Place::Level(depth @ 2..) = place { Some(depth) } else { None };
+        self.runs()
+            .filter_map(move |(place, run)| Some((depth(place)?, run)))
+            .flat_map(|(depth, run)| run.tables().iter().map(move |table| (depth, table)))
+    }
+}
+
+fn is_dense<T: Ranged>(table: &T) -> bool {
+    let (records, tombstones) = table.records();
+    tombstones > FEW && 2 * tombstones > records
+}
