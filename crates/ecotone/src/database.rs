@@ -30,7 +30,7 @@ use crate::{
     batch_gate::BatchGate,
     gaps::Places,
     handle::Handle,
-    idle::Idle,
+    idle::Rest,
     lazy::{self, Lazy, Progress},
     limits, limits_check,
     opened::Opened,
@@ -74,7 +74,7 @@ pub(crate) struct Inner {
     /// Held by who closes it, so that others who do find it closed.
     closing: Mutex<()>,
     pub(crate) relief: Relief,
-    pub(crate) idle: Idle,
+    pub(crate) rest: Rest,
     pub(crate) flushes: SharedWork,
     /// Held by the scan that reads without memory of its own.
     pub(crate) closed_scans: Mutex<()>,
@@ -307,7 +307,7 @@ impl Inner {
             closed: AtomicBool::new(false),
             closing: Mutex::new(()),
             relief: Relief::default(),
-            idle: Idle::default(),
+            rest: Rest::default(),
             flushes: SharedWork::default(),
             closed_scans: Mutex::new(()),
         }

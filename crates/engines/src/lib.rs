@@ -8,7 +8,7 @@ pub mod engine;
 mod files;
 pub mod front;
 pub mod hash;
-mod idle;
+pub mod idle;
 mod lengths;
 pub mod lsm;
 pub mod merge;
