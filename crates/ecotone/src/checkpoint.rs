@@ -151,7 +151,7 @@ impl Inner {
     }
 
     /// Brings everything into the files, unlogged keyspaces included.
-    pub(crate) fn flush_spaces(&self) -> Result<()> {
+    fn flush_spaces(&self) -> Result<()> {
         if self.is_untouched(&self.manifest.lock()) {
             return Ok(());
         }
@@ -225,7 +225,7 @@ impl Inner {
         next
     }
 
-    fn all_spaces(&self) -> Vec<Arc<Space>> {
+    pub(crate) fn all_spaces(&self) -> Vec<Arc<Space>> {
         self.spaces.read().values().cloned().collect()
     }
 }

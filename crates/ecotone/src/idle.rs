@@ -11,7 +11,7 @@ use ecotone_substrate::{
 };
 use ecotone_sys::primitive::atomic::{AtomicBool, Ordering};
 
-use crate::{Result, checkpoint::Checkpoint, database::Inner};
+use crate::{Result, checkpoint::Checkpoint, database::Inner, space::Space};
 
 /// Bytes of log that are left as they are.
 const LITTLE: u64 = 4 << 20;
@@ -53,7 +53,7 @@ impl Inner {
 
     fn schedule_clearing(self: &Arc<Self>) {
         let weak = Arc::downgrade(self);
-        self.scheduler.spawn(Priority::Idle, "clear the log", move || {
+        self.scheduler.spawn(Priority::Checkpoint, "clear the log", move || {
             let Some(inner) = weak.upgrade() else { return };
             inner.rest.job.begin();
             if let Err(error) = inner.clear_log() {
@@ -70,7 +70,16 @@ impl Inner {
 
     fn clear_log(&self) -> Result<()> {
         if self.wal.used() > LITTLE || self.litter() > 0 {
-            self.flush_spaces()?;
+            let keeps = |space: &Arc<Space>| space.logged || space.engine().litter() > 0;
+            let spaces: Vec<_> = self.all_spaces().into_iter().filter(keeps).collect();
+            spaces.iter().for_each(|space| space.engine().begin_flush(Seq::MAX));
+            for space in spaces {
+                if !self.rest.idle.is_idle() {
+                    // Somebody is back.
+                    return Ok(());
+                }
+                space.engine().flush(Seq::MAX)?;
+            }
             self.checkpoint(Checkpoint::InUse)?;
         }
         self.wal.shrink();

@@ -16,7 +16,7 @@ impl Hash {
             let done = self.upsert(&key, operation.value, &self.domain.pin());
             match done {
                 Ok(appended) => {
-                    self.count_delete(operation.value);
+                    self.deletes.count(operation.value.is_none());
                     appended.iter().for_each(|address| self.log.note(*address, seq));
                     return;
                 }

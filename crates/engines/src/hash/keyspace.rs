@@ -202,7 +202,10 @@ impl Engine for HashKeyspace {
 impl Hashed for HashKeyspace {
     fn walk(self: Arc<Self>) -> Box<dyn Walk> {
         match self.live() {
-            Ok(running) => Box::new(HashWalk::new(running.hash.clone())),
+            Ok(running) => {
+                running.hash.touch();
+                Box::new(HashWalk::new(running.hash.clone()))
+            }
             Err(error) => Box::new(Refused(Some(error))),
         }
     }

@@ -11,6 +11,7 @@ pub mod cold;
 mod compact;
 mod conditional;
 mod counters;
+mod deletes;
 mod family;
 mod flush;
 mod index;
@@ -43,12 +44,13 @@ use std::sync::Arc;
 use ecotone_substrate::Result;
 use ecotone_sys::{
     epoch::Domain,
-    primitive::atomic::{AtomicU64, Ordering},
+    primitive::atomic::{AtomicBool, Ordering},
 };
 
 use self::{
     cold::{Runs, Tier},
     counters::Counts,
+    deletes::Deletes,
     index::Index,
     install::Files,
     key::Key,
@@ -76,8 +78,9 @@ pub(crate) struct Hash {
     part: Part,
     split: Split,
     counts: Counts,
-    /// Deletes that were written and have not left the hot log as tombstones.
-    deletes: AtomicU64,
+    deletes: Deletes,
+    /// Whether somebody has used it since that was asked last.
+    used: AtomicBool,
 }
 
 /// How large an engine is made.
@@ -109,26 +112,16 @@ impl Hash {
         let table = Index::new(domain, sizes.bucket_bits, room.lease_all(Index::bytes(sizes.bucket_bits))?);
         let copies = ReadCache::new(domain, &room.memory, sizes.copies);
         let (cold, part, split) = (Tier::new(domain, runs), Part::of(sizes), Split::new(&room.memory, sizes.frames));
-        let (counts, deletes) = Default::default();
-        Ok(Hash { seed, domain: domain.clone(), log, table, copies, cold, room, part, split, counts, deletes })
+        let (counts, deletes, used) = Default::default();
+        Ok(Hash { seed, domain: domain.clone(), log, table, copies, cold, room, part, split, counts, deletes, used })
     }
 
-    /// A write was done, of a value or without.
+    /// Somebody uses it.
     #[inline]
-    fn count_delete(&self, value: Option<&[u8]>) {
-        if value.is_none() {
-            self.deletes.fetch_add(1, Ordering::Relaxed);
+    fn touch(&self) {
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
         }
-    }
-
-    fn deletes(&self) -> u64 {
-        self.deletes.load(Ordering::Relaxed)
-    }
-
-    /// So many tombstones have left the hot log.
-    fn deletes_left(&self, tombstones: u64) {
-        let left = |deletes: u64| Some(deletes.saturating_sub(tombstones));
-        let _ = self.deletes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
     }
 
     #[inline]

@@ -31,7 +31,7 @@ impl Hash {
             let written = self.write_if(&key, &seen, value, &self.domain.pin());
             match written {
                 Ok(true) => {
-                    self.count_delete(value);
+                    self.deletes.count(value.is_none());
                     return Ok(());
                 }
                 Ok(false) => {}

@@ -66,6 +66,7 @@ impl Hash {
     /// Counts reads and writes, by which caches divide the memory (decision 8), and hot log and copies after them. Some of many tell for all.
     #[inline]
     pub(super) fn count_uses(&self, more: usize) {
+        self.touch();
         thread_local! {
             static USES: Cell<usize> = const { Cell::new(0) };
         }

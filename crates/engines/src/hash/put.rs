@@ -13,7 +13,7 @@ impl Hash {
             let done = self.upsert(&key, operation.value, &self.domain.pin());
             match done {
                 Ok(_) => {
-                    self.count_delete(operation.value);
+                    self.deletes.count(operation.value.is_none());
                     return Ok(());
                 }
                 Err(lack) => self.make_room(lack)?,

@@ -87,6 +87,7 @@ impl Hash {
         for record in segment.parse(page, read)?.records() {
             let (address, record) = record.map_err(|malformed| segment.damaged(page, malformed))?;
             if record.kind != Kind::Invalid {
+                self.deletes.count(record.kind == Kind::Tombstone);
                 let hash = self.key(record.key).hash;
                 self.table.prefetch(hash, &pin);
                 records.push((hash, address));

@@ -113,11 +113,6 @@ impl Split {
         }
     }
 
-    /// Uses so far.
-    pub(super) fn uses(&self) -> u64 {
-        self.uses.load(Ordering::Relaxed)
-    }
-
     /// Counts uses, and decides once in a period: whether it did. `copies` tells how many misses the history of copies remembers, and how many of the misses since
     /// it was asked last it had remembered.
     pub(super) fn count_uses(&self, uses: u64, copies: impl FnOnce() -> (u64, u64)) -> bool {

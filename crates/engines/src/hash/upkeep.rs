@@ -82,8 +82,9 @@ pub(super) struct Upkeep {
     pace: Pace,
     retry: Retry,
     delays: Histogram,
-    /// Uses, and how far the hot log reached.
-    idle: Idle<(u64, u64)>,
+    /// Ticks in which somebody has used it.
+    idle: Idle<u64>,
+    used: AtomicU64,
 }
 
 /// The part of what the hot log may have on disk from which on writers are slowed down.
@@ -97,7 +98,7 @@ const TRY_AGAIN: Duration = Duration::from_millis(1);
 impl Upkeep {
     pub(super) fn new(hash: Arc<Hash>, files: Arc<Files>, goals: Goals) -> Arc<Upkeep> {
         let environment = files.environment().clone();
-        let (jobs, steps, in_vain, behind, behind_for_deletes, full, pace, retry, delays, idle) = Default::default();
+        let (jobs, steps, in_vain, behind, behind_for_deletes, full, pace, retry, delays, idle, used) = Default::default();
         Arc::new(Upkeep {
             hash,
             files,
@@ -113,6 +114,7 @@ impl Upkeep {
             retry,
             delays,
             idle,
+            used,
         })
     }
 
@@ -127,7 +129,8 @@ impl Upkeep {
         if self.files.check_live().is_err() || self.environment.health.check().is_err() {
             return Tick::Over;
         }
-        self.idle.tick((self.hash.split.uses(), self.hash.log.tail().get()));
+        let more = u64::from(self.hash.used.swap(false, Ordering::Relaxed));
+        self.idle.tick(self.used.fetch_add(more, Ordering::Relaxed) + more);
         if !self.idle.is_idle() {
             return Tick::InUse;
         }

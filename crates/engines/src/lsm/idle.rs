@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ecotone_substrate::{Seq, scheduler::Tick};
 
 use super::{handle::Handle, records::Lsm, version::Version};
-use crate::engine::Stats;
+use crate::{engine::Stats, idle::LITTLE};
 
 /// What is used of it, and of the cache in front of it.
 pub(super) type Use = ((u64, u64), Stats);
@@ -35,9 +35,15 @@ impl Lsm {
 
     /// Has the background flush what hides much that tables have.
     fn flush_deletes(self: &Arc<Self>) {
-        if self.version().is_littered(self.deletes_in_memory()) && self.begin_flush(Seq::MAX).is_err() {
+        let deletes = self.deletes_in_memory();
+        if deletes > 0 && self.version().is_littered(deletes, self.little()) && self.begin_flush(Seq::MAX).is_err() {
             self.idle.begin_anew();
         }
+    }
+
+    /// Bytes that tables may keep for nothing.
+    fn little(&self) -> u64 {
+        LITTLE.min(self.sizes.level_0)
     }
 
     /// Deletes that memtables have.
@@ -48,7 +54,7 @@ impl Lsm {
 
     /// Whether level 0, or what was deleted, is to be compacted since nobody is in the way.
     pub(super) fn is_due_when_idle(&self, version: &Version<Handle>) -> bool {
-        self.is_idle() && (version.level_0().count() > 1 || version.is_littered(0))
+        self.is_idle() && (version.level_0().count() > 1 || version.is_littered(0, self.little()))
     }
 
     /// Whether nobody has used it for long.

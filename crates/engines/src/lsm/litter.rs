@@ -7,16 +7,11 @@ use super::{
     structure::Place,
     version::{Ranged, Version},
 };
-
-/// Bytes of tables that may be kept for nothing, beside a part of what lives.
-const LITTLE: u64 = 8 << 20;
-/// Tombstones of a table that are too few to compact it for them.
-const FEW: u64 = if cfg!(feature = "shuttle") { 4 } else { 1024 };
+use crate::idle::{self, FEW};
 
 impl<T: Ranged> Version<T> {
-    /// Whether two fifths of the tables' bytes, without a little, are hidden, about, by tombstones above the last level and so many others: more than that
-    /// leaves files with twice of what lives.
-    pub(super) fn is_littered(&self, others: u64) -> bool {
+    /// Whether much of the tables is hidden, about, by tombstones above the last level and so many others.
+    pub(super) fn is_littered(&self, others: u64, little: u64) -> bool {
         let (mut bytes, mut values, mut tombstones) = (0, 0, others);
         for (place, run) in self.runs() {
             for table in run.tables() {
@@ -27,7 +22,7 @@ impl<T: Ranged> Version<T> {
             }
         }
         let hidden = bytes as f64 * tombstones.min(values) as f64 / values.max(1) as f64;
-        hidden > bytes.saturating_sub(LITTLE) as f64 * 0.4 && tombstones > FEW
+        tombstones > FEW && idle::is_littered(bytes, hidden as u64, little)
     }
 
     /// The table above the last level that has most tombstones, with what it overlaps of the level below it: level 0 first, which is the youngest.
@@ -40,15 +35,11 @@ impl<T: Ranged> Version<T> {
         self.piece_of_level(depth, |there| there.file() == table.file())
     }
 
-    /// A table that has more tombstones than records, below level 0 and above the last level, if there is one: who comes by passes over all of them.
+    /// A table that has more tombstones than values, below level 0 and above the last level, if it is worth half of what is moved for it: who comes by passes over all of them.
     pub(super) fn piece_of_tombstones(&self) -> Option<Piece<T>> {
-        let (depth, table) = self.above_last().find(|(_, table)| is_dense(&***table))?;
-        self.piece_of_level(depth, |there| there.file() == table.file())
-    }
-
-    /// Whether there is one.
-    pub(super) fn has_tombstones(&self) -> bool {
-        self.above_last().any(|(_, table)| is_dense(&**table))
+        let dense = self.above_last().filter(|(_, table)| is_dense(&***table));
+        let piece = |(depth, table): (u8, &Arc<T>)| self.piece_of_level(depth, |there| there.file() == table.file());
+        dense.filter_map(piece).find(|piece| 2 * piece.worth() >= piece.bytes())
     }
 
     fn above_last(&self) -> impl Iterator<Item = (u8, &Arc<T>)> {

@@ -115,6 +115,7 @@ impl Lsm {
                 Ok(()) => lsm.pressure.flush.succeeded(),
                 // Without memory or space it is tried again when writers need it.
                 Err(error) => {
+                    lsm.idle.begin_anew();
                     lsm.pressure.flush.failed(&*lsm.files.context().shared.clock);
                     drop(lsm.files.environment().health.postpone("flushing memtables", error));
                 }

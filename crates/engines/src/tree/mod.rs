@@ -65,6 +65,7 @@ use self::{
 use crate::{
     delay::Delay,
     engine::{Admission, Check, Context, Cursor, Engine, Operation, Ordered, Range, Record, Root, Stats, Survey, VisitValue},
+    idle::{self, FEW, LITTLE},
     lengths::Lengths,
     page_cache::{PageCache, PageId},
     turn::Turn,
@@ -74,9 +75,8 @@ pub use self::{family::TreeFamily, forecast::ForecastKind, goals::PageFill, layo
 
 /// Page reads that one `multi_get` keeps in flight.
 const IN_FLIGHT: usize = 64;
-/// Bytes that a delete may hide, and of pages that may be kept for deletes.
+/// Bytes that a delete may hide.
 const DELETED: u64 = 512;
-const LITTLE: u64 = 8 << 20;
 /// How often a write looks for room in the cache while nothing is dirty, and the time between two looks.
 const MOST_TRIES: u32 = 500;
 const TRY_AGAIN: Duration = Duration::from_millis(2);
@@ -310,7 +310,7 @@ impl Engine for Tree {
     fn litter(&self) -> u64 {
         let (deletes, used) = (self.deletes.load(Ordering::Relaxed), u64::from(self.store.space.used()) * PAGE as u64);
         let hidden = used.min(deletes * DELETED);
-        if hidden > LITTLE && hidden > used / 5 * 2 { deletes } else { 0 }
+        if deletes > FEW && idle::is_littered(used, hidden, LITTLE) { deletes } else { 0 }
     }
 
     fn checkpoint(&self) -> Result<Root> {

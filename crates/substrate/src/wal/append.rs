@@ -95,7 +95,8 @@ impl Appending {
     pub(super) fn remove_segment(&mut self) -> bool {
         let mut from_last = self.ahead.iter().rev();
         let (Some(last), Some(before)) = (from_last.next().copied(), from_last.next().copied()) else { return false };
-        if self.tail + self.reserved + before > self.room_end - last {
+        // With so much left that no segment is made at once (`is_low`).
+        if self.tail + self.reserved + before + before / 2 > self.room_end - last {
             return false;
         }
         self.ahead.pop_back();

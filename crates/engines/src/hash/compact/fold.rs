@@ -19,7 +19,7 @@ impl Compactor<'_> {
     }
 
     fn may_fold(&self, runs: &Runs) -> bool {
-        self.goals.fold_is_due(runs, self.shortage()) || runs.delta_tombstones() > 0 && self.is_littered()
+        self.goals.fold_is_due(runs, self.shortage()) || self.is_littered() && runs.delta_tombstones() > 0
     }
 
     /// Folds the partition whose turn it is, if it is time for a fold. Whether it was.

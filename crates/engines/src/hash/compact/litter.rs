@@ -1,34 +1,30 @@
 //! What a keyspace keeps for nothing, as its tombstones tell: what nobody uses is rid of that (decision 9, "Compaction, budgets, back-pressure").
 
 use super::{Compactor, shortage::TOMBSTONE};
-
-/// Bytes of runs and of the hot log that may be kept for nothing, beside a part of what lives.
-const LITTLE: u64 = 8 << 20;
-/// Tombstones that are too few to do anything about them.
-const FEW: u64 = 1024;
+use crate::idle::{self, FEW, LITTLE};
 
 impl Compactor<'_> {
-    /// Whether nobody uses the keyspace, and two fifths of its bytes, without a little, are hidden, about, by tombstones: more than that leaves files with twice of what
-    /// lives.
+    /// Whether nobody uses the keyspace, and much of it is hidden, about, by tombstones.
     pub(super) fn is_littered(&self) -> bool {
-        if !self.is_idle {
-            return false;
+        self.is_idle && {
+            let (runs, hot) = (self.hash.cold.runs(), self.hot_bytes());
+            let bytes = runs.base_bytes() + runs.delta_bytes() + hot;
+            let (in_log, in_deltas) = (self.deletes(), runs.delta_tombstones());
+            let values = runs.base_records() + runs.delta_records().saturating_sub(in_deltas);
+            let values = values + self.hash.table.entries().saturating_sub(in_log);
+            let tombstones = in_log + in_deltas;
+            let hidden = bytes as f64 * tombstones.min(values) as f64 / values.max(1) as f64;
+            tombstones > FEW && idle::is_littered(bytes, hidden as u64, LITTLE.min(self.hot()))
         }
-        let runs = self.hash.cold.runs();
-        let (bytes, records) = (runs.base_bytes(), runs.base_records());
-        let tombstones = runs.delta_tombstones() + self.deletes();
-        let hidden = bytes as f64 * tombstones.min(records) as f64 / records.max(1) as f64;
-        let all = bytes + runs.delta_bytes() + self.hot_bytes();
-        hidden > all.saturating_sub(LITTLE) as f64 * 0.4 && tombstones > FEW
-    }
-
-    /// Tombstones that the hot log has, about: of a key that was written again the last counts alone, and nobody knows of the others.
-    fn deletes(&self) -> u64 {
-        self.hash.deletes().min(self.hot_bytes() / TOMBSTONE)
     }
 
     /// The same, if the hot log has some of the tombstones.
     pub(super) fn log_is_littered(&self) -> bool {
         self.is_idle && self.deletes() > FEW && self.is_littered()
+    }
+
+    /// Tombstones that the hot log has, about.
+    fn deletes(&self) -> u64 {
+        self.hash.deletes.since(self.hash.log.bounds().begin().get()).min(self.hot_bytes() / TOMBSTONE)
     }
 }

@@ -217,6 +217,7 @@ impl Compactor<'_> {
         epoch::assert_unpinned();
         let _turn = self.hash.cold.compaction_turn();
         let bounds = self.hash.log.bounds();
+        self.hash.deletes.mark(bounds.begin().get(), self.hash.log.tail().get());
         assert!(until.in_page() == 0 && until <= bounds.safe(), "what may still change is not compacted");
         let (from, in_memory) = (bounds.begin(), Address::of_frame(bounds.head().frame()));
         if until <= from {
@@ -242,9 +243,7 @@ impl Compactor<'_> {
         if bug!(BeginBeforeRun) {
             drop(self.hash.log.truncate(until, drop));
         }
-        let tombstones = delta.as_ref().map_or(0, |(run, _)| run.tombstones());
         let record = self.install_delta(delta, unnamed, until)?;
-        self.hash.deletes_left(tombstones);
         drop(self.hash.log.truncate(until, drop));
         self.hash.clear_entries(until);
         self.hash.counts.compactions.increment();

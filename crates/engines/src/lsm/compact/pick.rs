@@ -71,8 +71,13 @@ impl<T: Ranged> Piece<T> {
         self.inputs.iter().flat_map(|(_, run)| run.files()).collect()
     }
 
+    /// What it is worth, in bytes.
+    pub(in crate::lsm) fn worth(&self) -> u64 {
+        self.worth
+    }
+
     /// Bytes of all tables.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::lsm) fn bytes(&self) -> u64 {
         self.all
     }
 
@@ -108,7 +113,7 @@ impl<T: Ranged> Version<T> {
         self.level_0_excess(level_0).is_some()
             || self.piece_of_small_runs(small).is_some()
             || self.levels(level_0).next().is_some()
-            || self.has_tombstones()
+            || self.piece_of_tombstones().is_some()
     }
 
     /// What is compacted next, if anything is due. Level 0 may have so many bytes.

@@ -407,20 +407,22 @@ fn tables_with_many_tombstones_are_due_and_what_they_hide_tells_when_nobody_is_t
     // Ten bytes a record.
     let table = |number, first, last, bytes, tombstones| fake(number, first, last).of_bytes(bytes).with(tombstones, 0);
     let (upper, last) = (Place::Level(2), Place::Level(1));
-    let dense = at(&[
-        (upper, table(1, 0, 9, 40_000, 2100)),
-        (upper, table(2, 20, 29, 40_000, 1900)),
-        (last, table(3, 0, 99, 1 << 20, 0)),
-    ]);
-    assert!(dense.has_tombstones());
+    let dense =
+        at(&[(upper, table(1, 0, 9, 40_000, 2100)), (upper, table(2, 20, 29, 40_000, 1900)), (last, table(3, 0, 99, 60_000, 0))]);
     let piece = dense.piece_of_tombstones().unwrap();
     assert_eq!(piece.files(), [1, 3].map(|number| File { number, birth: 7 }));
+    let dear = at(&[(upper, table(1, 0, 9, 40_000, 2100)), (last, table(3, 0, 99, 1 << 20, 0))]);
+    assert!(dear.piece_of_tombstones().is_none(), "it moves too much");
     let sparse = at(&[(upper, table(2, 20, 29, 40_000, 1900)), (last, table(3, 0, 99, 1 << 20, 90_000))]);
-    assert!(!sparse.has_tombstones(), "nor in the last level");
+    assert!(sparse.piece_of_tombstones().is_none(), "nor in the last level");
     let large = 100 << 20;
     let hides = |tombstones| at(&[(upper, table(1, 0, 9, 80 << 20, tombstones)), (last, table(3, 0, 99, large, 0))]);
-    assert!(!hides(3 << 20).is_littered(0) && hides(7 << 20).is_littered(0) && hides(3 << 20).is_littered(5 << 20));
-    assert!(!at(&[(last, table(3, 0, 99, large, 9 << 20))]).is_littered(0));
+    assert!(
+        !hides(3 << 20).is_littered(0, 8 << 20)
+            && hides(7 << 20).is_littered(0, 8 << 20)
+            && hides(3 << 20).is_littered(5 << 20, 8 << 20)
+    );
+    assert!(!at(&[(last, table(3, 0, 99, large, 9 << 20))]).is_littered(0, 8 << 20));
     let most =
         at(&[(upper, table(1, 0, 9, 40_000, 10)), (upper, table(2, 20, 29, 40_000, 20)), (last, table(3, 0, 99, 1 << 20, 0))]);
     assert_eq!(most.piece_of_litter(1 << 20).unwrap().files()[0].number, 2);
