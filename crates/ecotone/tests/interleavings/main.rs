@@ -72,8 +72,8 @@ const REORGANISATION: Crew =
     Crew { threads: &[(Flusher, 6), (Flusher, 6), (Writer, 12), (Batcher, 6), (Reader, 12)], registers: 12, crash: false };
 /// Pages that have just come are written out again at once.
 const NEW_PAGES: Crew = Crew {
-    threads: &[(Flusher, 6), (Flusher, 6), (Flusher, 6), (Batcher, 8), (Batcher, 8), (Scanner, 8)],
-    registers: 12,
+    threads: &[(Flusher, 6), (Flusher, 6), (Flusher, 6), (Batcher, 8), (Batcher, 8), (Scanner, 12), (Scanner, 12)],
+    registers: 24,
     crash: false,
 };
 /// Checkpoints while records are written and the index changes, and a crash.
