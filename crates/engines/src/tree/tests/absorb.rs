@@ -5,7 +5,10 @@ use std::io::ErrorKind;
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 
 use super::world::{Model, Records, World, over};
-use crate::tree::{ForecastKind, TreeOptions};
+use crate::{
+    engine::Engine,
+    tree::{ForecastKind, TreeOptions},
+};
 
 fn key(number: u32) -> Vec<u8> {
     [&b"key "[..], &number.to_be_bytes(), &[b'k'; 40][..number as usize % 40]].concat()
@@ -131,4 +134,45 @@ fn what_has_no_memory_leaves_no_page_that_nobody_names() {
     over(&mut model, &added);
     assert!(failures > 3, "{failures}");
     world.expect(&model);
+}
+
+/// Two pages of each segment want an overflow page each, and the disk is full for a moment: where one page got its own
+/// and the other did not, the segment is written anew, with what the first has now.
+#[test]
+fn what_finds_a_full_disk_for_a_moment_is_absorbed_nevertheless() {
+    /// I/Os that find a full disk: to make a file longer is tried twice, and once more each when the log was synced.
+    const FULL: [u64; 4] = [0, 1, 2, 3];
+    // The disk is full from an I/O on. Whether absorbing came so far, and whether it failed.
+    let absorb = |full: u64, spare: usize| {
+        let (world, mut model) = (World::new(1, TreeOptions::default()), Model::new());
+        let before: Records = (0..2000).map(|number| (key(number), Some(vec![1; 100]))).collect();
+        world.absorb(&before).unwrap();
+        over(&mut model, &before);
+        let behind = |key: &[u8]| ([key, b"+"].concat(), Some(vec![2; 1500]));
+        let of_segment =
+            |lower: Vec<u8>| model.range(lower..).step_by(80).take(2).map(|(key, _)| behind(key)).collect::<Vec<_>>();
+        let added: Records = world.fences().into_iter().flat_map(of_segment).collect();
+        world.free_all();
+        let space = &world.tree.store.space;
+        let taken = space.allocate((space.total() - space.used()) as usize - spare).unwrap();
+        let full = world.disk.io_index() + full;
+        FULL.into_iter().for_each(|behind| world.disk.fail_at(full + behind, ErrorKind::StorageFull));
+        let absorbed = world.absorb(&added);
+        let is_reached = world.disk.io_index() > full;
+        space.free_now(&taken).unwrap();
+        while world.disk.io_index() <= full + FULL[3] {
+            _ = world.tree.verify();
+        }
+        if absorbed.is_ok() {
+            over(&mut model, &added);
+            world.expect(&model);
+        }
+        (is_reached, absorbed.is_err())
+    };
+    let mut absorbed = 0;
+    for spare in 0..6 {
+        let all = (0..).map(|full| absorb(full, spare)).take_while(|(is_reached, _)| *is_reached);
+        absorbed += all.filter(|(_, is_failed)| !is_failed).count();
+    }
+    assert!(absorbed > 3, "{absorbed}");
 }

@@ -56,6 +56,13 @@ impl World {
         taken
     }
 
+    /// Has all pages that wait for the log free.
+    pub(super) fn free_all(&self) {
+        let wal = &self.context.shared.wal;
+        wal.commit(wal.tail(), Durability::Sync).unwrap();
+        self.tree.store.space.release(wal.synced());
+    }
+
     /// Lower fences of all segments.
     pub(super) fn fences(&self) -> Vec<Vec<u8>> {
         self.tree.store.index.snapshot().ascend(&[]).map(|(lower, _)| lower).collect()
@@ -74,9 +81,7 @@ impl World {
         assert!(all(self.tree.clone()).eq(model));
         let root = self.tree.checkpoint().unwrap();
         self.tree.checkpoint_is_durable();
-        let wal = &self.context.shared.wal;
-        wal.commit(wal.tail(), Durability::Sync).unwrap();
-        self.tree.store.space.release(wal.synced());
+        self.free_all();
         let opened = TreeFamily::default().open(self.context.clone(), &root).unwrap();
         opened.engine().structure_recovered().unwrap();
         assert_eq!(opened.engine().verify().unwrap().records, model.len() as u64);
