@@ -52,7 +52,7 @@ impl Lsm {
         };
         let Some((age, youngest)) = youngest else { return Ok(None) };
         if age == 0 {
-            self.switch(&youngest)?;
+            self.put_by(&youngest)?;
         }
         Ok(Some(youngest))
     }

@@ -63,7 +63,7 @@ impl Lsm {
             return Ok(None);
         }
         if is_active {
-            self.switch(&oldest)?;
+            self.put_by(&oldest)?;
         }
         Ok(Some(oldest))
     }
@@ -96,6 +96,15 @@ impl Lsm {
         let fresh = Memtable::new(&prefix);
         let room = self.room.clone();
         self.present.switch(fresh, move || room.give_back(credit));
+        Ok(())
+    }
+
+    /// The same for a memtable that is not full, as thousands of keyspaces may have one each: the large slab that the
+    /// switch needed does not become the next memtable's.
+    pub(super) fn put_by(&self, active: &Weak<Member>) -> Result<()> {
+        self.switch(active)?;
+        self.present.seal();
+        self.room.trim();
         Ok(())
     }
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use ecotone_substrate::clock::SystemClock;
+use ecotone_substrate::{Seq, clock::SystemClock, memory::Component};
+use ecotone_sys::chunk::Size;
 
 use super::world::World;
 use crate::{
@@ -73,4 +74,17 @@ fn runs_that_want_of_memory_makes_are_compacted() {
     assert_eq!(world.stat("runs"), 10);
     while world.environment.scheduler.run_one() {}
     assert!(world.stat("runs") < 8, "{} runs", world.stat("runs"));
+}
+
+/// Thousands of keyspaces may have some records each, which are flushed where the log is long: this takes no memory.
+#[test]
+fn a_small_memtable_that_waits_for_its_flush_leaves_no_large_slab() {
+    let world = World::new(1, Kind::Linear);
+    (0..20).for_each(|number| write(&world, number));
+    let memory = || world.environment.memory.used(&[Component::Memtable]);
+    let before = memory();
+    world.keyspace.lsm().begin_flush(Seq::MAX).unwrap();
+    assert!(memory() <= before, "{} bytes, {before} before", memory());
+    write(&world, 20);
+    assert!(memory() <= before + Size::Frame.bytes(), "{} bytes, {before} before", memory());
 }
